@@ -1,0 +1,40 @@
+"""Evidence-grade bake-offs of recommenders, inside MLflow."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from evalplugin.api import run as run
+    from evalplugin.data import Interactions as Interactions
+    from evalplugin.data import dataset as dataset
+    from evalplugin.data import split as split
+    from evalplugin.metrics import metric as metric
+    from evalplugin.models import TopN as TopN
+    from evalplugin.models import model as model
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Interactions": "evalplugin.data",
+    "TopN": "evalplugin.models",
+    "dataset": "evalplugin.data",
+    "metric": "evalplugin.metrics",
+    "model": "evalplugin.models",
+    "run": "evalplugin.api",
+    "split": "evalplugin.data",
+}
+
+__all__ = ["Interactions", "TopN", "__version__", "dataset", "metric", "model", "run", "split"]
+
+
+def __getattr__(name: str) -> Any:
+    # Names are looked up when they are used, so that `import evalplugin` and `--help` stay instant.
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'evalplugin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

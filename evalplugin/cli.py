@@ -1,0 +1,260 @@
+"""The command line: the only place that prints. Data goes to stdout, talk to stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from evalplugin import __version__
+from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
+
+if TYPE_CHECKING:
+    from evalplugin.config import CheckedConfig
+    from evalplugin.registry import Registry
+
+__all__ = ["main", "script"]
+
+KINDS = ("models", "metrics", "datasets", "splits")
+DATA_HOME = "EVALPLUGIN_DATA_HOME"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""
+    options = {"debug": False}
+    try:
+        code = cli.main(list(sys.argv[1:] if argv is None else argv), "evalplugin", standalone_mode=False, obj=options)
+        return code if isinstance(code, int) else EXIT_DONE
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_USAGE
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return EXIT_USAGE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing more to say, and no traceback at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except EvalpluginError as error:
+        if options["debug"]:
+            traceback.print_exc()
+        else:
+            click.echo(f"{_styled('error:')} {error}" if "\n" not in str(error) else str(error), err=True)
+        return error.exit_code
+    except Exception:
+        traceback.print_exc()
+        click.echo("this is a defect of evalplugin or of a plugin: please report the lines above", err=True)
+        return EXIT_FAILED
+
+
+def script() -> None:
+    """Run a command and exit: the console script."""
+    sys.exit(main())
+
+
+def _styled(text: str) -> str:
+    return click.style(text, fg="red", bold=True)
+
+
+def _debug(command: Callable[..., Any]) -> Callable[..., Any]:
+    def note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            context.find_root().obj["debug"] = True
+
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=note, help="Show the traceback of an error."
+    )(command)
+
+
+_set = click.option(
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set a value of the config, such as models.0.params.k=20; may be given several times.",
+)
+_data_home = click.option(
+    "--data-home",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar=DATA_HOME,
+    show_envvar=True,
+    help="Folder of downloaded datasets.",
+)
+_plugin = click.option(
+    "--plugin",
+    "plugins",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A Python file with components of your own, loaded first.",
+)
+_configs = click.argument("configs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CONFIG...")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="%(version)s")
+@_debug
+def cli() -> None:
+    """Evidence-grade bake-offs of recommenders, inside MLflow."""
+
+
+@cli.command()
+@_configs
+@_set
+@click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
+@click.option("--experiment", help="MLflow experiment; wins over the config's.")
+@_data_home
+@click.option("--dry-run", is_flag=True, help="Check, read and split the data, print the plan, and stop.")
+@_debug
+def run(
+    configs: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    tracking_uri: str | None,
+    experiment: str | None,
+    data_home: Path | None,
+    dry_run: bool,
+) -> int:
+    """Run bake-offs: fit, recommend, score, log to MLflow, and show who won."""
+    from evalplugin import terminal
+
+    # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
+    checked = _load_all(configs, overrides, data_home)
+    _end_on_sigterm()
+    observer = terminal.observer()
+    if dry_run:
+        from evalplugin.plan import plan
+
+        for config in checked:
+            terminal.show_plan(plan(config, data_home, observer))
+        return EXIT_DONE
+
+    from evalplugin.bakeoff import run_bakeoff
+
+    failed = False
+    for config in checked:
+        outcome = run_bakeoff(
+            config, data_home=data_home, tracking_uri=tracking_uri, experiment=experiment, observer=observer
+        )
+        terminal.show_outcome(outcome)
+        failed = failed or bool(outcome.result.failed)
+    return EXIT_FAILED if failed else EXIT_DONE
+
+
+@cli.command()
+@_configs
+@_set
+@_data_home
+@_debug
+def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: Path | None) -> int:
+    """Check configs without reading data: every mistake is shown with its place."""
+    for config in _load_all(configs, overrides, data_home):
+        sizes = " x ".join(
+            _count(len(things), kind)
+            for things, kind in ((config.models, "model"), (config.datasets, "dataset"), (config.splits, "split"))
+        )
+        click.echo(f"{config.name}: valid: {sizes}, {_count(len(config.metrics), 'metric')}")
+    return EXIT_DONE
+
+
+@cli.command("list")
+@click.argument("kind", type=click.Choice(KINDS))
+@_plugin
+@_debug
+def list_(kind: str, plugins: tuple[Path, ...]) -> int:
+    """List what a config can name: models, metrics, datasets or splits."""
+    registry = _registry(kind, plugins)
+    entries = list(registry)
+    width = max(len(entry.name) for entry in entries)
+    for entry in entries:
+        # What is built in needs no word on where it came from.
+        origin = "" if entry.origin.startswith("evalplugin.") else f"  [{entry.origin}]"
+        click.echo(f"{entry.name:<{width}}  {entry.summary}{origin}")
+    return EXIT_DONE
+
+
+@cli.command()
+@click.argument("kind", type=click.Choice([kind.removesuffix("s") for kind in KINDS]))
+@click.argument("name")
+@_plugin
+@_debug
+def describe(kind: str, name: str, plugins: tuple[Path, ...]) -> int:
+    """Describe a model, metric, dataset or split: definition, parameters, source."""
+    from inspect import cleandoc
+
+    from evalplugin.parameters import parameters_of
+
+    entry = _registry(f"{kind}s", plugins).entry(name)
+    click.echo(f"{kind} {click.style(entry.name, bold=True)}  ({entry.origin})\n")
+    if entry.summary:
+        click.echo(f"{cleandoc(entry.cls.__doc__ or '')}\n")
+    parameters = parameters_of(entry.cls)
+    click.echo("Parameters:" if parameters else "It takes no parameters.")
+    for parameter in parameters:
+        default = "required" if parameter.required else f"default {json.dumps(parameter.default)}"
+        kind_of = parameter.type if parameter.type == "mapping" else f"{parameter.type}; {default}"
+        click.echo(f"  {click.style(parameter.name, bold=True)}: {kind_of}")
+        if parameter.description:
+            click.echo(f"      {parameter.description}")
+    return EXIT_DONE
+
+
+@cli.command()
+@_debug
+def schema() -> int:
+    """Print the JSON Schema of configs, for editors."""
+    from evalplugin.config.json_schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+    return EXIT_DONE
+
+
+def _load_all(configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None) -> list[CheckedConfig]:
+    from evalplugin.config import load
+    from evalplugin.errors import ConfigError
+
+    checked, lines = [], []
+    for path in configs:
+        try:
+            checked.append(load(path, overrides=overrides, data_home=data_home))
+        except ConfigError as error:
+            lines += error.lines
+    if lines:
+        raise ConfigError(lines)
+    return checked
+
+
+def _registry(kind: str, plugins: Sequence[Path]) -> Registry[Any]:
+    from evalplugin import data, metrics, models
+    from evalplugin.registry import load_plugin_file
+
+    for path in plugins:
+        load_plugin_file(path)
+    registries: dict[str, Registry[Any]] = {
+        "models": models.MODELS,
+        "metrics": metrics.METRICS,
+        "datasets": data.DATASETS,
+        "splits": data.SPLITS,
+    }
+    return registries[kind]
+
+
+def _end_on_sigterm() -> None:
+    """Make a polite kill end like Ctrl-C, so that open runs are closed on the way out."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

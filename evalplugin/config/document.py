@@ -1,0 +1,278 @@
+"""YAML text -> plain values that remember where they stood."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from evalplugin.errors import ConfigError, Problem
+
+__all__ = ["Document", "format_path", "parse_document", "parse_override", "read_document"]
+
+# A place in nested values: keys and positions from the root on.
+Place = tuple[str | int, ...]
+
+MAX_NODES = 100_000  # aliases inside aliases can make a small file grow without bound
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader with the scalars of YAML 1.2: 1e-3 is a number; yes, on and 2026-01-01 are text."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+.0123456789"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
+
+
+@dataclass(frozen=True)
+class Document:
+    """A config as plain values, and the place in the file (or the override) that each value came from."""
+
+    name: str  # as the user wrote it
+    text: str
+    data: dict[str, Any]
+    values: Mapping[Place, tuple[int, int]]  # line and column, from 1
+    keys: Mapping[Place, tuple[int, int]]
+    overrides: Mapping[Place, str] = field(default_factory=dict)
+
+    def locate(self, problem: Problem) -> str:
+        """Return one line: where the problem stands, the path of the key, what is wrong."""
+        path = format_path(problem.path)
+        return f"{self._where(problem)}: {path + ': ' if path else ''}{problem.message}"
+
+    def position(self, problem: Problem) -> tuple[int, int]:
+        """Return the line and column of the nearest place in the file, for sorting."""
+        marks = self.keys if problem.at_key else self.values
+        for length in range(len(problem.path), -1, -1):
+            place = problem.path[:length]
+            if place in marks:
+                return marks[place]
+            if place in self.values:
+                return self.values[place]
+        return (1, 1)
+
+    def error(self, problems: Sequence[Problem]) -> ConfigError:
+        """Return all problems as one error, in the order of the file."""
+        return ConfigError([self.locate(p) for p in sorted(problems, key=self.position)])
+
+    def override(self, assignments: Sequence[str]) -> Document:
+        """Return the document with each ``key.path=value`` set.
+
+        Raises:
+            ConfigError: An assignment that cannot be read or leads nowhere.
+        """
+        data = _copy(self.data)
+        overrides = dict(self.overrides)
+        for assignment in assignments:
+            place, value = parse_override(assignment)
+            _set(data, place, value, assignment)
+            overrides[place] = f"--set {assignment}"
+        return Document(self.name, self.text, data, self.values, self.keys, overrides)
+
+    def _where(self, problem: Problem) -> str:
+        for place, source in self.overrides.items():
+            if problem.path[: len(place)] == place:
+                return source
+        if not self.values:  # given from Python: there is no file to point into
+            return self.name
+        line, column = self.position(problem)
+        return f"{self.name}:{line}:{column}"
+
+
+def read_document(path: Path) -> Document:
+    """Return the YAML mapping that a file holds.
+
+    Raises:
+        ConfigError: No such file, no text, no YAML, no mapping, duplicate keys, tags; each with its place.
+    """
+    name = str(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConfigError([f"{name}: no such file{_nearby(path)}"]) from None
+    except IsADirectoryError:
+        raise ConfigError([f"{name}: is a folder; name a YAML file"]) from None
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{name}: is not UTF-8 text (byte {error.start})"]) from None
+    except OSError as error:
+        raise ConfigError([f"{name}: cannot be read: {error.strerror}"]) from None
+    return parse_document(text, name)
+
+
+def parse_document(text: str, name: str) -> Document:
+    """Return the YAML mapping that a text holds; ``name`` is what messages call it.
+
+    Raises:
+        ConfigError: As ``read_document``.
+    """
+    try:
+        loader = _Loader(text)
+        node = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
+        context = f"{error.context}: " if error.context else ""
+        raise ConfigError([f"{name}:{line}:{column}: {context}{error.problem}"]) from None
+    except yaml.reader.ReaderError as error:
+        raise ConfigError([f"{name}: character {error.position}: {error.reason}"]) from None
+    if node is None:
+        raise ConfigError([f"{name}:1:1: the file is empty; a config names at least experiment, datasets, models and metrics"])
+    if not isinstance(node, yaml.MappingNode):
+        line, column = _mark(node)
+        raise ConfigError([f"{name}:{line}:{column}: must be a mapping of keys to values"])
+    walk = _Walk(loader)
+    data = walk.value(node, ())
+    document = Document(name, text, data if isinstance(data, dict) else {}, walk.values, walk.keys)
+    if walk.problems:
+        # Duplicate keys stand at a place of their own, which the map of places (one a key) cannot hold.
+        raise ConfigError([f"{name}:{line}:{column}: {message}" for (line, column), message in walk.problems])
+    return document
+
+
+def parse_override(assignment: str) -> tuple[Place, Any]:
+    """Return the place and the value of ``models.0.params.k=20``; the value is read as YAML.
+
+    Raises:
+        ConfigError: There is no ``=``, no key, or no readable value.
+    """
+    key, equals, text = assignment.partition("=")
+    parts = key.strip().split(".")
+    if not equals or not all(parts):
+        raise ConfigError([f"--set {assignment}: must look like models.0.params.k=20"])
+    # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
+    value = parse_document(f"value: {text}", f"--set {assignment}").data["value"]
+    return tuple(int(part) if part.isdecimal() else part for part in parts), value
+
+
+def format_path(path: Place) -> str:
+    """Return a place as people write it: ``models[1].params.k``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _mark(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+class _Walk:
+    """Builds plain values from nodes, noting where each stood and what is not allowed."""
+
+    def __init__(self, loader: _Loader) -> None:
+        self.loader = loader
+        self.values: dict[Place, tuple[int, int]] = {}
+        self.keys: dict[Place, tuple[int, int]] = {}
+        self.problems: list[tuple[tuple[int, int], str]] = []
+        self.seen = 0
+        self.open: set[int] = set()
+
+    def value(self, node: yaml.Node, place: Place) -> Any:
+        self.seen += 1
+        self.values[place] = _mark(node)
+        if self.seen > MAX_NODES or id(node) in self.open:
+            if self.seen != MAX_NODES + 2:
+                self.seen = MAX_NODES + 1
+                self._refuse(node, place, "aliases make this file endless")
+                self.seen = MAX_NODES + 1
+            return None
+        self.open.add(id(node))
+        try:
+            return self._value(node, place)
+        finally:
+            self.open.discard(id(node))
+
+    def _value(self, node: yaml.Node, place: Place) -> Any:
+        kind = node.tag.removeprefix("tag:yaml.org,2002:")
+        if isinstance(node, yaml.MappingNode) and kind == "map":
+            return self._mapping(node, place)
+        if isinstance(node, yaml.SequenceNode) and kind == "seq":
+            return [self.value(child, (*place, i)) for i, child in enumerate(node.value)]
+        if isinstance(node, yaml.ScalarNode) and kind in ("str", "int", "float", "bool", "null"):
+            try:
+                return _scalar(kind, node.value)
+            except ValueError:
+                self._refuse(node, place, f"{node.value!r} is no {kind}")
+                return None
+        self._refuse(node, place, f"the YAML tag {node.tag!r} is not allowed; write plain values")
+        return None
+
+    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
+        result: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._refuse(key_node, place, "a key must be plain text")
+                continue
+            key = key_node.value
+            at = (*place, key)
+            if key in result:
+                first = self.keys[at]
+                self._refuse(key_node, at, f"duplicate key {key!r}; first given in line {first[0]}")
+                continue
+            self.keys[at] = _mark(key_node)
+            result[key] = self.value(value_node, at)
+        return result
+
+    def _refuse(self, node: yaml.Node, place: Place, message: str) -> None:
+        path = format_path(place)
+        self.problems.append((_mark(node), f"{path + ': ' if path else ''}{message}"))
+
+
+def _scalar(kind: str, text: str) -> Any:
+    if kind == "int":
+        # Python's base 0 refuses the leading zeros that YAML's decimals may have.
+        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+    if kind == "float":
+        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    if kind == "bool":
+        return text.lower() == "true"
+    return None if kind == "null" else text
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _copy(v) for k, v in value.items()}
+    return [_copy(v) for v in value] if isinstance(value, list) else value
+
+
+def _set(data: Any, place: Place, value: Any, assignment: str) -> None:
+    def refuse(why: str) -> ConfigError:
+        return ConfigError([f"--set {assignment}: {why}"])
+
+    for depth, part in enumerate(place):
+        here = format_path(place[:depth]) or "the config"
+        last = depth == len(place) - 1
+        if isinstance(data, list):
+            if not isinstance(part, int) or part >= len(data):
+                raise refuse(f"{here} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, not {part!r}")
+            # The shorthand `- random` has no parameters to set: write it out first.
+            if not last and isinstance(data[part], str):
+                data[part] = {"type": data[part]}
+        elif isinstance(data, dict):
+            part = str(part)
+            if not last and not isinstance(data.get(part), (dict, list)):
+                data[part] = {}
+        else:
+            raise refuse(f"{here} is {data!r}, which has nothing inside")
+        if last:
+            data[part] = value
+        else:
+            data = data[part]
+
+
+def _nearby(path: Path) -> str:
+    folder = path.parent
+    names = [p.name for p in folder.glob("*.y*ml")] if folder.is_dir() else []
+    near = get_close_matches(path.name, names, n=1)
+    return f"; did you mean {folder / near[0]}?" if near else ""

@@ -1,0 +1,322 @@
+"""A document -> a checked bake-off, with everything that is wrong told at once."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import ValidationError
+
+from evalplugin.config.document import Document, read_document
+from evalplugin.config.schema import Config, ModelSpec, _Inline
+from evalplugin.data import DATASETS, SPLITS, DatasetLoader, LoadContext, Splitter
+from evalplugin.errors import ConfigError, EvalpluginError, ParameterError, Problem, did_you_mean
+from evalplugin.metrics import MetricSpec, parse
+from evalplugin.models import MODELS
+from evalplugin.parameters import as_mapping, problems_of
+from evalplugin.registry import Registry, load_plugin_file
+
+__all__ = ["CheckedConfig", "NamedDataset", "NamedModel", "NamedSplit", "check", "load"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class NamedDataset:
+    """A dataset under its name in the config."""
+
+    name: str
+    type: str
+    loader: DatasetLoader
+
+
+@dataclass(frozen=True)
+class NamedSplit:
+    """A split under its name in the config."""
+
+    name: str
+    type: str
+    splitter: Splitter
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model, or one point of a model's grid: what is needed to make it anew in any process."""
+
+    name: str
+    type: str
+    params: Mapping[str, Any]  # every parameter, defaults included
+
+
+@dataclass(frozen=True)
+class CheckedConfig:
+    """A config in which every name is known, every parameter is checked and every grid is expanded."""
+
+    spec: Config
+    name: str
+    text: str
+    folder: Path  # what relative paths are relative to
+    datasets: tuple[NamedDataset, ...]
+    splits: tuple[NamedSplit, ...]
+    models: tuple[NamedModel, ...]
+    metrics: tuple[MetricSpec, ...]
+    primary: MetricSpec
+
+    @property
+    def plugins(self) -> tuple[Path, ...]:
+        """The plugin files."""
+        return tuple(self.folder / path for path in self.spec.plugins)
+
+    @property
+    def resolved(self) -> dict[str, Any]:
+        """The config as plain values, with every default filled in and every grid expanded."""
+        spec = self.spec
+        return {
+            "experiment": spec.experiment,
+            "seed": spec.seed,
+            "plugins": list(spec.plugins),
+            "datasets": [{"name": d.name, "type": d.type, **as_mapping(d.loader)} for d in self.datasets],
+            "split": [{"name": s.name, "type": s.type, **as_mapping(s.splitter)} for s in self.splits],
+            "relevance": spec.relevance.model_dump(),
+            "recommend": spec.recommend.model_dump(),
+            "metrics": [m.name for m in self.metrics],
+            "models": [{"name": m.name, "type": m.type, "params": dict(m.params)} for m in self.models],
+            "compare": {"baseline": spec.compare.baseline, "primary": self.primary.name},
+            "tracking": spec.tracking.model_dump(),
+        }
+
+    @property
+    def resolved_yaml(self) -> str:
+        """``resolved`` as YAML text."""
+        return yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
+
+    @property
+    def hash(self) -> str:
+        """A hash of all that can change a result: the same for two configs that differ in tracking alone."""
+        plain = {k: v for k, v in self.resolved.items() if k not in ("experiment", "tracking", "compare")}
+        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def load(
+    source: Path | Mapping[str, Any],
+    *,
+    overrides: Sequence[str] = (),
+    data_home: Path | None = None,
+) -> CheckedConfig:
+    """Return the checked config of a YAML file, or of a mapping given from Python.
+
+    ``overrides`` are assignments such as ``models.0.params.k=20``; ``data_home`` is where datasets are looked for.
+
+    Raises:
+        ConfigError: Everything that is wrong, one line a problem, in the order of the file.
+    """
+    if isinstance(source, Mapping):
+        document, folder = Document("python", _as_text(source), dict(source), {}, {}), Path.cwd()
+    else:
+        document, folder = read_document(source), source.resolve().parent
+    if overrides:
+        document = document.override(overrides)
+    return check(document, folder, data_home)
+
+
+def check(document: Document, folder: Path, data_home: Path | None = None) -> CheckedConfig:
+    """Return the checked config of a document; no data is read.
+
+    Raises:
+        ConfigError: Everything that is wrong, one line a problem, in the order of the file.
+    """
+    try:
+        spec = Config.model_validate(document.data)
+    except ValidationError as error:
+        raise document.error(problems_of(error, Config, document.data, noun="key")) from None
+
+    checks = _Checks(document)
+    for i, path in enumerate(spec.plugins):
+        checks.attempt(lambda path=path: load_plugin_file(folder / path), ("plugins", i))
+    # An unknown name may well be one that a broken plugin was to bring: say the cause, not what follows from it.
+    checks.stop_if_any()
+
+    context = LoadContext(data_home=data_home, base=folder)
+    datasets = [
+        NamedDataset(s.name, s.type, loader)
+        for i, s in enumerate(spec.datasets)
+        if (loader := checks.component(DATASETS, s, ("datasets", i))) is not None
+        and checks.extend(loader.check(context), ("datasets", i))
+    ]
+    many = isinstance(document.data.get("split"), list)
+    splits = [
+        NamedSplit(s.name, s.type, splitter)
+        for i, s in enumerate(spec.split)
+        if (splitter := checks.component(SPLITS, s, ("split", i) if many else ("split",))) is not None
+    ]
+    models = [m for i, s in enumerate(spec.models) for m in checks.expand(s, ("models", i))]
+    metrics = checks.metrics(spec)
+
+    checks.unique("dataset", [(s.name, ("datasets", i)) for i, s in enumerate(spec.datasets)])
+    checks.unique("split", [(s.name, ("split", i)) for i, s in enumerate(spec.split)])
+    checks.unique("model", [(m.name, ("models", i)) for m, i in models])
+    primary = checks.primary(spec, metrics)
+    names = [m.name for m, _ in models]
+    if (baseline := spec.compare.baseline) is not None and baseline not in names and models:
+        hint = did_you_mean(baseline, names)
+        checks.add(("compare", "baseline"), f"no model is named {baseline!r}{hint}")
+    checks.stop_if_any()
+    assert primary is not None
+    return CheckedConfig(
+        spec=spec,
+        name=document.name,
+        text=document.text,
+        folder=folder,
+        datasets=tuple(datasets),
+        splits=tuple(splits),
+        models=tuple(m for m, _ in models),
+        metrics=tuple(metrics),
+        primary=primary,
+    )
+
+
+class _Checks:
+    """Collects what is wrong, so that all of it is told at once."""
+
+    def __init__(self, document: Document) -> None:
+        self.document = document
+        self.problems: list[Problem] = []
+
+    def stop_if_any(self) -> None:
+        if self.problems:
+            raise self.document.error(self.problems)
+
+    def add(self, path: tuple[str | int, ...], message: str) -> None:
+        self.problems.append(Problem(path, message))
+
+    def extend(self, problems: Iterable[Problem], path: tuple[str | int, ...]) -> bool:
+        found = [Problem((*path, *p.path), p.message, p.at_key) for p in problems]
+        self.problems += found
+        return not found
+
+    def attempt(self, work: Callable[[], T], path: tuple[str | int, ...]) -> T | None:
+        try:
+            return work()
+        except ParameterError as error:
+            self.extend(error.problems, path)
+        except EvalpluginError as error:
+            self.add(path, str(error))
+        return None
+
+    def component(self, registry: Registry[T], spec: _Inline, path: tuple[str | int, ...]) -> T | None:
+        if self.attempt(lambda: registry.entry(spec.type), self._type_at(path)) is None:
+            return None
+        return self.attempt(lambda: registry.create(spec.type, spec.params), path)
+
+    def expand(self, spec: ModelSpec, path: tuple[str | int, ...]) -> list[tuple[NamedModel, str | int]]:
+        """Return the model, or one for each point of its grid, with its position in the list."""
+        index = path[-1]
+        if self.attempt(lambda: MODELS.entry(spec.type), self._type_at(path)) is None:
+            return []
+        both = [key for key in spec.grid if _has(spec.params, key)]
+        for key in both:
+            self.add((*path, "grid", key), f"{key!r} stands under params and under grid; keep one")
+        if both:
+            return []
+        before = len(self.problems)
+        found = []
+        for point in itertools.product(*spec.grid.values()):
+            chosen = dict(zip(spec.grid, point, strict=True))
+            model = self._model(spec, chosen, path)
+            if model is not None:
+                found.append((model, index))
+        # Many points of a grid share one mistake: tell it once.
+        self.problems[before:] = dict.fromkeys(self.problems[before:])
+        return found
+
+    def _model(self, spec: ModelSpec, chosen: dict[str, Any], path: tuple[str | int, ...]) -> NamedModel | None:
+        params = json.loads(json.dumps(spec.params))
+        for key, value in chosen.items():
+            _put(params, key, value)
+        try:
+            model = MODELS.create(spec.type, params)
+        except ParameterError as error:
+            for problem in error.problems:
+                key = ".".join(map(str, problem.path))
+                grid = next((g for g in chosen if key == g or g.startswith(f"{key}.") or key.startswith(f"{g}.")), None)
+                if grid is None:
+                    self.extend([problem], (*path, "params"))
+                elif problem.at_key:
+                    self.problems.append(Problem((*path, "grid", grid), problem.message, at_key=True))
+                else:
+                    self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
+            return None
+        label = ", ".join(f"{key}={_word(value)}" for key, value in chosen.items())
+        return NamedModel(f"{spec.name}({label})" if chosen else spec.name, spec.type, as_mapping(model))
+
+    def metrics(self, spec: Config) -> list[MetricSpec]:
+        found: dict[str, MetricSpec] = {}
+        for i, text in enumerate(spec.metrics):
+            metric = self.attempt(lambda text=text: parse(text), ("metrics", i))
+            if metric is None:
+                continue
+            if metric.name in found:
+                self.add(("metrics", i), f"{text!r} is the metric {metric.name!r}, which the list has already")
+            if metric.k is not None and metric.k > spec.recommend.n:
+                self.add(
+                    ("metrics", i),
+                    f"{text!r} looks at {metric.k} items, but lists are {spec.recommend.n} long (recommend.n); "
+                    f"lower k or raise n",
+                )
+            found[metric.name] = metric
+        return list(found.values())
+
+    def primary(self, spec: Config, metrics: Sequence[MetricSpec]) -> MetricSpec | None:
+        if spec.compare.primary is None:
+            return metrics[0] if metrics else None
+        asked = self.attempt(lambda: parse(spec.compare.primary or ""), ("compare", "primary"))
+        if asked is None:
+            return None
+        names = [m.name for m in metrics]
+        if asked.name not in names:
+            hint = did_you_mean(asked.name, names, noun="metrics")
+            self.add(("compare", "primary"), f"{asked.name!r} is not in the list of metrics{hint}")
+        return asked
+
+    def unique(self, kind: str, named: Sequence[tuple[str, tuple[str | int, ...]]]) -> None:
+        first: dict[str, tuple[str | int, ...]] = {}
+        for name, path in named:
+            if name in first:
+                at = (*path, "name")
+                self.add(at if at in self.document.values else path, f"duplicate {kind} name {name!r}; give each a name of its own")
+            first.setdefault(name, path)
+
+    def _type_at(self, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+        at = (*path, "type")
+        return at if at in self.document.values else path
+
+
+def _as_text(data: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(json.loads(json.dumps(data, default=repr)), sort_keys=False, allow_unicode=True)
+
+
+def _has(params: Mapping[str, Any], key: str) -> bool:
+    value: Any = params
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    return True
+
+
+def _put(params: dict[str, Any], key: str, value: Any) -> None:
+    """Set a dotted key, such as ``sim_options.name``."""
+    *outer, last = key.split(".")
+    for part in outer:
+        params = params.setdefault(part, {})
+    params[last] = value
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

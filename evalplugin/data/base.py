@@ -1,0 +1,142 @@
+"""What a dataset and a split are, and the registries of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.interactions import Interactions
+from evalplugin.errors import DataError, Problem
+from evalplugin.registry import Registry
+
+__all__ = ["DATASETS", "SPLITS", "DatasetLoader", "LoadContext", "Split", "Splitter", "dataset", "split"]
+
+C = TypeVar("C", bound=type)
+
+
+def _silent(text: str, fraction: float | None) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class LoadContext:
+    """Where datasets are looked for, and whom to tell about progress."""
+
+    data_home: Path | None = None  # folder of downloaded datasets; None: the user's cache
+    base: Path = Path()  # the folder that relative paths are relative to
+    report: Callable[[str, float | None], None] = _silent  # what goes on, and the share that is done if known
+
+
+class DatasetLoader(Protocol):
+    """A dataclass whose fields are its parameters, and that reads interactions."""
+
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return what is wrong (paths lead into the parameters), found without reading data or heavy imports."""
+
+    def load(self, context: LoadContext) -> Interactions:
+        """Return the interactions.
+
+        Raises:
+            DataError: The data is missing or breaks a rule.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Train and test data of one fold, on the same vocabularies; no pair of user and item is in both.
+
+    Raises:
+        DataError: One of them is empty, the vocabularies differ, or a pair is in both.
+    """
+
+    train: Interactions
+    test: Interactions
+    fold: int = 0
+    overlap_allowed: bool = False  # only where train and test are the same on purpose
+    notes: tuple[str, ...] = ()  # decisions taken while splitting, in words, to be logged
+
+    def __post_init__(self) -> None:
+        for name, data in (("train", self.train), ("test", self.test)):
+            if not len(data):
+                raise DataError(f"fold {self.fold} of the split has no {name} interactions")
+        for name in ("users", "items"):
+            ours, theirs = getattr(self.train, name), getattr(self.test, name)
+            # Splits share the arrays themselves: views of one array need no comparison.
+            same = ours.__array_interface__ == theirs.__array_interface__ or np.array_equal(ours, theirs)
+            if not same:
+                raise DataError(f"fold {self.fold} of the split: train and test data differ in their {name}")
+        if not self.overlap_allowed:
+            self._check_overlap()
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Sizes of both parts, and how much of the test data is cold: users or items without train data."""
+        train_users = np.bincount(self.train.user, minlength=self.train.n_users) > 0
+        test_users = np.bincount(self.test.user, minlength=self.test.n_users) > 0
+        cold_item = self.train.item_counts == 0
+        return {
+            "train_interactions": len(self.train),
+            "test_interactions": len(self.test),
+            "test_users": int(test_users.sum()),
+            "cold_users": int((test_users & ~train_users).sum()),
+            "cold_items": int((cold_item & (self.test.item_counts > 0)).sum()),
+            "test_interactions_on_cold_items": int(cold_item[self.test.item].sum()),
+        }
+
+    def _check_overlap(self) -> None:
+        train, test = _keys(self.train), _keys(self.test)
+        position = np.minimum(np.searchsorted(train, test), len(train) - 1)
+        both = test[train[position] == test]
+        if len(both):
+            user, item = (int(code) for code in divmod(both[0], self.train.n_items))
+            raise DataError(
+                f"fold {self.fold} of the split: {len(both)} pairs are in both train and test data, "
+                f"the first is user {self.train.users[user]!r} with item {self.train.items[item]!r}"
+            )
+
+
+def _keys(data: Interactions) -> npt.NDArray[np.int64]:
+    """Return user and item of every interaction as one number, ascending: int64 (m,)."""
+    user = np.repeat(np.arange(data.n_users, dtype=np.int64), data.rows.counts)
+    return user * data.n_items + data.rows.item
+
+
+class Splitter(Protocol):
+    """A dataclass whose fields are its parameters, and that divides interactions into train and test data."""
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return one split for each fold; all randomness comes from ``rng``.
+
+        Raises:
+            DataError: The data cannot be split this way.
+        """
+
+
+def _lacks(*methods: str) -> Callable[[type], str | None]:
+    def lack(cls: type) -> str | None:
+        for method in methods:
+            if not callable(getattr(cls, method.partition("(")[0], None)):
+                return f"has no method {method}"
+        return None
+
+    return lack
+
+
+DATASETS: Registry[DatasetLoader] = Registry("dataset", check=_lacks("load(context)", "check(context)"))
+SPLITS: Registry[Splitter] = Registry("split", check=_lacks("split(data, rng)"))
+
+
+def dataset(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers a dataclass as the dataset type ``name``."""
+    return DATASETS.register(name)
+
+
+def split(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers a dataclass as the split type ``name``."""
+    return SPLITS.register(name)

@@ -1,0 +1,116 @@
+"""``Candidates``: which items may be listed for whom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.base import Split
+from evalplugin.data.interactions import Rows
+
+__all__ = ["CandidateKind", "Candidates"]
+
+CandidateKind = Literal["unseen", "all", "judged", "sampled"]
+
+_BLOCK_CELLS = 4_000_000  # negatives drawn at a time: 32 MB of numbers
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """The items that may be listed: the whole catalogue less ``excluded``, or ``included`` alone.
+
+    - ``unseen``: what the user has not met in the train data (train items are ``excluded``);
+    - ``all``: the whole catalogue (both are None);
+    - ``judged``: the items of the user's truth (``included``);
+    - ``sampled``: the user's truth and some items from neither train nor truth (``included``).
+
+    Rows are by user code, items ascending. Users without truth have no included items.
+    """
+
+    kind: CandidateKind
+    excluded: Rows | None = None
+    included: Rows | None = None
+
+    @classmethod
+    def of(
+        cls, kind: CandidateKind, split: Split, rng: np.random.Generator, *, n_negatives: int = 100
+    ) -> Candidates:
+        """Return the candidates of one kind for a split.
+
+        Args:
+            kind: See the class.
+            split: Train data and truth.
+            rng: Where the negatives of ``sampled`` are drawn from; the other kinds draw nothing.
+            n_negatives: How many of them, without replacement; a user who has fewer such items gets all of those.
+        """
+        match kind:
+            case "unseen":
+                return cls(kind, excluded=split.train.rows)
+            case "all":
+                return cls(kind)
+            case "judged":
+                return cls(kind, included=split.test.rows)
+            case "sampled":
+                return cls(kind, included=_with_negatives(split, rng, n_negatives))
+
+
+def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
+    truth, n_users, n_items = split.test.rows, split.test.n_users, split.test.n_items
+    users = np.flatnonzero(truth.counts)
+    # Every (user, item) that is known, as one sorted list of numbers: train and truth, each pair once.
+    known = np.unique(
+        np.concatenate([d.user.astype(np.int64) * n_items + d.item for d in (split.train, split.test)])
+    )
+    start = np.searchsorted(known, np.arange(n_users + 1, dtype=np.int64) * n_items)
+    free = n_items - np.diff(start)[users]
+    # The r-th unknown item is r + (known items before it): those whose code less their own position is <= r.
+    shifted = known - (np.arange(len(known)) - start[known // n_items])
+    true = np.repeat(np.arange(n_users, dtype=np.int64), truth.counts) * n_items + truth.item
+    parts = []
+    block = max(1, _BLOCK_CELLS // max(n, 1))
+    for first in range(0, len(users), block):
+        those, pool = users[first : first + block], free[first : first + block]
+        drawn = _distinct(rng, pool, n)
+        row, column = np.nonzero(drawn >= 0)
+        rank, user = drawn[row, column], those[row]
+        before = np.searchsorted(shifted, user * n_items + rank, side="right") - start[user]
+        part = np.concatenate(
+            [true[truth.indptr[those[0]] : truth.indptr[those[-1] + 1]], user * n_items + rank + before]
+        )
+        part.sort()
+        parts.append(part)
+    included = np.concatenate(parts)
+    rating = np.zeros(len(included), dtype=np.float32)
+    rating[np.searchsorted(included, true)] = truth.rating
+    user, item = np.divmod(included, n_items)
+    indptr = np.zeros(n_users + 1, dtype=np.int64)
+    np.cumsum(np.bincount(user, minlength=n_users), out=indptr[1:])
+    return Rows(indptr, item.astype(np.int32), rating)
+
+
+def _distinct(rng: np.random.Generator, pool: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
+    """Return n distinct numbers below each pool size, or all of them if it is smaller: int64 (B, n), then -1."""
+    drawn = np.full((len(pool), n), -1, dtype=np.int64)
+    dense = pool < 2 * n
+    width = int(pool[dense].max(initial=0))
+    if width:
+        # Few to choose from: shuffle all of them by random keys.
+        key = rng.random((int(dense.sum()), width))
+        key[np.arange(width) >= pool[dense, None]] = np.inf
+        number = np.argsort(key, axis=1)[:, :n]
+        number[np.take_along_axis(key, number, axis=1) == np.inf] = -1
+        drawn[dense, : number.shape[1]] = number
+    sparse = np.flatnonzero(~dense)
+    # Many to choose from: draw, and draw anew what came twice. At most half are taken, so this ends soon.
+    while len(sparse):
+        values = drawn[sparse]
+        again = values < 0
+        values[again] = rng.integers(0, np.broadcast_to(pool[sparse, None], values.shape)[again])
+        values.sort(axis=1)
+        values[:, 1:][values[:, 1:] == values[:, :-1]] = -1
+        drawn[sparse] = values
+        sparse = sparse[(values < 0).any(axis=1)]
+    return drawn

@@ -1,0 +1,174 @@
+"""``Interactions``: who met what, encoded once at the boundary and never changed after."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["DuplicatePolicy", "Interactions", "Rows"]
+
+DuplicatePolicy = Literal["error", "last", "mean", "max"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Items of each user as compressed sparse rows, each row sorted by item code.
+
+    ``indptr`` int64 (n_users + 1,); ``item`` int32 (m,); ``rating`` float32 (m,).
+    """
+
+    indptr: npt.NDArray[np.int64]
+    item: npt.NDArray[np.int32]
+    rating: npt.NDArray[np.float32]
+
+    def __getitem__(self, user: int) -> npt.NDArray[np.int32]:
+        """Return the item codes of one user, ascending."""
+        return self.item[self.indptr[user] : self.indptr[user + 1]]
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many items each user has: int64 (n_users,)."""
+        return np.diff(self.indptr)
+
+
+@dataclass(frozen=True, eq=False)
+class Interactions:
+    """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
+
+    A user meets an item at most once. Codes follow the sorted raw ids, so "lowest code first" means the same
+    everywhere. Train and test data of a split share both vocabularies.
+    """
+
+    user: npt.NDArray[np.int32]  # (m,) codes into users
+    item: npt.NDArray[np.int32]  # (m,) codes into items
+    rating: npt.NDArray[np.float32]  # (m,) finite; 1.0 throughout when the data is purely implicit
+    timestamp: npt.NDArray[np.int64] | None  # (m,) seconds since 1970 or any other order, or None
+    users: npt.NDArray[np.generic]  # (n_users,) sorted raw ids: int64, or str as object
+    items: npt.NDArray[np.generic]  # (n_items,) the catalogue: sorted raw ids: int64, or str as object
+    titles: npt.NDArray[np.object_] | None = None  # (n_items,) a title for each item, for people to read
+    notes: tuple[str, ...] = field(default=())  # decisions taken while reading, in words, to be logged
+
+    def __post_init__(self) -> None:
+        for name in ("user", "item", "rating", "timestamp", "users", "items", "titles"):
+            array = getattr(self, name)
+            if array is not None:
+                array = array.view()
+                array.flags.writeable = False
+                object.__setattr__(self, name, array)
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    @property
+    def n_users(self) -> int:
+        """How many users the vocabulary has (some may have no interaction here)."""
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        """How many items the catalogue has (some may have no interaction here)."""
+        return len(self.items)
+
+    @cached_property
+    def rating_scale(self) -> tuple[float, float]:
+        """The lowest and the highest rating."""
+        return float(self.rating.min()), float(self.rating.max())
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The interactions by user, each user's items in ascending order of code."""
+        from scipy.sparse import coo_array
+
+        # Building a sparse matrix is a counting sort: several times faster than sorting by user and item.
+        place = (self.user, self.item)
+        matrix = coo_array((np.arange(len(self)), place), shape=(self.n_users, self.n_items)).tocsr()
+        matrix.sort_indices()
+        indptr, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
+        return Rows(indptr, item, self.rating[matrix.data])
+
+    @cached_property
+    def item_counts(self) -> npt.NDArray[np.int64]:
+        """How many users met each item: int64 (n_items,), the popularity."""
+        return np.bincount(self.item, minlength=self.n_items)
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the whole content, 32 hexadecimal digits; row order counts, as it can break ties."""
+        content = hashlib.sha256()
+        for name in ("user", "item", "rating", "timestamp", "users", "items"):
+            array = getattr(self, name)
+            content.update(name.encode())
+            if array is None:
+                continue
+            if array.dtype == object:
+                content.update("\x1f".join(array.tolist()).encode())
+            else:
+                content.update(str(array.dtype).encode())
+                content.update(np.ascontiguousarray(array).data)
+        return content.hexdigest()[:32]
+
+    def select(self, mask: npt.NDArray[np.bool_]) -> Interactions:
+        """Return the interactions where ``mask`` (m,) is true, on the same vocabularies."""
+        timestamp = None if self.timestamp is None else self.timestamp[mask]
+        return replace(
+            self, user=self.user[mask], item=self.item[mask], rating=self.rating[mask], timestamp=timestamp
+        )
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the interactions as a DataFrame with raw ids: user, item, rating and, if known, timestamp."""
+        import pandas as pd
+
+        columns = {"user": self.users[self.user], "item": self.items[self.item], "rating": self.rating}
+        if self.timestamp is not None:
+            columns["timestamp"] = self.timestamp
+        return pd.DataFrame(columns)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: pd.DataFrame,
+        *,
+        user: str = "user",
+        item: str = "item",
+        rating: str | None = None,
+        timestamp: str | None = None,
+        duplicates: DuplicatePolicy = "error",
+        source: str = "data",
+    ) -> Interactions:
+        """Return the rows of a DataFrame as interactions, checked once and for all.
+
+        Args:
+            frame: One row an interaction; ids are integers or text.
+            user, item: Names of the id columns.
+            rating: Name of the rating column; None means every rating is 1.0 (implicit data).
+            timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (without a
+                time zone they are UTC); fractions are rounded down, which a note counts; None: no time.
+            duplicates: What to do with a pair that stands more than once: refuse it, keep the ``last`` row, or
+                the ``mean`` or ``max`` rating (at the place and time of the last row).
+            source: What the data is called in messages.
+
+        Raises:
+            DataError: No rows, a missing column, a null id, a rating that is no finite number, a duplicate pair
+                under ``error``, ids of mixed types; names the column, the row and the value.
+        """
+        from evalplugin.data.encoding import encode
+
+        return encode(
+            frame,
+            user=user,
+            item=item,
+            rating=rating,
+            timestamp=timestamp,
+            duplicates=duplicates,
+            source=source,
+        )

@@ -1,0 +1,244 @@
+"""The splits: how interactions are divided into train data and truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.data.base import Split, split
+from evalplugin.data.interactions import Interactions
+from evalplugin.errors import DataError
+
+__all__ = ["Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "Temporal"]
+
+Mask = npt.NDArray[np.bool_]
+Cold = Annotated[
+    Literal["keep", "drop"],
+    Field(
+        description="test interactions of users or items without train data: keep them in the truth (models answer "
+        "by their rule for strangers), or drop them; both are counted"
+    ),
+]
+
+
+@split("none")
+@dataclass(frozen=True)
+class NoSplit:
+    """No split: all data is train data, and all of it is the truth.
+
+    For worked examples and for studying what a model has memorised; it says nothing about unseen data. Use it with
+    ``candidates: all`` or ``judged``, as no truth item is unseen.
+    """
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return one fold whose train and test data are the whole data."""
+        return [Split(data, data, overlap_allowed=True)]
+
+
+@split("holdout")
+@dataclass(frozen=True)
+class Holdout:
+    """A fraction of the interactions, drawn at random, is the truth.
+
+    ``by: user`` draws from each user's interactions on their own: the fraction of their number, rounded to the nearest
+    whole (halves up), but so that one at least stays in train. ``by: interactions`` draws from all of them at once.
+    """
+
+    fraction: Annotated[float, Field(gt=0, lt=1, description="share of the interactions that is held out")] = 0.2
+    by: Annotated[Literal["user", "interactions"], Field(description="what the fraction is taken of")] = "user"
+    cold: Cold = "keep"
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return one fold."""
+        if self.by == "interactions":
+            test = np.zeros(len(data), dtype=np.bool_)
+            test[rng.permutation(len(data))[: int(self.fraction * len(data) + 0.5)]] = True
+            return [_held_out(data, test, self.cold)]
+        counts = data.rows.counts
+        size = np.minimum((self.fraction * counts + 0.5).astype(np.int64), np.maximum(counts - 1, 0))
+        untested = int(((counts > 0) & (size == 0)).sum())
+        notes = [f"{untested} users have too few interactions for one to be held out"] if untested else []
+        test = _places(data, rng.permutation(len(data))) < size[data.user]
+        return [_held_out(data, test, self.cold, notes=notes)]
+
+
+@split("kfold")
+@dataclass(frozen=True)
+class KFold:
+    """The interactions are dealt at random into k folds; each fold is the truth once, the others its train data."""
+
+    k: Annotated[int, Field(ge=2, description="number of folds")] = 5
+    cold: Cold = "keep"
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return k folds, of sizes that differ by one at most."""
+        if len(data) < self.k:
+            raise DataError(f"split kfold: {len(data)} interactions cannot make {self.k} folds; lower k")
+        fold_of = rng.permutation(len(data)) % self.k
+        return [_held_out(data, fold_of == fold, self.cold, fold=fold) for fold in range(self.k)]
+
+
+@split("last_n")
+@dataclass(frozen=True)
+class LastN:
+    """The latest n interactions of each user are the truth; n = 1 is leave-one-out.
+
+    Latest by time; among equal times the later row of the input is the later one. A user with fewer than
+    ``n + min_train`` interactions is not tested: all of them stay in train, and such users are counted.
+    """
+
+    n: Annotated[int, Field(ge=1, description="interactions held out for each user")] = 1
+    min_train: Annotated[int, Field(ge=1, description="interactions a tested user keeps in train at least")] = 1
+    cold: Cold = "keep"
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return one fold."""
+        tested, notes = _testable(data, self.n + self.min_train, "last_n")
+        from_end = data.rows.counts[data.user] - _places(data, _by_time(data, "last_n"))
+        return [_held_out(data, tested[data.user] & (from_end <= self.n), self.cold, notes=notes)]
+
+
+@split("temporal")
+@dataclass(frozen=True)
+class Temporal:
+    """Interactions before a point in time are train data, those at it or after it are the truth.
+
+    The point is ``cutoff``, or else the time of the first interaction behind the ``quantile`` of all interactions in
+    order of time. A date without a time zone is UTC; dates are compared with timestamps in seconds since 1970.
+    """
+
+    cutoff: Annotated[
+        int | str | None, Field(description="first time that is test data: a timestamp, or an ISO 8601 date")
+    ] = None
+    quantile: Annotated[
+        float | None, Field(gt=0, lt=1, description="share of the interactions that lies before the cut")
+    ] = None
+    cold: Cold = "keep"
+
+    def __post_init__(self) -> None:
+        if (self.cutoff is None) == (self.quantile is None):
+            raise ValueError("temporal takes exactly one of cutoff and quantile")
+        if isinstance(self.cutoff, str):
+            _seconds(self.cutoff)
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return one fold."""
+        time = _times(data, "temporal")
+        if self.quantile is not None:
+            place = int(self.quantile * len(time))
+            cut = int(np.partition(time, place)[place])
+        else:
+            assert self.cutoff is not None
+            cut = _seconds(self.cutoff) if isinstance(self.cutoff, str) else self.cutoff
+        test = time >= cut
+        if test.all() or not test.any():
+            side = "before" if test.all() else "at or after"
+            raise DataError(
+                f"split temporal: no interaction is {side} the cut {cut}; timestamps are from {time.min()} to {time.max()}"
+            )
+        return [_held_out(data, test, self.cold, notes=[f"the temporal cut is at {cut}"])]
+
+
+@split("sample_users")
+@dataclass(frozen=True)
+class SampleUsers:
+    """Users drawn at random are tested on n of their interactions; all else is train data.
+
+    The tested users' other interactions stay in train, so that models know them. Only users with at least
+    ``n + min_train`` interactions are drawn. As LensKit's ``sample_users`` with ``LastN`` or ``SampleN``.
+    """
+
+    n_users: Annotated[int | None, Field(ge=1, description="number of users to test")] = None
+    fraction: Annotated[float | None, Field(gt=0, le=1, description="share of the eligible users to test")] = None
+    n: Annotated[int, Field(ge=1, description="interactions held out for each tested user")] = 5
+    hold: Annotated[
+        Literal["last", "random"], Field(description="which ones: the latest (ties by input order), or any")
+    ] = "last"
+    min_train: Annotated[int, Field(ge=1, description="interactions a tested user keeps in train at least")] = 1
+    cold: Cold = "keep"
+
+    def __post_init__(self) -> None:
+        if (self.n_users is None) == (self.fraction is None):
+            raise ValueError("sample_users takes exactly one of n_users and fraction")
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return one fold."""
+        eligible, notes = _testable(data, self.n + self.min_train, "sample_users")
+        pool = np.flatnonzero(eligible)
+        size = self.n_users if self.n_users is not None else max(1, int(float(self.fraction or 0) * len(pool) + 0.5))
+        if size > len(pool):
+            raise DataError(
+                f"split sample_users: n_users is {size}, but only {len(pool)} users have at least "
+                f"{self.n + self.min_train} interactions"
+            )
+        drawn = np.zeros(data.n_users, dtype=np.bool_)
+        drawn[rng.choice(pool, size, replace=False)] = True
+        order = _by_time(data, "sample_users") if self.hold == "last" else rng.permutation(len(data))
+        from_end = data.rows.counts[data.user] - _places(data, order)
+        return [_held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
+
+
+def _held_out(
+    data: Interactions, test: Mask, cold: Literal["keep", "drop"], *, fold: int = 0, notes: list[str] | None = None
+) -> Split:
+    """Return the split whose truth is where ``test`` (m,) is true, less what is cold if that is dropped."""
+    train, notes = ~test, list(notes or ())
+    if cold == "drop":
+        known_user = np.bincount(data.user[train], minlength=data.n_users) > 0
+        known_item = np.bincount(data.item[train], minlength=data.n_items) > 0
+        warm = test & known_user[data.user] & known_item[data.item]
+        if dropped := int(test.sum() - warm.sum()):
+            notes.append(f"dropped {dropped} test interactions of users or items without train interactions")
+        test = warm
+    return Split(data.select(train), data.select(test), fold=fold, notes=tuple(notes))
+
+
+def _testable(data: Interactions, least: int, name: str) -> tuple[Mask, list[str]]:
+    """Return which users have at least ``least`` interactions, bool (n_users,), and a note on the others."""
+    counts = data.rows.counts
+    enough = counts >= least
+    if not enough.any():
+        raise DataError(
+            f"split {name}: no user has the {least} interactions that are needed (n + min_train); "
+            f"the most active one has {counts.max()}"
+        )
+    short = int(((counts > 0) & ~enough).sum())
+    return enough, [f"{short} users with fewer than {least} interactions are not tested"] if short else []
+
+
+def _places(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return each interaction's place among its user's, from 0, in an order of all rows (m,): int64 (m,)."""
+    from scipy.sparse import coo_array
+
+    # Building a sparse matrix is a counting sort by user that keeps the order.
+    row = (data.user[order], np.arange(len(data)))
+    matrix = coo_array((np.ones(len(data), dtype=np.bool_), row), shape=(data.n_users, len(data))).tocsr()
+    by_user = order[matrix.indices]
+    places = np.empty(len(data), dtype=np.int64)
+    places[by_user] = np.arange(len(data)) - matrix.indptr[data.user[by_user]]
+    return places
+
+
+def _by_time(data: Interactions, name: str) -> npt.NDArray[np.int64]:
+    """Return the rows from the earliest to the latest, ties in input order: int64 (m,)."""
+    return np.argsort(_times(data, name), kind="stable")
+
+
+def _times(data: Interactions, name: str) -> npt.NDArray[np.int64]:
+    if data.timestamp is None:
+        raise DataError(f"split {name} needs timestamps, and the data has none: name its timestamp column")
+    return data.timestamp
+
+
+def _seconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"cutoff must be a timestamp or an ISO 8601 date such as 2020-01-31, not {text!r}") from None
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() // 1)

@@ -1,0 +1,100 @@
+"""The errors evalplugin raises on purpose, and the exit code of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+__all__ = [
+    "EXIT_DONE",
+    "EXIT_FAILED",
+    "EXIT_INTERRUPTED",
+    "EXIT_USAGE",
+    "ConfigError",
+    "DataError",
+    "EvalpluginError",
+    "ModelError",
+    "ParameterError",
+    "PluginError",
+    "Problem",
+    "TrackingError",
+    "UnknownNameError",
+    "did_you_mean",
+]
+
+EXIT_DONE = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def did_you_mean(value: str, allowed: Sequence[str], *, noun: str = "allowed") -> str:
+    """Return ``; did you mean 'x'?`` for the nearest allowed name, or else the list of all of them."""
+    folded = {name.casefold(): name for name in allowed}
+    near = get_close_matches(value.casefold(), folded, n=1, cutoff=0.6)
+    if near:
+        return f"; did you mean {folded[near[0]]!r}?"
+    return f"; {noun}: {', '.join(allowed)}" if allowed else ""
+
+
+class EvalpluginError(Exception):
+    """Root of every error that evalplugin raises on purpose: one clear message, no traceback needed."""
+
+    exit_code = EXIT_FAILED
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong in nested input: where it stands (keys and positions), and what is wrong."""
+
+    path: tuple[str | int, ...]
+    message: str
+    # True where the key itself is at fault and not its value: the reader then points at the key.
+    at_key: bool = False
+
+
+class ParameterError(EvalpluginError):
+    """Parameters that a component does not take, or values that it does not allow."""
+
+    exit_code = EXIT_USAGE
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(f"{'.'.join(map(str, p.path))}: {p.message}" for p in problems))
+
+
+class UnknownNameError(EvalpluginError):
+    """A name that no registry entry has."""
+
+    exit_code = EXIT_USAGE
+
+
+class PluginError(EvalpluginError):
+    """A plugin that cannot be loaded, or that registers something a registry refuses."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConfigError(EvalpluginError):
+    """Everything that is wrong with a configuration, one line a problem."""
+
+    exit_code = EXIT_USAGE
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.lines = tuple(lines)
+        super().__init__("\n".join(lines))
+
+
+class DataError(EvalpluginError):
+    """Input data that is missing or that breaks a rule; names the place, the value and what is allowed."""
+
+    exit_code = EXIT_USAGE
+
+
+class ModelError(EvalpluginError):
+    """A model that broke its contract (wrong shape, NaN scores, excluded items) or cannot do what is asked."""
+
+
+class TrackingError(EvalpluginError):
+    """A tracking store that cannot be reached or refuses what is logged."""

@@ -1,0 +1,86 @@
+"""What a recommender is, and the registry of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data import Interactions
+from evalplugin.registry import Registry
+
+__all__ = ["MODELS", "ListRecommender", "RatingPredictor", "Recommender", "ScoringRecommender", "model"]
+
+C = TypeVar("C", bound=type)
+
+
+class Recommender(Protocol):
+    """A dataclass whose fields are its parameters. It learns by ``fit`` and then does ONE of two things.
+
+    Either it has ``scores(users)`` (see ScoringRecommender) or ``recommend(users, n)`` (see ListRecommender).
+    A model that also predicts ratings has ``predict(users, items)`` (see RatingPredictor).
+    """
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn from the train data; all randomness comes from ``rng``. The data is read-only."""
+
+
+@runtime_checkable
+class ScoringRecommender(Protocol):
+    """A recommender that scores the whole catalogue; evalplugin picks the best n."""
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn from the train data."""
+
+    def scores(self, users: npt.NDArray[np.int32]) -> npt.NDArray[np.floating[Any]]:
+        """Return a score for every item: floats (len(users), n_items), higher is better.
+
+        -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on which other users
+        are asked for with them. Users without train data get what the model has for strangers.
+        """
+
+
+@runtime_checkable
+class ListRecommender(Protocol):
+    """A recommender that makes lists itself; evalplugin takes out what may not be listed."""
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn from the train data."""
+
+    def recommend(
+        self, users: npt.NDArray[np.int32], n: int
+    ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]:
+        """Return the best n items of each user, items already met included, best first.
+
+        Returns:
+            Item codes (len(users), n), -1 behind the end of a short list, and their scores, of the same shape,
+            descending. ``n`` is larger than the list asked for in the config, to leave room for what is taken out.
+        """
+
+
+@runtime_checkable
+class RatingPredictor(Protocol):
+    """A recommender that also predicts ratings, on the scale of the data."""
+
+    def predict(
+        self, users: npt.NDArray[np.int32], items: npt.NDArray[np.int32]
+    ) -> npt.NDArray[np.floating[Any]]:
+        """Return the predicted rating of each pair: floats (len(users),)."""
+
+
+def _lack(cls: type) -> str | None:
+    if not callable(getattr(cls, "fit", None)):
+        return "has no method fit(train, rng)"
+    if not callable(getattr(cls, "scores", None)) and not callable(getattr(cls, "recommend", None)):
+        return "has neither scores(users) nor recommend(users, n)"
+    return None
+
+
+MODELS: Registry[Recommender] = Registry("model", check=_lack)
+
+
+def model(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers a dataclass as the model ``name``."""
+    return MODELS.register(name)

@@ -1,0 +1,230 @@
+"""A component's parameters are the fields of its dataclass: described, checked and set from here."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
+
+from evalplugin.errors import ParameterError, Problem, did_you_mean
+
+__all__ = ["Parameter", "as_mapping", "build", "parameters_of", "problems_of", "schema_of"]
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter as a reader needs it: dotted name, type, default (``None`` with ``required``), meaning."""
+
+    name: str
+    type: str
+    default: object
+    required: bool
+    description: str
+
+
+def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
+    """Return an instance of the dataclass ``cls`` made from ``params``.
+
+    Types are strict, as in JSON: ``"3"`` is no integer and ``true`` is no number, but ``1`` is a float.
+
+    Raises:
+        ParameterError: Unknown, missing or wrong parameters; every one of them is listed.
+    """
+    try:
+        text = to_json(dict(params))
+    except PydanticSerializationError as error:
+        raise ParameterError([Problem((), f"parameters of {owner} must be plain values: {error}")]) from None
+    try:
+        checked = _model_of(cls).model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise ParameterError(problems_of(error, cls, params, noun="parameter", owner=owner)) from None
+    try:
+        return cls(**{name: getattr(checked, name) for name in type(checked).model_fields})
+    except ValueError as error:  # a check across parameters in the component's own __post_init__
+        raise ParameterError([Problem((), str(error))]) from None
+
+
+def as_mapping(component: object) -> dict[str, Any]:
+    """Return a component's parameters as plain JSON values, nested dataclasses as mappings."""
+    adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
+    names = [f.name for f in _init_fields(type(component))]
+    plain: dict[str, Any] = adapter.dump_python({n: getattr(component, n) for n in names}, mode="json")
+    return plain
+
+
+def parameters_of(cls: type) -> list[Parameter]:
+    """Return the parameters of a component in the order of its fields; those of nested options follow theirs."""
+    return list(_walk(cls, ""))
+
+
+def schema_of(cls: type) -> dict[str, Any]:
+    """Return the JSON Schema of a component's parameters, closed to unknown names."""
+    return _model_of(cls).model_json_schema()
+
+
+def problems_of(
+    error: ValidationError, cls: type, value: object, *, noun: str, owner: str = ""
+) -> list[Problem]:
+    """Translate pydantic's errors into problems that say what is allowed and name the nearest match.
+
+    ``noun`` is what a name is called here (``parameter``, ``key``), ``owner`` what takes them.
+    """
+    problems: dict[tuple[str | int, ...], list[Problem]] = {}
+    for item in error.errors(include_url=False):
+        path = _path_into(value, item["loc"])
+        kind, given = item["type"], item["input"]
+        at_key = False
+        if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+            allowed = [f.name for f in _init_fields(_class_at(cls, path[:-1]))]
+            of = f" of {owner}" if owner else ""
+            message = f"unknown {noun} {path[-1]!r}{of}{did_you_mean(str(path[-1]), allowed)}"
+            at_key = True
+        elif kind in ("missing", "missing_argument"):
+            path = (*path, str(item["loc"][-1])) if not path or path[-1] != item["loc"][-1] else path
+            of = f" of {owner}" if owner else ""
+            message = f"missing {noun} {path[-1]!r}{of}"
+        elif kind == "literal_error":
+            allowed = [str(a) for a in _literals(_annotation_at(cls, path))]
+            near = did_you_mean(str(given), allowed)
+            message = f"must be {item['ctx']['expected']}, not {given!r}{near if 'mean' in near else ''}"
+        elif kind in ("value_error", "assertion_error"):
+            message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        else:
+            message = f"{item['msg'].replace('Input should be', 'must be', 1)}, not {given!r}"
+        problems.setdefault(path, []).append(Problem(path, message, at_key))
+    # A union reports one error an alternative: they stand at one place, so they make one problem.
+    return [
+        same[0] if len(same) == 1 else Problem(path, _join([p.message for p in same]), same[0].at_key)
+        for path, same in problems.items()
+    ]
+
+
+def _join(messages: list[str]) -> str:
+    heads = [m.rsplit(", not ", 1)[0] for m in messages]
+    tail = messages[-1].rsplit(", not ", 1)[-1]
+    heads = [heads[0], *(h.removeprefix("must be ") for h in heads[1:])]
+    return f"{' or '.join(dict.fromkeys(heads))}, not {tail}"
+
+
+def _init_fields(cls: type) -> list[dataclasses.Field[Any]]:
+    if issubclass(cls, BaseModel):
+        return [_named(f.alias or name) for name, f in cls.model_fields.items()]
+    return [f for f in dataclasses.fields(cls) if f.init]
+
+
+def _named(name: str) -> dataclasses.Field[Any]:
+    stand_in: dataclasses.Field[Any] = dataclasses.field()
+    stand_in.name = name
+    return stand_in
+
+
+@functools.cache
+def _model_of(cls: type) -> type[BaseModel]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    fields: dict[str, Any] = {}
+    for field in _init_fields(cls):
+        if field.default is not dataclasses.MISSING:
+            fields[field.name] = (hints[field.name], field.default)
+        elif field.default_factory is not dataclasses.MISSING:
+            fields[field.name] = (hints[field.name], Field(default_factory=field.default_factory))
+        else:
+            fields[field.name] = (hints[field.name], ...)
+    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=())
+    return create_model(cls.__name__, __config__=config, **fields)
+
+
+def _walk(cls: type, prefix: str) -> Iterator[Parameter]:
+    for name, info in _model_of(cls).model_fields.items():
+        nested = info.annotation
+        is_nested = isinstance(nested, type) and dataclasses.is_dataclass(nested)
+        default = None if info.is_required() else info.get_default(call_default_factory=True)
+        yield Parameter(
+            name=f"{prefix}{name}",
+            type="mapping" if is_nested else _type_text(info),
+            default="" if is_nested or default is PydanticUndefined else default,
+            required=info.is_required(),
+            description=info.description or "",
+        )
+        if is_nested:
+            assert isinstance(nested, type)
+            yield from _walk(nested, f"{prefix}{name}.")
+
+
+def _type_text(info: FieldInfo) -> str:
+    text = _annotation_text(info.annotation)
+    bounds = []
+    for item in info.metadata:
+        for attribute, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"), ("min_length", "length >=")):
+            if getattr(item, attribute, None) is not None:
+                bounds.append(f"{sign} {getattr(item, attribute)}")
+    return f"{text} {', '.join(bounds)}" if bounds else text
+
+
+def _annotation_text(annotation: Any) -> str:
+    if typing.get_origin(annotation) is typing.Literal:
+        return " | ".join(json.dumps(a) if isinstance(a, str) else str(a) for a in typing.get_args(annotation))
+    arguments = typing.get_args(annotation)
+    if type(None) in arguments or typing.get_origin(annotation) in (typing.Union, type(int | str)):
+        return " | ".join("null" if a is type(None) else _annotation_text(a) for a in arguments)
+    if annotation in (int, float, str, bool):
+        return {int: "integer", float: "number", str: "text", bool: "true | false"}[annotation]
+    return str(annotation).replace("typing.", "") if arguments else getattr(annotation, "__name__", str(annotation))
+
+
+def _path_into(value: object, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """Return the part of pydantic's location that leads into the value (unions and tags add parts of their own)."""
+    path: list[str | int] = []
+    for part in loc:
+        if isinstance(value, Mapping) and part in value:
+            value = value[part]
+        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+            value = value[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+def _annotation_at(cls: Any, path: tuple[str | int, ...]) -> Any:
+    """Return the annotation of the field that a path leads to, looking through unions, lists and mappings."""
+    annotation: Any = cls
+    for part in path:
+        annotation = next((found for found in _step(annotation, part)), None)
+    return annotation
+
+
+def _step(annotation: Any, part: str | int) -> Iterator[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        for name, info in annotation.model_fields.items():
+            if part in (name, info.alias):
+                yield info.annotation
+    elif isinstance(annotation, type) and dataclasses.is_dataclass(annotation):
+        hints = typing.get_type_hints(annotation, include_extras=True)
+        if part in hints:
+            yield hints[str(part)]
+    else:
+        for argument in typing.get_args(annotation):
+            yield argument if isinstance(part, int) else next(_step(argument, part), None)
+
+
+def _class_at(cls: type, path: tuple[str | int, ...]) -> type:
+    found = _annotation_at(cls, path)
+    for candidate in (found, *typing.get_args(found)):
+        if isinstance(candidate, type) and (dataclasses.is_dataclass(candidate) or issubclass(candidate, BaseModel)):
+            return candidate
+    return cls
+
+
+def _literals(annotation: Any) -> tuple[Any, ...]:
+    if typing.get_origin(annotation) is typing.Literal:
+        return typing.get_args(annotation)
+    return tuple(a for argument in typing.get_args(annotation) for a in _literals(argument))

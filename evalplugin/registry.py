@@ -1,0 +1,173 @@
+"""One generic registry: named components, where each came from, and how plugins add their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from evalplugin.errors import EvalpluginError, PluginError, UnknownNameError, did_you_mean
+from evalplugin.parameters import build
+
+__all__ = ["Entry", "Registry", "load_plugin_file"]
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+_origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
+
+
+@dataclass(frozen=True)
+class Entry(Generic[T]):
+    """A registered component: its name, its dataclass, and where it came from (a module, a file, a package)."""
+
+    name: str
+    cls: type[T]
+    origin: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of the component's docstring."""
+        # A dataclass without a docstring gets its signature as one; that is no summary.
+        text = (self.cls.__doc__ or "").strip()
+        return "" if text.startswith(f"{self.cls.__name__}(") else text.partition("\n")[0]
+
+
+class Registry(Generic[T]):
+    """Components of one kind by name. Names are unique; installed packages add theirs by entry points, lazily."""
+
+    def __init__(self, kind: str, *, check: Callable[[type], str | None] = lambda cls: None) -> None:
+        """Make an empty registry of one ``kind``; ``check`` returns why a class is no such component, or None."""
+        self.kind = kind
+        self.group = f"evalplugin.{kind}s"
+        self._check = check
+        self._entries: dict[str, Entry[T]] = {}
+
+    def register(self, name: str) -> Callable[[C], C]:
+        """Return a class decorator that registers a dataclass under ``name``.
+
+        Raises:
+            PluginError: The name is taken, or the class is no dataclass or lacks what this kind needs.
+        """
+
+        def decorate(cls: C) -> C:
+            origin = _origin.get() or cls.__module__
+            if not dataclasses.is_dataclass(cls):
+                raise PluginError(
+                    f"{origin}: {self.kind} {name!r}: {cls.__name__} must be a dataclass "
+                    f"(put @dataclass below the decorator that registers it)"
+                )
+            if (lack := self._check(cls)) is not None:
+                raise PluginError(f"{origin}: {self.kind} {name!r}: {cls.__name__} {lack}")
+            taken = self._entries.get(name)
+            # The same file may be loaded again (a second config, a worker): that is no collision.
+            if taken is not None and (taken.origin, taken.cls.__qualname__) != (origin, cls.__qualname__):
+                raise PluginError(f"{origin}: {self.kind} {name!r} is already registered by {taken.origin}")
+            self._entries[name] = Entry(name, cls, origin)
+            return cls
+
+        return decorate
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        """Yield all entries in the order of their names, those of installed packages included."""
+        for name in self.names():
+            yield self.entry(name)
+
+    def names(self) -> list[str]:
+        """Return all names, sorted, without importing any installed plugin."""
+        return sorted({*self._entries, *self._entry_points()})
+
+    def entry(self, name: str) -> Entry[T]:
+        """Return the entry of a name, importing the installed package that offers it if need be.
+
+        Raises:
+            UnknownNameError: No entry has the name; the message has the nearest one.
+            PluginError: The package that offers the name cannot be loaded or does not register it.
+        """
+        if name not in self._entries:
+            points = self._entry_points()
+            if name not in points:
+                hint = did_you_mean(name, sorted({*self._entries, *points}))
+                raise UnknownNameError(f"unknown {self.kind} {name!r}{hint}")
+            self._load_entry_point(name, points[name])
+        return self._entries[name]
+
+    def create(self, name: str, params: Mapping[str, Any] | None = None) -> T:
+        """Return a component made from checked parameters.
+
+        Raises:
+            UnknownNameError: No entry has the name.
+            ParameterError: Unknown, missing or wrong parameters.
+        """
+        return build(self.entry(name).cls, params or {}, owner=name)
+
+    def _entry_points(self) -> dict[str, Any]:
+        from importlib.metadata import entry_points
+
+        points: dict[str, Any] = {}
+        for point in entry_points(group=self.group):
+            if point.name in points and points[point.name].value != point.value:
+                raise PluginError(
+                    f"two installed packages offer the {self.kind} {point.name!r}: "
+                    f"{points[point.name].value} and {point.value}; uninstall one of them"
+                )
+            points[point.name] = point
+        return points
+
+    def _load_entry_point(self, name: str, point: Any) -> None:
+        origin = f"package {point.dist.name}" if point.dist is not None else f"entry point {point.value}"
+        with _coming_from(origin):
+            try:
+                cls = point.load()
+            except EvalpluginError:
+                raise
+            except Exception as error:
+                raise PluginError(f"{origin}: cannot load {self.kind} {name!r} from {point.value}: {error!r}") from error
+            if name not in self._entries:
+                self.register(name)(cls)
+
+
+def load_plugin_file(path: Path) -> None:
+    """Run a plugin file once as a module of its own, so that what it registers can be used by name.
+
+    Raises:
+        PluginError: The file is not there, is no Python file, or raises.
+    """
+    path = path.resolve()
+    if not path.is_file():
+        raise PluginError(f"plugin file not found: {path}")
+    if path.suffix != ".py":
+        raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")
+    # The path is part of the name: two folders may each hold a my_model.py.
+    name = f"evalplugin_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _coming_from(str(path)):
+        try:
+            spec.loader.exec_module(module)
+        except EvalpluginError:
+            del sys.modules[name]
+            raise
+        except Exception as error:
+            del sys.modules[name]
+            raise PluginError(f"{path}: plugin cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _coming_from(origin: str) -> Iterator[None]:
+    token = _origin.set(origin)
+    try:
+        yield
+    finally:
+        _origin.reset(token)

@@ -1,0 +1,94 @@
+"""What a bake-off yields, as plain values: the results of its models and what they were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.data import Interactions
+from evalplugin.scoring import PerUserScores
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "ModelResult"]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one model took, all folds together."""
+
+    fit_seconds: float
+    recommend_seconds: float
+    score_seconds: float
+    # Highest resident memory of the process while the model ran, in 2**20 bytes; NaN where the system cannot tell.
+    peak_memory_mb: float
+
+
+@dataclass(frozen=True)
+class DataInfo:
+    """The data of one dataset under one split, as it is logged; ``train`` and ``test`` are the first fold's."""
+
+    dataset: str  # name in the config
+    type: str  # registered dataset type
+    params: Mapping[str, Any]
+    split: str  # name in the config, "" when the config has one split
+    split_type: str
+    split_params: Mapping[str, Any]
+    full: Interactions
+    train: Interactions
+    test: Interactions
+    n_folds: int
+    counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
+    notes: tuple[str, ...] = ()  # decisions taken while reading and splitting, in words
+
+
+@dataclass(frozen=True)
+class ModelResult:
+    """One model on one dataset under one split, all folds: what one MLflow run holds."""
+
+    data: DataInfo
+    model: str  # name in the config
+    type: str  # registered model type
+    params: Mapping[str, Any]  # resolved, defaults included
+    costs: Costs | None = None
+    per_user: PerUserScores | None = None  # each user's scores, averaged over the folds the user is in
+    fold_means: tuple[Mapping[str, float], ...] = ()  # canonical metric name -> mean, for each fold
+    top_n: pa.Table | None = None  # user, item, rank, score (and fold, when there are several)
+    error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
+
+
+@dataclass(frozen=True)
+class Bakeoff:
+    """What was asked: everything about a bake-off that is known before it runs."""
+
+    id: str  # unique, e.g. 20260101-120000-3f2a
+    experiment: str
+    seed: int
+    n: int
+    candidates: str
+    threshold: float | None
+    metrics: tuple[str, ...]  # canonical names
+    primary: str  # canonical name of the metric that ranks the models
+    baseline: str | None
+    models: tuple[str, ...]  # names in config order
+    config_name: str  # file name or "python"
+    config_text: str  # as written, comments included
+    config_resolved: str  # YAML with every default filled in and every grid expanded
+    config_dir: str  # the folder the config stands in: where git is asked for the commit
+    config_hash: str
+    metrics_hash: str
+
+
+@dataclass(frozen=True)
+class BakeoffResult:
+    """A bake-off and all its models' results, in config order, failed ones included."""
+
+    bakeoff: Bakeoff
+    models: tuple[ModelResult, ...] = field(default=())
+
+    @property
+    def failed(self) -> tuple[ModelResult, ...]:
+        """The models that failed."""
+        return tuple(m for m in self.models if m.error is not None)
