@@ -10,15 +10,22 @@ from evalplugin.data.base import (
     dataset,
     split,
 )
+from evalplugin.data.blobs import Blobs
 from evalplugin.data.candidates import CandidateKind, Candidates
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, Rows
+from evalplugin.data.movielens import MovieLens
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers, Temporal
+from evalplugin.data.synthetic import Synthetic
+from evalplugin.data.tables import Csv, DataFrame, Parquet
 
 __all__ = [
     "DATASETS",
     "SPLITS",
+    "Blobs",
     "CandidateKind",
     "Candidates",
+    "Csv",
+    "DataFrame",
     "DatasetLoader",
     "DuplicatePolicy",
     "Holdout",
@@ -26,11 +33,14 @@ __all__ = [
     "KFold",
     "LastN",
     "LoadContext",
+    "MovieLens",
     "NoSplit",
+    "Parquet",
     "Rows",
     "SampleUsers",
     "Split",
     "Splitter",
+    "Synthetic",
     "Temporal",
     "dataset",
     "split",

@@ -37,7 +37,7 @@ class DatasetLoader(Protocol):
     """A dataclass whose fields are its parameters, and that reads interactions."""
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return what is wrong (paths lead into the parameters), found without reading data or heavy imports."""
+        """Return what is wrong, found without reading data; paths lead into the parameters."""
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions.
@@ -94,10 +94,11 @@ class Split:
         position = np.minimum(np.searchsorted(train, test), len(train) - 1)
         both = test[train[position] == test]
         if len(both):
-            user, item = (int(code) for code in divmod(both[0], self.train.n_items))
+            user, item = divmod(int(both[0]), self.train.n_items)
             raise DataError(
                 f"fold {self.fold} of the split: {len(both)} pairs are in both train and test data, "
-                f"the first is user {self.train.users[user]!r} with item {self.train.items[item]!r}"
+                f"the first is user {self.train.users[user : user + 1].tolist()[0]!r} "
+                f"with item {self.train.items[item : item + 1].tolist()[0]!r}"
             )
 
 

@@ -44,7 +44,8 @@ class Candidates:
             kind: See the class.
             split: Train data and truth.
             rng: Where the negatives of ``sampled`` are drawn from; the other kinds draw nothing.
-            n_negatives: How many of them, without replacement; a user who has fewer such items gets all of those.
+            n_negatives: How many of them, without replacement; a user who has fewer such items gets all of
+            those.
         """
         match kind:
             case "unseen":
@@ -61,9 +62,9 @@ def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
     truth, n_users, n_items = split.test.rows, split.test.n_users, split.test.n_items
     users = np.flatnonzero(truth.counts)
     # Every (user, item) that is known, as one sorted list of numbers: train and truth, each pair once.
-    known = np.unique(
-        np.concatenate([d.user.astype(np.int64) * n_items + d.item for d in (split.train, split.test)])
-    )
+    known = np.concatenate([d.user.astype(np.int64) * n_items + d.item for d in (split.train, split.test)])
+    known.sort()
+    known = known[np.r_[True, known[1:] != known[:-1]]]
     start = np.searchsorted(known, np.arange(n_users + 1, dtype=np.int64) * n_items)
     free = n_items - np.diff(start)[users]
     # The r-th unknown item is r + (known items before it): those whose code less their own position is <= r.
@@ -92,7 +93,7 @@ def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
 
 
 def _distinct(rng: np.random.Generator, pool: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
-    """Return n distinct numbers below each pool size, or all of them if it is smaller: int64 (B, n), then -1."""
+    """Return n distinct numbers below each pool size, or all there are: int64 (B, n), -1 behind them."""
     drawn = np.full((len(pool), n), -1, dtype=np.int64)
     dense = pool < 2 * n
     width = int(pool[dense].max(initial=0))

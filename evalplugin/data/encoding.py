@@ -72,7 +72,9 @@ class _Columns:
             values = column.dropna().to_numpy(dtype=np.float64)
             whole = bool(np.isfinite(values).all() and (values == np.floor(values)).all())
             if len(missing) and whole:
-                self._refuse(name, int(missing[0]), None, f"no {role} id may be missing (this made floats of all ids)")
+                self._refuse(
+                    name, int(missing[0]), None, f"no {role} id may be missing (this made floats of all ids)"
+                )
             why = "; convert the column to integers first" if whole else ""
             self._refuse(name, 0, float(column.iloc[0]), f"{rule}, not floats{why}")
         self._no_nulls(name, column, f"no {role} id may be missing")
@@ -95,6 +97,7 @@ class _Columns:
             codes, texts = pd.factorize(column)
             unsorted = np.empty(len(texts), dtype=object)
             unsorted[:] = [str(text) for text in texts]
+            self._encodable(name, column, unsorted)
             order = np.argsort(unsorted, kind="stable")
             vocabulary = unsorted[order]
         else:
@@ -120,7 +123,9 @@ class _Columns:
         bad = np.flatnonzero(~np.isfinite(ratings))
         if len(bad):
             row = int(bad[0])
-            self._refuse(name, row, float(values[row]), "ratings must be finite numbers (float32)", count=len(bad))
+            self._refuse(
+                name, row, float(values[row]), "ratings must be finite numbers (float32)", count=len(bad)
+            )
         return ratings
 
     def times(self, name: str) -> tuple[npt.NDArray[np.int64], list[str]]:
@@ -130,9 +135,10 @@ class _Columns:
         column = self._present(name, "timestamp")
         self._no_nulls(name, column, "no timestamp may be missing")
         if types.is_datetime64_any_dtype(column.dtype):
-            fine = column.to_numpy(dtype="datetime64[ns]").view(np.int64)
-            seconds, rest = np.divmod(fine, 1_000_000_000)
-            cut = int(np.count_nonzero(rest))
+            utc = column if getattr(column.dtype, "tz", None) is None else column.dt.tz_convert(None)
+            moments = utc.to_numpy()
+            whole = moments.astype("datetime64[s]")
+            seconds, cut = whole.astype(np.int64), int(np.count_nonzero(whole != moments))
         elif types.is_integer_dtype(column.dtype):
             if int(column.max()) >= 2**63:
                 row = int(np.argmax(column.to_numpy()))
@@ -143,15 +149,29 @@ class _Columns:
             bad = np.flatnonzero(~(np.abs(values) < 2.0**63))
             if len(bad):
                 row = int(bad[0])
-                self._refuse(name, row, float(values[row]), "timestamps must be finite and fit into 64 bits with sign")
+                self._refuse(
+                    name, row, float(values[row]), "timestamps must be finite and fit into 64 bits with sign"
+                )
             seconds = np.floor(values).astype(np.int64)
             cut = int(np.count_nonzero(seconds != values))
         else:
             self._refuse_type(
-                name, column, "timestamps must be numbers or datetimes (pandas.to_datetime makes them of text)", ()
+                name,
+                column,
+                "timestamps must be numbers or datetimes (pandas.to_datetime makes them of text)",
+                (),
             )
         notes = [f"rounded {cut} timestamps down to whole seconds (column {name!r})"] if cut else []
         return seconds, notes
+
+    def _encodable(self, name: str, column: pd.Series[Any], texts: npt.NDArray[np.object_]) -> None:
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            for text in texts:
+                if any("\ud800" <= letter <= "\udfff" for letter in text):
+                    row = int(np.argmax((column == text).to_numpy()))
+                    self._refuse(name, row, text, "text ids must be valid Unicode")
 
     def _present(self, name: str, role: str) -> pd.Series[Any]:
         columns = [str(c) for c in self.frame.columns]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-
-from evalplugin.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,9 +19,9 @@ __all__ = ["DuplicatePolicy", "Interactions", "Rows"]
 DuplicatePolicy = Literal["error", "last", "mean", "max"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
-    """Items of each user as compressed sparse rows, each row sorted by item code.
+    """Items of each user as compressed sparse rows, each row sorted by item code. All arrays are read-only.
 
     ``indptr`` int64 (n_users + 1,); ``item`` int32 (m,); ``rating`` float32 (m,).
     """
@@ -30,6 +29,13 @@ class Rows:
     indptr: npt.NDArray[np.int64]
     item: npt.NDArray[np.int32]
     rating: npt.NDArray[np.float32]
+
+    def __post_init__(self) -> None:
+        _freeze(self, "indptr", "item", "rating")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # a pickle forgets that arrays are read-only
 
     def __getitem__(self, user: int) -> npt.NDArray[np.int32]:
         """Return the item codes of one user, ascending."""
@@ -59,12 +65,11 @@ class Interactions:
     notes: tuple[str, ...] = field(default=())  # decisions taken while reading, in words, to be logged
 
     def __post_init__(self) -> None:
-        for name in ("user", "item", "rating", "timestamp", "users", "items", "titles"):
-            array = getattr(self, name)
-            if array is not None:
-                array = array.view()
-                array.flags.writeable = False
-                object.__setattr__(self, name, array)
+        _freeze(self, "user", "item", "rating", "timestamp", "users", "items", "titles")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()  # a pickle forgets that arrays are read-only
 
     def __len__(self) -> int:
         return len(self.user)
@@ -111,7 +116,7 @@ class Interactions:
             if array is None:
                 continue
             if array.dtype == object:
-                content.update("\x1f".join(array.tolist()).encode())
+                content.update(json.dumps(array.tolist()).encode())
             else:
                 content.update(str(array.dtype).encode())
                 content.update(np.ascontiguousarray(array).data)
@@ -124,8 +129,12 @@ class Interactions:
             self, user=self.user[mask], item=self.item[mask], rating=self.rating[mask], timestamp=timestamp
         )
 
+    def noting(self, *notes: str) -> Interactions:
+        """Return the same interactions with more notes."""
+        return replace(self, notes=(*self.notes, *notes)) if notes else self
+
     def to_frame(self) -> pd.DataFrame:
-        """Return the interactions as a DataFrame with raw ids: user, item, rating and, if known, timestamp."""
+        """Return the interactions as a DataFrame of raw ids: user, item, rating and, if known, timestamp."""
         import pandas as pd
 
         columns = {"user": self.users[self.user], "item": self.items[self.item], "rating": self.rating}
@@ -149,10 +158,11 @@ class Interactions:
 
         Args:
             frame: One row an interaction; ids are integers or text.
-            user, item: Names of the id columns.
+            user: Name of the column of user ids.
+            item: Name of the column of item ids.
             rating: Name of the rating column; None means every rating is 1.0 (implicit data).
-            timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (without a
-                time zone they are UTC); fractions are rounded down, which a note counts; None: no time.
+            timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
+                if they have no time zone); fractions are rounded down, which a note counts; None: no time.
             duplicates: What to do with a pair that stands more than once: refuse it, keep the ``last`` row, or
                 the ``mean`` or ``max`` rating (at the place and time of the last row).
             source: What the data is called in messages.
@@ -172,3 +182,13 @@ class Interactions:
             duplicates=duplicates,
             source=source,
         )
+
+
+def _freeze(holder: object, *names: str) -> None:
+    """Replace a frozen dataclass's arrays by read-only views of them."""
+    for name in names:
+        array = getattr(holder, name)
+        if array is not None:
+            array = array.view()
+            array.flags.writeable = False
+            object.__setattr__(holder, name, array)

@@ -20,8 +20,8 @@ Mask = npt.NDArray[np.bool_]
 Cold = Annotated[
     Literal["keep", "drop"],
     Field(
-        description="test interactions of users or items without train data: keep them in the truth (models answer "
-        "by their rule for strangers), or drop them; both are counted"
+        description="test interactions of users or items without train data: keep them in the truth "
+        "(models answer by their rule for strangers), or drop them; both are counted"
     ),
 ]
 
@@ -31,8 +31,8 @@ Cold = Annotated[
 class NoSplit:
     """No split: all data is train data, and all of it is the truth.
 
-    For worked examples and for studying what a model has memorised; it says nothing about unseen data. Use it with
-    ``candidates: all`` or ``judged``, as no truth item is unseen.
+    For worked examples and for studying what a model has memorised; it says nothing about unseen data. Use
+    it with ``candidates: all`` or ``judged``, as no truth item is unseen.
     """
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
@@ -45,12 +45,17 @@ class NoSplit:
 class Holdout:
     """A fraction of the interactions, drawn at random, is the truth.
 
-    ``by: user`` draws from each user's interactions on their own: the fraction of their number, rounded to the nearest
-    whole (halves up), but so that one at least stays in train. ``by: interactions`` draws from all of them at once.
+    ``by: user`` draws from each user's interactions on their own: the fraction of their number, rounded to
+    the nearest whole (halves up), but so that one at least stays in train. ``by: interactions`` draws from
+    all of them at once.
     """
 
-    fraction: Annotated[float, Field(gt=0, lt=1, description="share of the interactions that is held out")] = 0.2
-    by: Annotated[Literal["user", "interactions"], Field(description="what the fraction is taken of")] = "user"
+    fraction: Annotated[
+        float, Field(gt=0, lt=1, description="share of the interactions that is held out")
+    ] = 0.2
+    by: Annotated[Literal["user", "interactions"], Field(description="what the fraction is taken of")] = (
+        "user"
+    )
     cold: Cold = "keep"
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
@@ -93,7 +98,9 @@ class LastN:
     """
 
     n: Annotated[int, Field(ge=1, description="interactions held out for each user")] = 1
-    min_train: Annotated[int, Field(ge=1, description="interactions a tested user keeps in train at least")] = 1
+    min_train: Annotated[
+        int, Field(ge=1, description="interactions a tested user keeps in train at least")
+    ] = 1
     cold: Cold = "keep"
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
@@ -108,8 +115,9 @@ class LastN:
 class Temporal:
     """Interactions before a point in time are train data, those at it or after it are the truth.
 
-    The point is ``cutoff``, or else the time of the first interaction behind the ``quantile`` of all interactions in
-    order of time. A date without a time zone is UTC; dates are compared with timestamps in seconds since 1970.
+    The point is ``cutoff``, or else the time of the first interaction behind the ``quantile`` of all
+    interactions in order of time. A date without a time zone is UTC; dates are compared with timestamps in
+    seconds since 1970.
     """
 
     cutoff: Annotated[
@@ -139,7 +147,8 @@ class Temporal:
         if test.all() or not test.any():
             side = "before" if test.all() else "at or after"
             raise DataError(
-                f"split temporal: no interaction is {side} the cut {cut}; timestamps are from {time.min()} to {time.max()}"
+                f"split temporal: no interaction is {side} the cut {cut}; "
+                f"timestamps are from {time.min()} to {time.max()}"
             )
         return [_held_out(data, test, self.cold, notes=[f"the temporal cut is at {cut}"])]
 
@@ -154,12 +163,16 @@ class SampleUsers:
     """
 
     n_users: Annotated[int | None, Field(ge=1, description="number of users to test")] = None
-    fraction: Annotated[float | None, Field(gt=0, le=1, description="share of the eligible users to test")] = None
+    fraction: Annotated[
+        float | None, Field(gt=0, le=1, description="share of the eligible users to test")
+    ] = None
     n: Annotated[int, Field(ge=1, description="interactions held out for each tested user")] = 5
     hold: Annotated[
         Literal["last", "random"], Field(description="which ones: the latest (ties by input order), or any")
     ] = "last"
-    min_train: Annotated[int, Field(ge=1, description="interactions a tested user keeps in train at least")] = 1
+    min_train: Annotated[
+        int, Field(ge=1, description="interactions a tested user keeps in train at least")
+    ] = 1
     cold: Cold = "keep"
 
     def __post_init__(self) -> None:
@@ -170,7 +183,11 @@ class SampleUsers:
         """Return one fold."""
         eligible, notes = _testable(data, self.n + self.min_train, "sample_users")
         pool = np.flatnonzero(eligible)
-        size = self.n_users if self.n_users is not None else max(1, int(float(self.fraction or 0) * len(pool) + 0.5))
+        size = (
+            self.n_users
+            if self.n_users is not None
+            else max(1, int(float(self.fraction or 0) * len(pool) + 0.5))
+        )
         if size > len(pool):
             raise DataError(
                 f"split sample_users: n_users is {size}, but only {len(pool)} users have at least "
@@ -184,7 +201,12 @@ class SampleUsers:
 
 
 def _held_out(
-    data: Interactions, test: Mask, cold: Literal["keep", "drop"], *, fold: int = 0, notes: list[str] | None = None
+    data: Interactions,
+    test: Mask,
+    cold: Literal["keep", "drop"],
+    *,
+    fold: int = 0,
+    notes: list[str] | None = None,
 ) -> Split:
     """Return the split whose truth is where ``test`` (m,) is true, less what is cold if that is dropped."""
     train, notes = ~test, list(notes or ())
@@ -239,6 +261,8 @@ def _seconds(text: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"cutoff must be a timestamp or an ISO 8601 date such as 2020-01-31, not {text!r}") from None
+        raise ValueError(
+            f"cutoff must be a timestamp or an ISO 8601 date such as 2020-01-31, not {text!r}"
+        ) from None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return int(moment.timestamp() // 1)

@@ -1,0 +1,110 @@
+"""Archives from the web: fetched to a temporary name, checked, unpacked inside one folder only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+from evalplugin.errors import DataError
+
+__all__ = ["fetch", "fetch_md5", "unpack"]
+
+Report = Callable[[str, float | None], None]
+
+_TIMEOUT_SECONDS = 30
+_CHUNK = 1 << 18
+
+
+def fetch(url: str, target: Path, *, md5: str, report: Report) -> None:
+    """Download ``url`` to ``target``, which must not be read before this returns.
+
+    Raises:
+        DataError: The server cannot be reached, the transfer is cut short, or the checksum is wrong.
+    """
+    name, done, digest = target.name, 0, hashlib.md5(usedforsecurity=False)
+    try:
+        with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer, target.open("wb") as file:
+            size = int(answer.headers.get("Content-Length") or 0)
+            while chunk := answer.read(_CHUNK):
+                file.write(chunk)
+                digest.update(chunk)
+                done += len(chunk)
+                report(f"downloading {name}: {done / 2**20:,.1f} MiB", done / size if size else None)
+    except (OSError, HTTPException) as error:
+        raise _failed(url, error) from None
+    if size and done != size:
+        raise DataError(f"cannot download {url}: the transfer ended after {done} of {size} bytes")
+    if digest.hexdigest() != md5:
+        raise DataError(f"{url}: the MD5 checksum of what came is {digest.hexdigest()}, but should be {md5}")
+
+
+def fetch_md5(url: str) -> str:
+    """Return the checksum that a small file such as ``ml-latest.zip.md5`` holds.
+
+    Raises:
+        DataError: The file cannot be fetched or holds no checksum.
+    """
+    try:
+        with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
+            text = answer.read(4096).decode("ascii", errors="replace")
+    except (OSError, HTTPException) as error:
+        raise _failed(url, error) from None
+    found = re.search(r"\b[0-9a-fA-F]{32}\b", text)
+    if found is None:
+        raise DataError(f"{url} holds no MD5 checksum, but {text[:80]!r}")
+    return found[0].lower()
+
+
+def _failed(url: str, error: Exception) -> DataError:
+    if isinstance(error, HTTPError):
+        error.close()  # it holds the connection
+    return DataError(f"cannot download {url}: {error}")
+
+
+def unpack(archive: Path, folder: str, home: Path) -> None:
+    """Unpack the top folder ``folder`` of a zip archive as ``home/folder``: the whole of it, or nothing.
+
+    Raises:
+        DataError: It is no zip archive or a damaged one, a member would be written outside, the folder is
+        not in it,
+            or ``home`` cannot be written.
+    """
+    try:
+        with (
+            tempfile.TemporaryDirectory(dir=home, prefix=f".{folder}-") as scratch,
+            zipfile.ZipFile(archive) as members,
+        ):
+            for name in members.namelist():
+                path = PurePosixPath(name.replace("\\", "/"))
+                if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+                    raise DataError(
+                        f"{archive}: refused, as its member {name!r} would be written outside its folder"
+                    )
+            members.extractall(scratch)
+            unpacked = Path(scratch, folder)
+            if not unpacked.is_dir():
+                raise DataError(f"{archive} has no folder {folder!r}")
+            _publish(unpacked, home / folder)
+    except (zipfile.BadZipFile, EOFError) as error:
+        raise DataError(f"{archive}: cannot be unpacked: {error}") from None
+    except OSError as error:
+        raise DataError(f"{archive}: cannot be unpacked into {home}: {error}") from None
+
+
+def _publish(made: Path, final: Path) -> None:
+    try:
+        os.rename(made, final)
+    except OSError:
+        # Another process may have been faster: then its folder, whole as ours is, is the one.
+        if not final.is_dir():
+            raise
+        shutil.rmtree(made)

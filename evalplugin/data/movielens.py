@@ -1,0 +1,177 @@
+"""The dataset ``movielens``: GroupLens' ratings of films, from disk or downloaded once."""
+
+from __future__ import annotations
+
+import csv
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+
+from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.interactions import Interactions
+from evalplugin.errors import DataError, Problem
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MovieLens"]
+
+_SERVER = "https://files.grouplens.org/datasets/movielens"
+
+
+@dataclass(frozen=True)
+class _Edition:
+    folder: str  # in the zip, and in the data home
+    archive: str
+    md5: str | None  # None: the data changes over time, and so does its checksum, which stands beside it
+    ratings: str
+    movies: str
+    encoding: str = "utf-8"
+
+
+def _tables(name: str, md5: str | None) -> _Edition:
+    return _Edition(name, f"{name}.zip", md5, "ratings.csv", "movies.csv")
+
+
+_EDITIONS = {
+    "100k": _Edition(
+        "ml-100k", "ml-100k.zip", "0e33842e24a9c977be4e0107933c0723", "u.data", "u.item", "latin-1"
+    ),
+    "1m": _Edition(
+        "ml-1m", "ml-1m.zip", "c4d9eecfca2ab87c1945afe126590906", "ratings.dat", "movies.dat", "latin-1"
+    ),
+    "10m": _Edition(
+        "ml-10M100K", "ml-10m.zip", "ce571fd55effeba0271552578f2648bd", "ratings.dat", "movies.dat"
+    ),
+    "20m": _tables("ml-20m", "cd245b17a1ae2cc31bb14903e1204af3"),
+    "25m": _tables("ml-25m", "6b51fb2759a8657d3bfcbfc42b592ada"),
+    "32m": _tables("ml-32m", "d472be332d4daa821edc399621853b57"),
+    "latest-small": _tables("ml-latest-small", None),
+    "latest": _tables("ml-latest", None),
+}
+
+
+@dataset("movielens")
+@dataclass(frozen=True)
+class MovieLens:
+    """MovieLens: ratings of films by users of movielens.org, with times and titles, by GroupLens.
+
+    Looked for in the data home (``--data-home``, ``EVALPLUGIN_DATA_HOME``, or else ``evalplugin`` in the
+    user's cache): first the folder, for instance ``ml-1m``, then the archive ``ml-1m.zip``, which is
+    unpacked there. Otherwise the archive is downloaded from files.grouplens.org, checked by its MD5
+    checksum, and unpacked. ``latest`` and ``latest-small`` change over time: log their digest, do not
+    publish results on them.
+
+    Source: Harper & Konstan 2015, The MovieLens Datasets, https://doi.org/10.1145/2827872; see the README of
+    each for its licence.
+    """
+
+    version: Annotated[
+        Literal["100k", "1m", "10m", "20m", "25m", "32m", "latest-small", "latest"],
+        Field(description="which of the datasets, by its name at GroupLens"),
+    ]
+
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return a problem if there is a folder of that name without the files that belong there."""
+        edition, home = _EDITIONS[self.version], _home(context)
+        folder = home / edition.folder
+        if not folder.exists():
+            return []
+        missing = [name for name in (edition.ratings, edition.movies) if not (folder / name).is_file()]
+        return [Problem(("version",), f"file not found: {folder / name}") for name in missing]
+
+    def load(self, context: LoadContext) -> Interactions:
+        """Return the ratings in the order of the file, titles included."""
+        edition = _EDITIONS[self.version]
+        folder = self._folder(edition, context)
+        if problems := self.check(context):
+            raise DataError("; ".join(problem.message for problem in problems))
+        context.report(f"reading {folder.name}", None)
+        frame = _ratings(folder / edition.ratings).to_pandas()
+        data = Interactions.from_frame(
+            frame, rating="rating", timestamp="timestamp", source=str(folder / edition.ratings)
+        )
+        title_of = dict(_titles(folder / edition.movies, edition.encoding))
+        untitled = [int(item) for item in data.items if item not in title_of]
+        if untitled:
+            data = data.noting(
+                f"{len(untitled)} items have no title in {edition.movies}: their ids are shown instead"
+            )
+        titles = np.array([title_of.get(item, str(item)) for item in data.items.tolist()], dtype=object)
+        return replace(data, titles=titles)
+
+    def _folder(self, edition: _Edition, context: LoadContext) -> Path:
+        home = _home(context)
+        folder, archive = home / edition.folder, home / edition.archive
+        if folder.is_dir():
+            return folder
+        # Only now, as the web's modules take time to import.
+        from evalplugin.data.download import fetch, fetch_md5, unpack
+
+        if archive.is_file():
+            context.report(f"unpacking {archive.name}", None)
+            unpack(archive, edition.folder, home)
+            return folder
+        url = f"{_SERVER}/{edition.archive}"
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=home, prefix=f".{edition.archive}-") as scratch:
+                md5 = edition.md5 or fetch_md5(f"{url}.md5")
+                fetched = Path(scratch, edition.archive)
+                fetch(url, fetched, md5=md5, report=context.report)
+                unpack(fetched, edition.folder, home)
+        except OSError as error:
+            raise DataError(f"cannot write to the data home {home}: {error}") from None
+        except DataError as error:
+            raise DataError(
+                f"MovieLens {self.version} is not in {home}, and could not be had: {error}. "
+                f"Put the folder {folder} (with {edition.ratings} and {edition.movies}) or the archive "
+                f"{archive} there (from {url}), or name another folder by --data-home or EVALPLUGIN_DATA_HOME"
+            ) from None
+        return folder
+
+
+def _home(context: LoadContext) -> Path:
+    if context.data_home is not None:
+        return context.data_home
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "evalplugin"
+
+
+def _ratings(path: Path) -> pa.Table:
+    """Return the table user, item, rating, timestamp of a ratings file, whichever edition's."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = {"user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "timestamp": pa.int64()}
+    read = csv.ReadOptions(column_names=list(types), skip_rows=1 if path.suffix == ".csv" else 0)
+    parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".data" else ",")
+    # The .dat files are numbers between double colons, which are no one-character separator.
+    source = BytesIO(path.read_bytes().replace(b"::", b",")) if path.suffix == ".dat" else path
+    try:
+        return csv.read_csv(source, read, parse, csv.ConvertOptions(column_types=types))
+    except pa.ArrowException as error:
+        raise DataError(f"{path}: cannot be read as user, item, rating, timestamp: {error}") from None
+
+
+def _titles(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
+    """Yield id and title of each film."""
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            if path.suffix == ".csv":
+                for row in csv.DictReader(file):
+                    yield int(row["movieId"]), row["title"]
+            else:
+                separator = "::" if path.suffix == ".dat" else "|"
+                for line in file:
+                    number, title = line.split(separator)[:2]
+                    yield int(number), title
+    except (ValueError, KeyError) as error:
+        raise DataError(f"{path}: cannot be read as films with id and title: {error!r}") from None

@@ -1,0 +1,214 @@
+"""The dataset ``synthetic``: interactions with known structure, made from a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.interactions import Interactions
+from evalplugin.errors import Problem
+from evalplugin.seeding import generator
+
+__all__ = ["Synthetic"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+_BLOCK_ROWS = 1_000_000  # interactions made at a time
+_BLOCK_CELLS = 4_000_000  # user x item scores at a time, where those are needed
+_TASTE, _STYLE = 0.15, 0.1  # Dirichlet concentrations: how mixed a user's taste and an item's style are
+_ZIPF, _OFFSET = 0.8, 15  # popularity ~ (rank + offset) ** -zipf
+_ELSEWHERE = 0.01  # a little of every topic in every item, so that no pair is impossible
+_START, _YEARS, _GAP = 1_577_836_800, 3, 6 * 3600  # users start in 2020-2022, hours between interactions
+
+
+@dataclass(frozen=True)
+class _World:
+    """What is true of users and items before anybody meets anything."""
+
+    taste: Floats  # (n_users, factors) shares, each row sums to 1
+    style: Floats  # (n_items, factors) shares, each row sums to 1
+    choice: Floats  # (factors, n_items) chance of each item within a topic, each row sums to 1
+    leniency: Floats  # (n_users,) how far above the mean a user rates
+    quality: Floats  # (n_items,) how far above the mean an item is rated
+    activity: Ints  # (n_users,) interactions of each user
+
+
+@dataclass(frozen=True)
+class _Scale:
+    low: float
+    high: float
+    step: float
+
+
+_SCALES = {"1-5": _Scale(1, 5, 1), "0.5-5": _Scale(0.5, 5, 0.5)}
+
+
+@dataset("synthetic")
+@dataclass(frozen=True)
+class Synthetic:
+    """Seeded interactions with latent factors and a long tail; embedded, so nothing is downloaded.
+
+    Every user has a taste and every item a style: shares of ``factors`` topics, from a Dirichlet
+    distribution. A user meets items one by one without repetition: a topic by taste, then an item by its
+    popularity (a shifted Zipf law) times its share of that topic. How many is log-normal. The rating grows
+    with the cosine of taste and style, with the item's quality, which goes with its popularity, and with the
+    user's leniency, and has noise. Times rise with each user's rows. So personalised models have something
+    to find, and popularity is a strong baseline.
+    """
+
+    n_users: Annotated[
+        int, Field(ge=1, description="number of users, each with one interaction at least")
+    ] = 1000
+    n_items: Annotated[int, Field(ge=2, description="size of the catalogue")] = 1700
+    n_interactions: Annotated[int, Field(ge=1, description="number of distinct user-item pairs")] = 100_000
+    factors: Annotated[int, Field(ge=1, le=100, description="number of latent topics")] = 12
+    scale: Annotated[Literal["1-5", "0.5-5"], Field(description="whole stars 1-5, or half stars 0.5-5")] = (
+        "1-5"
+    )
+    implicit: Annotated[bool, Field(description="no ratings: every rating is 1.0")] = False
+    seed: Annotated[
+        int, Field(ge=0, description="seed of the data; the bake-off's seed does not change it")
+    ] = 0
+
+    def __post_init__(self) -> None:
+        if not self.n_users <= self.n_interactions <= self.n_users * self.n_items:
+            raise ValueError(
+                f"n_interactions must be from n_users to n_users x n_items, here {self.n_users} to "
+                f"{self.n_users * self.n_items}, not {self.n_interactions}"
+            )
+
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return nothing: nothing can be missing."""
+        return []
+
+    def load(self, context: LoadContext) -> Interactions:
+        """Return the interactions, grouped by user, in order of time."""
+        world = self._world(generator(self.seed, "synthetic", "world"))
+        rng = generator(self.seed, "synthetic", "interactions")
+        total = self.n_interactions
+        user, item = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
+        rating, time = np.ones(total, dtype=np.float32), np.empty(total, dtype=np.int64)
+        done = 0
+        for users in _blocks(world.activity):
+            key = _meet(world, users, rng)
+            here = slice(done, done + len(key))
+            user[here], item[here] = np.divmod(key, self.n_items)
+            if not self.implicit:
+                rating[here] = _rate(world, user[here], item[here], _SCALES[self.scale], rng)
+            time[here] = _when(world.activity[users], rng)
+            done = here.stop
+            context.report(f"synthetic: {done:,} of {total:,} interactions", done / total)
+        names = np.arange(1, self.n_users + 1), np.arange(1, self.n_items + 1)
+        return Interactions(user, item, rating, time, *names)
+
+    def _world(self, rng: np.random.Generator) -> _World:
+        taste = rng.dirichlet(np.full(self.factors, _TASTE), self.n_users)
+        style = rng.dirichlet(np.full(self.factors, _STYLE), self.n_items)
+        rank = rng.permutation(self.n_items)
+        popularity = (rank + _OFFSET) ** -_ZIPF
+        choice = popularity * (style + _ELSEWHERE).T
+        standing = np.log(popularity)
+        spread = float(standing.std()) or 1.0
+        return _World(
+            taste=taste,
+            style=style,
+            choice=choice / choice.sum(axis=1, keepdims=True),
+            leniency=rng.normal(0, 0.35, self.n_users),
+            quality=0.3 * (standing - standing.mean()) / spread + rng.normal(0, 0.2, self.n_items),
+            activity=self._activity(rng),
+        )
+
+    def _activity(self, rng: np.random.Generator) -> Ints:
+        weight = rng.lognormal(0, 0.9, self.n_users)
+        least = max(1, self.n_interactions // self.n_users // 5)
+        activity = np.full(self.n_users, least, dtype=np.int64)
+        while left := self.n_interactions - int(activity.sum()):
+            weight[activity == self.n_items] = 0
+            activity = np.minimum(activity + rng.multinomial(left, weight / weight.sum()), self.n_items)
+        return activity
+
+
+def _blocks(activity: Ints) -> Iterator[Ints]:
+    """Yield the users in turn, so many at a time as make a block of interactions."""
+    number = np.cumsum(activity) // _BLOCK_ROWS
+    yield from np.split(np.arange(len(activity)), np.flatnonzero(np.diff(number)) + 1)
+
+
+def _meet(world: _World, users: Ints, rng: np.random.Generator) -> Ints:
+    """Return which items each user meets, as user * n_items + item, by user, in random order: int64 (m,)."""
+    n_items = world.choice.shape[1]
+    # Drawing anew what was drawn before is slow for those who meet much of the catalogue.
+    heavy = world.activity[users] > n_items // 8
+    keys = np.concatenate([_draw(world, users[~heavy], rng), *_rank(world, users[heavy], rng)])
+    keys = rng.permutation(keys)
+    return keys[np.argsort(keys // n_items, kind="stable")]
+
+
+def _draw(world: _World, users: Ints, rng: np.random.Generator) -> Ints:
+    """Return what users meet, drawn one by one; what they have met already is drawn anew."""
+    factors, n_items = world.choice.shape
+    # Each topic's distribution stands on its own stretch of one line, from g to g + 1.
+    line = (np.cumsum(world.choice, axis=1) + np.arange(factors)[:, None]).ravel()
+    line[n_items - 1 :: n_items] = np.arange(1, factors + 1)
+    taste = np.cumsum(world.taste, axis=1)
+    done, met = [], np.empty(0, dtype=np.int64)
+    lacking = world.activity[users]
+    while len(users):
+        who = np.repeat(users, lacking)
+        topic = (rng.random(len(who))[:, None] > taste[who, :-1]).sum(axis=1)
+        # The sum may round up to the end of the stretch.
+        place = np.minimum(topic + rng.random(len(who)), np.nextafter(topic + 1.0, 0))
+        item = np.searchsorted(line, place, side="right") % n_items
+        met = np.concatenate([met, who * n_items + item])
+        met.sort()
+        met = met[np.r_[True, met[1:] != met[:-1]]]
+        have = np.diff(np.searchsorted(met, np.append(users, users[-1] + 1) * n_items))
+        lacking = world.activity[users] - have
+        complete = np.repeat(lacking == 0, have)
+        done.append(met[complete])
+        met, users, lacking = met[~complete], users[lacking > 0], lacking[lacking > 0]
+    return np.concatenate([np.empty(0, dtype=np.int64), *done])
+
+
+def _rank(world: _World, users: Ints, rng: np.random.Generator) -> Iterator[Ints]:
+    """Yield what users meet, of the same distribution as ``_draw``: the best by log chance plus Gumbel noise."""
+    n_items = world.choice.shape[1]
+    step = max(1, _BLOCK_CELLS // n_items)
+    for first in range(0, len(users), step):
+        those = users[first : first + step]
+        score = np.log(world.taste[those] @ world.choice) + rng.gumbel(size=(len(those), n_items))
+        best = np.argsort(-score, axis=1)
+        row, place = np.nonzero(np.arange(n_items) < world.activity[those, None])
+        yield those[row] * n_items + best[row, place]
+
+
+def _rate(
+    world: _World,
+    user: npt.NDArray[np.int32],
+    item: npt.NDArray[np.int32],
+    scale: _Scale,
+    rng: np.random.Generator,
+) -> Floats:
+    taste, style = world.taste[user], world.style[item]
+    length = np.linalg.norm(taste, axis=1) * np.linalg.norm(style, axis=1)
+    cosine = (taste * style).sum(axis=1) / np.maximum(length, 1e-300)
+    liking = 2.7 + 1.6 * cosine + world.quality[item] + world.leniency[user] + rng.normal(0, 0.5, len(user))
+    stars: Floats = np.clip(np.round(liking / scale.step) * scale.step, scale.low, scale.high)
+    return stars
+
+
+def _when(activity: Ints, rng: np.random.Generator) -> Ints:
+    """Return the times of users' interactions, each later than the one before: int64 (m,) seconds."""
+    start = _START + rng.integers(0, _YEARS * 365 * 86_400, len(activity))
+    gaps = 1 + rng.exponential(_GAP, int(activity.sum())).astype(np.int64)
+    elapsed = np.cumsum(gaps)
+    first = np.cumsum(activity) - activity
+    times: Ints = elapsed + np.repeat(start - elapsed[first], activity)
+    return times

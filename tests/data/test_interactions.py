@@ -1,0 +1,346 @@
+"""What may come in, what is refused and how, and what it becomes."""
+
+from __future__ import annotations
+
+import pickle
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalplugin.data import Interactions
+from evalplugin.errors import DataError
+
+
+def encoded(user: Any, item: Any, **columns: Any) -> Interactions:
+    named = {name: name for name in columns}
+    return Interactions.from_frame(pd.DataFrame({"user": user, "item": item, **columns}), **named)
+
+
+def refusal(frame: pd.DataFrame, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        Interactions.from_frame(frame, **options)
+    return str(caught.value)
+
+
+@pytest.fixture
+def frame() -> pd.DataFrame:
+    return pd.DataFrame(
+        {"user": [7, 3, 7], "item": ["b", "b", "a"], "rating": [1.0, 2.5, 4.0], "timestamp": [30, 10, 20]}
+    )
+
+
+def test_codes_follow_the_sorted_ids_and_rows_keep_their_order(frame: pd.DataFrame) -> None:
+    data = Interactions.from_frame(frame, rating="rating", timestamp="timestamp")
+    assert data.users.tolist() == [3, 7]
+    assert data.items.tolist() == ["a", "b"]
+    assert data.user.tolist() == [1, 0, 1]
+    assert data.item.tolist() == [1, 1, 0]
+    assert data.rating.tolist() == [1.0, 2.5, 4.0]
+    assert data.timestamp is not None
+    assert data.timestamp.tolist() == [30, 10, 20]
+    dtypes = [
+        data.user.dtype,
+        data.item.dtype,
+        data.rating.dtype,
+        data.timestamp.dtype,
+        data.users.dtype,
+        data.items.dtype,
+    ]
+    assert dtypes == [np.int32, np.int32, np.float32, np.int64, np.int64, object]
+    assert all(type(item) is str for item in data.items)
+
+
+def test_data_without_a_rating_column_is_all_ones(frame: pd.DataFrame) -> None:
+    data = Interactions.from_frame(frame)
+    assert data.rating.tolist() == [1.0, 1.0, 1.0]
+    assert data.timestamp is None
+
+
+def test_arrays_cannot_be_changed(frame: pd.DataFrame) -> None:
+    data = Interactions.from_frame(frame, rating="rating")
+    with pytest.raises(ValueError, match="read-only"):
+        data.rating[0] = 5
+
+
+def test_data_that_went_through_a_pickle_is_the_same_and_still_cannot_be_changed(frame: pd.DataFrame) -> None:
+    data = Interactions.from_frame(frame, rating="rating", timestamp="timestamp")
+    rows = data.rows
+    again = pickle.loads(pickle.dumps(data))
+    assert again.digest == data.digest
+    for array in (again.rating, again.users, again.rows.item, rows.rating):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_rows_have_each_users_items_ascending_with_their_ratings(frame: pd.DataFrame) -> None:
+    rows = Interactions.from_frame(frame, rating="rating").rows
+    assert rows.counts.tolist() == [1, 2]
+    assert rows[0].tolist() == [1]
+    assert rows[1].tolist() == [0, 1]
+    assert rows.rating.tolist() == [2.5, 4.0, 1.0]
+    assert (rows.indptr.dtype, rows.item.dtype, rows.rating.dtype) == (np.int64, np.int32, np.float32)
+
+
+@given(
+    st.lists(st.tuples(st.integers(-5, 5), st.text(max_size=3), st.integers(0, 9)), min_size=1, max_size=30)
+)
+def test_a_frame_goes_round(triples: list[tuple[int, str, int]]) -> None:
+    unique = {(user, item): rating for user, item, rating in triples}
+    frame = pd.DataFrame(
+        [(u, i, float(r)) for (u, i), r in unique.items()], columns=["user", "item", "rating"]
+    )
+    data = Interactions.from_frame(frame, rating="rating")
+    assert data.users.tolist() == sorted({user for user, _ in unique})
+    assert data.items.tolist() == sorted({item for _, item in unique})
+    back = data.to_frame()
+    assert list(zip(back["user"], back["item"], back["rating"], strict=True)) == [
+        (*k, float(v)) for k, v in unique.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (np.array([3, 1], dtype=np.uint8), [1, 3]),
+        (pd.array([3, 1], dtype="Int64"), [1, 3]),
+        (pd.Series([3, 1], dtype="int64[pyarrow]"), [1, 3]),
+        (pd.Series([3, 1], dtype=object), [1, 3]),
+        (pd.Categorical([3, 1]), [1, 3]),
+        (pd.Series(["b", "a"], dtype=object), ["a", "b"]),
+        (pd.Series(["b", "a"], dtype="string"), ["a", "b"]),
+        (pd.Series(["b", "a"], dtype="string[pyarrow]"), ["a", "b"]),
+        (pd.Categorical(["b", "a"], categories=["b", "a", "never"]), ["a", "b"]),
+        (["z", "Ä"], ["z", "Ä"]),
+        ([-(2**63), 2**63 - 1], [-(2**63), 2**63 - 1]),
+    ],
+)
+def test_ids_of_any_integer_or_text_type_are_read(ids: Any, expected: list[Any]) -> None:
+    data = encoded(ids, [1, 1])
+    assert data.users.tolist() == expected
+    assert data.users.dtype == (np.int64 if isinstance(expected[0], int) else object)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (
+            [1.0, None, 3.0],
+            "column 'user', row 2 (counted from 1) is empty: no user id may be missing (this made floats",
+        ),
+        (
+            [1.0, 2.0, 3.0],
+            "row 1 (counted from 1) is 1.0 (float): user ids must be integers or text, not floats; convert",
+        ),
+        (
+            [1.5, 2.0, 3.0],
+            "row 1 (counted from 1) is 1.5 (float): user ids must be integers or text, not floats",
+        ),
+        (
+            [True, False, True],
+            "row 1 (counted from 1) is True (bool): user ids must be integers or text, all of one type",
+        ),
+        (["a", None, None], "row 2 (counted from 1) is empty, and 1 more rows: no user id may be missing"),
+        (pd.array([1, None, 2], dtype="Int64"), "row 2 (counted from 1) is empty: no user id may be missing"),
+        (
+            ["a", "b", 3],
+            "row 3 (counted from 1) is 3 (int): user ids must be integers or text, all of one type",
+        ),
+        (
+            [1, 2, "c"],
+            "row 3 (counted from 1) is 'c' (str): user ids must be integers or text, all of one type",
+        ),
+        ([1, 2, True], "row 3 (counted from 1) is True (bool): user ids must be integers or text"),
+        (
+            [1, 2, 2**63],
+            "row 3 (counted from 1) is 9223372036854775808 (int): user ids must fit into 64 bits",
+        ),
+        (
+            pd.Series([1, 2**70, 2], dtype=object),
+            "row 2 (counted from 1) is 1180591620717411303424 (int): user ids must fit",
+        ),
+        (
+            pd.Series(["a", "b\ud800", "c"], dtype=object),
+            "row 2 (counted from 1) is 'b\\ud800' (str): text ids must be",
+        ),
+        ([b"a", b"b", b"c"], "row 1 (counted from 1) is b'a' (bytes): user ids must be integers or text"),
+        (pd.to_datetime(["2020-01-01"] * 3), "row 1 (counted from 1) is Timestamp('2020-01-01 00:00:00')"),
+    ],
+)
+def test_ids_that_are_neither_integers_nor_text_are_refused_by_place_and_value(
+    ids: Any, message: str
+) -> None:
+    assert message in refusal(pd.DataFrame({"user": ids, "item": [1, 2, 3]}))
+
+
+@pytest.mark.parametrize(
+    ("ratings", "message"),
+    [
+        (
+            [1.0, np.nan, 2.0],
+            "column 'stars', row 2 (counted from 1) is nan (float): ratings must be finite numbers",
+        ),
+        (
+            [1.0, np.inf, np.nan],
+            "row 2 (counted from 1) is inf (float), and 1 more rows: ratings must be finite",
+        ),
+        (
+            [1.0, 1e300, 2.0],
+            "row 2 (counted from 1) is 1e+300 (float): ratings must be finite numbers (float32)",
+        ),
+        (["1", "2", "3"], "row 1 (counted from 1) is '1' (str): ratings must be numbers"),
+        ([1, "two", 3], "row 2 (counted from 1) is 'two' (str): ratings must be numbers"),
+        ([True, False, True], "row 1 (counted from 1) is True (bool): ratings must be numbers"),
+        (
+            pd.array([1, None, 2], dtype="Int64"),
+            "row 2 (counted from 1) is nan (float): ratings must be finite",
+        ),
+        (["1", None, "3"], "row 2 (counted from 1) is empty: no rating may be missing"),
+    ],
+)
+def test_ratings_that_are_no_finite_numbers_are_refused_by_place_and_value(
+    ratings: Any, message: str
+) -> None:
+    frame = pd.DataFrame({"user": [1, 2, 3], "item": [1, 2, 3], "stars": ratings})
+    assert message in refusal(frame, rating="stars")
+
+
+def test_counts_and_numbers_held_as_objects_are_ratings() -> None:
+    assert encoded([1, 2], [1, 2], rating=[3, 40]).rating.tolist() == [3.0, 40.0]
+    assert encoded([1, 2], [1, 2], rating=pd.Series([3, 0.5], dtype=object)).rating.tolist() == [3.0, 0.5]
+
+
+DAY = 86_400
+
+
+@pytest.mark.parametrize(
+    ("times", "seconds", "rounded"),
+    [
+        ([5, 7], [5, 7], 0),
+        ([5.0, 7.0], [5, 7], 0),
+        ([5.9, -0.5], [5, -1], 2),
+        (pd.to_datetime(["1970-01-02", "1969-12-31"]), [DAY, -DAY], 0),
+        (pd.to_datetime(["1970-01-02T01:00:00+01:00"] * 2), [DAY, DAY], 0),
+        (pd.to_datetime(["1970-01-02 00:00:00.5", "1969-12-31 23:59:59.5"]), [DAY, -1], 2),
+        (np.array(["9999-01-01", "0001-01-01"], dtype="M8[s]"), [253370764800, -62135596800], 0),
+    ],
+)
+def test_times_become_whole_seconds_and_lost_fractions_are_noted(
+    times: Any, seconds: list[int], rounded: int
+) -> None:
+    data = encoded([1, 2], [1, 2], timestamp=times)
+    assert data.timestamp is not None
+    assert data.timestamp.tolist() == seconds
+    assert data.notes == (
+        (f"rounded {rounded} timestamps down to whole seconds (column 'timestamp')",) if rounded else ()
+    )
+
+
+def test_a_datetime_is_its_seconds_since_1970() -> None:
+    moment = datetime(2020, 5, 17, 12, 30, tzinfo=UTC)
+    data = encoded([1], [1], timestamp=[pd.Timestamp(moment)])
+    assert data.timestamp is not None
+    assert data.timestamp[0] == moment.timestamp()
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([1.0, np.nan], "column 'when', row 2 (counted from 1) is empty: no timestamp may be missing"),
+        (
+            [1.0, np.inf],
+            "row 2 (counted from 1) is inf (float): timestamps must be finite and fit into 64 bits",
+        ),
+        (
+            [1.0, 1e19],
+            "row 2 (counted from 1) is 1e+19 (float): timestamps must be finite and fit into 64 bits",
+        ),
+        ([1, 2**63], "row 2 (counted from 1) is 9223372036854775808 (int): timestamps must fit into 64 bits"),
+        ([pd.Timestamp(0), pd.NaT], "row 2 (counted from 1) is empty: no timestamp may be missing"),
+        (
+            ["2020-01-01", "x"],
+            "row 1 (counted from 1) is '2020-01-01' (str): timestamps must be numbers or datetimes",
+        ),
+    ],
+)
+def test_times_that_are_no_times_are_refused_by_place_and_value(times: Any, message: str) -> None:
+    assert message in refusal(pd.DataFrame({"user": [1, 2], "item": [1, 2], "when": times}), timestamp="when")
+
+
+def test_a_missing_column_is_named_with_the_nearest_one(frame: pd.DataFrame) -> None:
+    assert refusal(frame, user="users", source="log") == "log: no user column 'users'; did you mean 'user'?"
+    expected = "data: no rating column 'xyz'; columns: user, item, rating, timestamp"
+    assert refusal(frame, rating="xyz") == expected
+
+
+def test_a_column_name_that_stands_twice_is_refused(frame: pd.DataFrame) -> None:
+    twice = frame.rename(columns={"rating": "item"})
+    assert refusal(twice) == "data: 2 columns are called 'item' (item)"
+
+
+def test_no_rows_are_refused(frame: pd.DataFrame) -> None:
+    assert refusal(frame.iloc[:0], source="log") == "log: there are no rows"
+
+
+@pytest.fixture
+def repeated() -> pd.DataFrame:
+    rows = [
+        ("u", "a", 1.0, 1),
+        ("v", "a", 2.0, 2),
+        ("u", "a", 4.0, 3),
+        ("u", "b", 3.0, 4),
+        ("u", "a", 2.0, 5),
+    ]
+    return pd.DataFrame(rows, columns=["user", "item", "rating", "timestamp"])
+
+
+def test_duplicates_are_refused_with_the_first_pair_and_its_rows(repeated: pd.DataFrame) -> None:
+    assert refusal(repeated) == (
+        "data: user 'u' meets item 'a' more than once: row 1 (counted from 1) and row 3 (counted from 1) "
+        "(2 surplus rows in all); set duplicates to last, mean or max to merge such rows"
+    )
+
+
+@pytest.mark.parametrize(("policy", "rating"), [("last", 2.0), ("mean", (1 + 4 + 2) / 3), ("max", 4.0)])
+def test_duplicates_are_merged_at_the_last_row_and_counted(
+    repeated: pd.DataFrame, policy: Any, rating: float
+) -> None:
+    data = Interactions.from_frame(repeated, rating="rating", timestamp="timestamp", duplicates=policy)
+    assert data.timestamp is not None
+    assert data.timestamp.tolist() == [2, 4, 5]
+    assert data.rating.tolist() == [2.0, 3.0, np.float32(rating)]
+    assert data.notes == (f"merged 2 duplicate user-item pairs (policy {policy})",)
+
+
+def test_an_unknown_duplicates_policy_is_refused(repeated: pd.DataFrame) -> None:
+    expected = "data: duplicates must be one of error, last, mean, max, not 'first'"
+    assert refusal(repeated, duplicates="first") == expected
+
+
+def test_the_digest_depends_on_every_part_of_the_content(frame: pd.DataFrame) -> None:
+    def digest(changed: pd.DataFrame) -> str:
+        return Interactions.from_frame(changed, rating="rating", timestamp="timestamp").digest
+
+    changed = [
+        frame.assign(user=[7, 4, 7]),
+        frame.assign(item=["b", "b", "c"]),
+        frame.assign(rating=[1.0, 2.5, 4.5]),
+        frame.assign(timestamp=[30, 10, 21]),
+        frame.iloc[::-1],
+    ]
+    digests = {digest(frame), *map(digest, changed)}
+    assert len(digests) == 6
+    assert digest(frame.copy()) in digests
+    assert all(len(d) == 32 for d in digests)
+
+
+def test_selecting_keeps_vocabularies_and_notes(frame: pd.DataFrame) -> None:
+    data = Interactions.from_frame(frame, rating="rating").noting("a note")
+    part = data.select(np.array([True, False, False]))
+    assert (len(part), part.n_users, part.n_items, part.notes) == (1, 2, 2, ("a note",))
+    assert part.item_counts.tolist() == [0, 1]
+    assert data.rating_scale == (1.0, 4.0)

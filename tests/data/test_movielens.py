@@ -1,0 +1,321 @@
+"""MovieLens on disk, in an archive, and from a server that may misbehave."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import threading
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalplugin.data import DATASETS, Interactions, LoadContext, MovieLens
+from evalplugin.data import movielens as module
+from evalplugin.errors import DataError, ParameterError
+
+CSV = {
+    "ratings.csv": b"userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n2,10,4.0,835355493\n",
+    "movies.csv": 'movieId,title,genres\n10,"Goldeneye, The (1995)",Action\n31,Am\u00e9lie (2001),Drama\n'.encode(),
+}
+FILES: dict[str, tuple[str, str, dict[str, bytes]]] = {
+    "100k": (
+        "ml-100k",
+        "ml-100k.zip",
+        {
+            "u.data": b"1\t31\t2\t1260759144\n2\t10\t4\t835355493\n",
+            "u.item": "10|Goldeneye, The (1995)|1-Jan-1995||\n31|Am\u00e9lie (2001)|x||\n".encode("latin-1"),
+        },
+    ),
+    "1m": (
+        "ml-1m",
+        "ml-1m.zip",
+        {
+            "ratings.dat": b"1::31::2::1260759144\n2::10::4::835355493\n",
+            "movies.dat": "10::Goldeneye, The (1995)::Action\n31::Am\u00e9lie (2001)::Drama\n".encode(
+                "latin-1"
+            ),
+        },
+    ),
+    "10m": (
+        "ml-10M100K",
+        "ml-10m.zip",
+        {
+            "ratings.dat": b"1::31::2.5::1260759144\n2::10::4::835355493\n",
+            "movies.dat": "10::Goldeneye, The (1995)::Action\n31::Am\u00e9lie (2001)::Drama\n".encode(),
+        },
+    ),
+    "20m": ("ml-20m", "ml-20m.zip", CSV),
+    "25m": ("ml-25m", "ml-25m.zip", CSV),
+    "32m": ("ml-32m", "ml-32m.zip", CSV),
+    "latest-small": ("ml-latest-small", "ml-latest-small.zip", CSV),
+    "latest": ("ml-latest", "ml-latest.zip", CSV),
+}
+
+
+def zipped(members: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def archive_of(version: str) -> bytes:
+    folder, _, files = FILES[version]
+    return zipped({f"{folder}/{name}": content for name, content in files.items()})
+
+
+def load(version: Any, home: Path) -> Interactions:
+    return MovieLens(version).load(LoadContext(data_home=home))
+
+
+def refusal(version: Any, home: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        load(version, home)
+    return str(caught.value)
+
+
+def is_right(data: Interactions) -> bool:
+    assert data.titles is not None
+    return (
+        data.to_frame()[["user", "item"]].to_numpy().tolist() == [[1, 31], [2, 10]]
+        and data.titles.tolist() == ["Goldeneye, The (1995)", "Am\u00e9lie (2001)"]
+        and data.timestamp is not None
+        and data.timestamp.tolist() == [1260759144, 835355493]
+        and data.rating[1] == 4.0
+    )
+
+
+class Server:
+    """A server of files by path; what is ``cut`` is announced whole and sent by half."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.cut: set[str] = set()
+        self.asked: list[str] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                server.asked.append(self.path)
+                content = server.files.get(self.path)
+                if content is None:
+                    self.send_error(404)
+                    return
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content[: len(content) // 2] if self.path in server.cut else content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    monkeypatch.setattr(module, "_SERVER", server.url)
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()
+
+
+def offer(
+    server: Server, version: str, monkeypatch: pytest.MonkeyPatch, archive: bytes | None = None
+) -> bytes:
+    archive = archive_of(version) if archive is None else archive
+    edition, md5 = module._EDITIONS[version], hashlib.md5(archive).hexdigest()
+    name = FILES[version][1]
+    server.files[f"/{name}"] = archive
+    if edition.md5 is None:
+        server.files[f"/{name}.md5"] = f"MD5 ({name}) = {md5}\n".encode()
+    else:
+        monkeypatch.setitem(module._EDITIONS, version, replace(edition, md5=md5))
+    return archive
+
+
+@pytest.mark.parametrize("version", FILES)
+def test_an_unpacked_folder_is_read(version: Any, tmp_path: Path) -> None:
+    folder, _, files = FILES[version]
+    (tmp_path / folder).mkdir()
+    for name, content in files.items():
+        (tmp_path / folder / name).write_bytes(content)
+    assert MovieLens(version).check(LoadContext(data_home=tmp_path)) == []
+    assert is_right(load(version, tmp_path))
+
+
+@pytest.mark.parametrize("version", FILES)
+def test_an_archive_is_unpacked_and_read(version: Any, tmp_path: Path) -> None:
+    folder, archive, files = FILES[version]
+    (tmp_path / archive).write_bytes(archive_of(version))
+    assert is_right(load(version, tmp_path))
+    assert sorted(p.name for p in (tmp_path / folder).iterdir()) == sorted(files)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([folder, archive])
+
+
+@pytest.mark.parametrize("version", FILES)
+def test_what_is_absent_is_downloaded_once(
+    version: Any, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(server, version, monkeypatch)
+    home, told = tmp_path / "new" / "home", []
+    assert MovieLens(version).check(LoadContext(data_home=home)) == []
+    data = MovieLens(version).load(LoadContext(data_home=home, report=lambda *what: told.append(what)))
+    assert is_right(data)
+    assert (f"downloading {FILES[version][1]}: 0.0 MiB", 1.0) in told
+    asked = list(server.asked)
+    assert is_right(load(version, home))
+    assert server.asked == asked
+    assert [p.name for p in home.iterdir()] == [FILES[version][0]]
+
+
+def test_the_users_cache_is_the_data_home_if_none_is_named(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(server, "1m", monkeypatch)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert is_right(MovieLens("1m").load(LoadContext()))
+    assert (tmp_path / "evalplugin" / "ml-1m" / "ratings.dat").is_file()
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert module._home(LoadContext()) == tmp_path / "home" / ".cache" / "evalplugin"
+
+
+def test_published_checksums_are_required(tmp_path: Path, server: Server) -> None:
+    server.files["/ml-1m.zip"] = archive = archive_of("1m")
+    message = refusal("1m", tmp_path)
+    was = hashlib.md5(archive).hexdigest()
+    assert (
+        f"the MD5 checksum of what came is {was}, but should be c4d9eecfca2ab87c1945afe126590906" in message
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_transfer_that_is_cut_short_leaves_nothing(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(offer(server, "1m", monkeypatch))
+    server.cut.add("/ml-1m.zip")
+    assert f"the transfer ended after {size // 2} of {size} bytes" in refusal("1m", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_checksum_file_without_checksum_is_refused(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer(server, "latest", monkeypatch)
+    server.files["/ml-latest.zip.md5"] = b"<html>sorry</html>"
+    assert "ml-latest.zip.md5 holds no MD5 checksum, but '<html>sorry</html>'" in refusal("latest", tmp_path)
+    del server.files["/ml-latest.zip.md5"]
+    assert "ml-latest.zip.md5: HTTP Error 404: Not Found" in refusal("latest", tmp_path)
+
+
+def test_offline_and_absent_says_where_to_put_which_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SERVER", "http://127.0.0.1:1")
+    message = refusal("1m", tmp_path)
+    for part in (
+        f"MovieLens 1m is not in {tmp_path}, and could not be had: cannot download http://127.0.0.1:1/ml-1m.zip: ",
+        f"Put the folder {tmp_path}/ml-1m (with ratings.dat and movies.dat) or the archive {tmp_path}/ml-1m.zip there",
+        "--data-home or EVALPLUGIN_DATA_HOME",
+    ):
+        assert part in message
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil.txt", "/evil.txt", "ml-1m/../../evil.txt", "..\\evil.txt", "C:/evil.txt"]
+)
+def test_an_archive_that_would_write_elsewhere_is_refused_whole(
+    name: str, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    evil = zipped({"ml-1m/ratings.dat": b"1::1::1::1\n", name: b"evil"})
+    offer(server, "1m", monkeypatch, evil)
+    message = refusal("1m", home)
+    assert "would be written outside its folder" in message
+    assert repr(name) in message
+    assert [p.name for p in tmp_path.rglob("*")] == ["home"]
+
+
+@pytest.mark.parametrize(
+    ("archive", "message"),
+    [
+        (b"no zip at all", "ml-1m.zip: cannot be unpacked: File is not a zip file"),
+        (zipped({"other/ratings.dat": b""}), "ml-1m.zip has no folder 'ml-1m'"),
+    ],
+)
+def test_a_bad_archive_is_refused_and_leaves_no_folder(archive: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "ml-1m.zip").write_bytes(archive)
+    assert message in refusal("1m", tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["ml-1m.zip"]
+
+
+def test_a_folder_that_lacks_a_file_is_found_before_loading(tmp_path: Path) -> None:
+    (tmp_path / "ml-1m").mkdir()
+    (tmp_path / "ml-1m" / "ratings.dat").write_bytes(b"1::1::1::1\n")
+    [problem] = MovieLens("1m").check(LoadContext(data_home=tmp_path))
+    assert problem.path == ("version",)
+    assert problem.message == f"file not found: {tmp_path}/ml-1m/movies.dat"
+    assert refusal("1m", tmp_path) == problem.message
+
+
+def test_a_data_home_that_cannot_be_made_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert f"cannot write to the data home {tmp_path}/file/home: " in refusal(
+        "1m", tmp_path / "file" / "home"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("ratings.dat", b"1::x::3::4\n", "ratings.dat: cannot be read as user, item, rating, timestamp: "),
+        ("movies.dat", b"Toy Story\n", "movies.dat: cannot be read as films with id and title: "),
+    ],
+)
+def test_damaged_files_are_named(name: str, content: bytes, message: str, tmp_path: Path) -> None:
+    folder, _, files = FILES["1m"]
+    (tmp_path / folder).mkdir()
+    for other, right in files.items():
+        (tmp_path / folder / other).write_bytes(content if other == name else right)
+    assert message in refusal("1m", tmp_path)
+
+
+def test_items_without_title_show_their_ids_and_are_noted(tmp_path: Path) -> None:
+    (tmp_path / "ml-latest").mkdir()
+    (tmp_path / "ml-latest" / "ratings.csv").write_bytes(CSV["ratings.csv"])
+    (tmp_path / "ml-latest" / "movies.csv").write_bytes(b"movieId,title,genres\n10,Goldeneye,x\n")
+    data = load("latest", tmp_path)
+    assert data.titles is not None
+    assert data.titles.tolist() == ["Goldeneye", "31"]
+    assert data.notes == ("1 items have no title in movies.csv: their ids are shown instead",)
+
+
+def test_an_unknown_version_names_the_nearest_one() -> None:
+    with pytest.raises(ParameterError, match="did you mean 'latest-small'"):
+        DATASETS.create("movielens", {"version": "latest_small"})
+
+
+@pytest.mark.skipif(
+    "EVALPLUGIN_DATA_HOME" not in os.environ, reason="EVALPLUGIN_DATA_HOME is not set: no real ratings"
+)
+def test_the_real_ratings_are_read() -> None:
+    data = load("latest-small", Path(os.environ["EVALPLUGIN_DATA_HOME"]))
+    assert len(data) > 100_000
+    assert data.rating_scale == (0.5, 5.0)
+    assert data.titles is not None
+    assert data.titles[0] == "Toy Story (1995)"
+    assert data.notes == ()

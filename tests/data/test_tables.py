@@ -1,0 +1,243 @@
+"""Interactions from CSV and Parquet files and from DataFrames, and what is said of files that do not fit."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
+from evalplugin.errors import DataError, ParameterError
+from evalplugin.parameters import as_mapping
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> LoadContext:
+    return LoadContext(base=tmp_path)
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def refusal(loader: Csv | Parquet, context: LoadContext) -> str:
+    with pytest.raises(DataError) as caught:
+        loader.load(context)
+    return str(caught.value)
+
+
+def rows(data: Interactions) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in data.to_frame().to_numpy().tolist()]
+
+
+GOOD = "user,item,rating,timestamp\n3,a,4.5,20\n1,b,2,10\n"
+
+
+def test_csv_reads_the_named_columns(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "log.csv", GOOD)
+    data = Csv("log.csv", rating="rating", timestamp="timestamp").load(context)
+    assert rows(data) == [(3, "a", 4.5, 20), (1, "b", 2.0, 10)]
+    assert data.notes == ()
+
+
+def test_a_rating_column_that_is_not_named_is_not_used_and_noted(
+    tmp_path: Path, context: LoadContext
+) -> None:
+    write(tmp_path, "log.csv", GOOD.replace("rating", "Stars"))
+    data = Csv("log.csv").load(context)
+    assert data.rating.tolist() == [1.0, 1.0]
+    assert data.notes == ("column 'Stars' was not used, as no rating column is named: every rating is 1.0",)
+
+
+def test_several_files_are_read_in_the_order_of_their_names(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "logs [1]/b.csv", "item,user\n1,2\n")
+    write(tmp_path, "logs [1]/a.csv", "user,item\n5,6\n")
+    base = LoadContext(base=tmp_path / "logs [1]")
+    assert rows(Csv("*.csv").load(base)) == [(5, 6, 1.0), (2, 1, 1.0)]
+    assert rows(Csv(str(tmp_path / "logs [1]" / "a.csv")).load(context)) == [(5, 6, 1.0)]
+
+
+def test_csv_options_separator_columns_compression_and_quotes(tmp_path: Path, context: LoadContext) -> None:
+    (tmp_path / "log.tsv.gz").write_bytes(gzip.compress(b'1\t"a\tb"\t3\n2\tc\t4\n'))
+    loader = Csv("log.tsv.gz", separator="\t", columns=["user", "item", "count"], rating="count")
+    assert rows(loader.load(context)) == [(1, "a\tb", 3.0), (2, "c", 4.0)]
+
+
+def test_text_ids_keep_their_leading_zeros_on_demand(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "log.csv", "user,item\n007,1\n7,1\n")
+    assert Csv("log.csv", ids="text").load(context).users.tolist() == ["007", "7"]
+    assert "user 7 meets item 1 more than once: row 1 (counted from 1) and row 2" in refusal(
+        Csv("log.csv"), context
+    )
+
+
+def test_words_for_nothing_are_text_and_only_the_empty_value_is_missing(
+    tmp_path: Path, context: LoadContext
+) -> None:
+    write(tmp_path, "log.csv", "user,item\nNA,1\nnull,2\n")
+    assert Csv("log.csv").load(context).users.tolist() == ["NA", "null"]
+    write(tmp_path, "log.csv", "user,item\n1,1\n,2\n")
+    expected = "log.csv: column 'user', row 2 (counted from 1) is empty: no user id may be missing"
+    assert refusal(Csv("log.csv"), context).endswith(expected)
+
+
+@pytest.mark.parametrize(
+    "written", ["1970-01-02", "1970-01-02 00:00:00", "1970-01-02T01:00:00+01:00", "86400", "86400.0"]
+)
+def test_times_are_numbers_or_iso_dates(tmp_path: Path, context: LoadContext, written: str) -> None:
+    write(tmp_path, "log.csv", f"user,item,at\n1,1,{written}\n")
+    data = Csv("log.csv", timestamp="at").load(context)
+    assert data.timestamp is not None
+    assert data.timestamp.tolist() == [86_400]
+
+
+def test_ratings_may_turn_fractional_late_in_a_large_file(tmp_path: Path, context: LoadContext) -> None:
+    lines = [f"{number},1,3" for number in range(150_000)]
+    write(tmp_path, "log.csv", "\n".join(["user,item,rating", *lines, "150000,1,3.5"]))
+    assert Csv("log.csv", rating="rating").load(context).rating[-1] == 3.5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "log.csv is empty: it has no line with the names of its columns"),
+        ("user,item,rating\n", "log.csv: there are no rows"),
+        (
+            "user,item,rating\n1,2,3\n1,3\n",
+            "log.csv: cannot be read: CSV parse error: Row #3: Expected 3 columns, got 2",
+        ),
+        ("user,item,rating\n1,2,good\n", "Row #2: CSV conversion error to double: invalid value 'good'"),
+        (
+            "user,item,rating\n1,2,3\n1,3,\n",
+            "log.csv: column 'rating', row 2 (counted from 1) is nan (float)",
+        ),
+        ("user,item,rating\n1,2,nan\n", "log.csv: column 'rating', row 1 (counted from 1) is nan (float)"),
+        ("userId,item,rating\n1,2,3\n", "log.csv: no user column 'user'; did you mean 'userId'?"),
+        ("user,item,rating,user\n1,2,3,4\n", "log.csv: 2 columns are called 'user' (user)"),
+        ("\ufeffuser,item,rating\n", "log.csv: there are no rows"),
+        ("user,item\n1,2\n", "log.csv: no rating column 'rating'; columns: user, item"),
+    ],
+)
+def test_a_bad_csv_file_is_named_with_the_row(
+    tmp_path: Path, context: LoadContext, text: str, message: str
+) -> None:
+    write(tmp_path, "log.csv", text)
+    assert message in refusal(Csv("log.csv", rating="rating"), context)
+
+
+def test_errors_in_several_files_name_the_file_and_its_own_row(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "a.csv", "user,item\n1,1\n2,1\n")
+    write(tmp_path, "b.csv", "user,item\n3,1\n1,1\n")
+    message = refusal(Csv("*.csv"), context)
+    assert "(2 files): user 1 meets item 1 more than once" in message
+    assert "row 1 of a.csv (counted from 1) and row 2 of b.csv (counted from 1)" in message
+
+
+def test_a_file_of_other_columns_is_named(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "a.csv", "user,item\n1,1\n")
+    write(tmp_path, "b.csv", "user,item,extra\n2,1,3\n")
+    message = refusal(Csv("*.csv"), context)
+    assert message.endswith("b.csv: its columns are not those of a.csv: 'extra' is in one of them only")
+
+
+def test_a_file_of_other_types_is_named(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "a.csv", "user,item\n1,1\n")
+    write(tmp_path, "b.csv", "user,item\nx,1\n")
+    assert refusal(Csv("*.csv"), context).endswith("b.csv: column 'user' is string, but int64 in a.csv")
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("log.csw", "log.csw; did you mean 'log.csv'?"),
+        ("other/log.csv", "file not found: "),
+        ("*.tsv", "no file matches "),
+        (".", "is a folder, not a file; name its files by a pattern such as ./*.csv"),
+    ],
+)
+def test_missing_files_are_found_before_any_is_read(
+    tmp_path: Path, context: LoadContext, path: str, message: str
+) -> None:
+    write(tmp_path, "log.csv", GOOD)
+    [problem] = Csv(path).check(context)
+    assert problem.path == ("path",)
+    assert message in problem.message
+    assert message in refusal(Csv(path), context)
+    assert Csv("log.csv").check(context) == []
+
+
+def test_parquet_reads_files_and_folders_of_several_widths(tmp_path: Path, context: LoadContext) -> None:
+    (tmp_path / "logs" / "day=1").mkdir(parents=True)
+    first = pd.DataFrame(
+        {"user": [1, 2], "item": ["a", "b"], "n": [3, 4], "at": pd.to_datetime(["1970-01-02"] * 2)}
+    )
+    first.astype({"user": "int32"}).to_parquet(tmp_path / "logs" / "day=1" / "x.parquet")
+    first.assign(user=[3, 4]).astype({"n": float}).to_parquet(tmp_path / "logs" / "y.parquet")
+    loader = Parquet("logs", rating="n", timestamp="at")
+    assert loader.check(context) == []
+    data = loader.load(context)
+    assert rows(data) == [
+        (1, "a", 3.0, 86400),
+        (2, "b", 4.0, 86400),
+        (3, "a", 3.0, 86400),
+        (4, "b", 4.0, 86400),
+    ]
+
+
+def test_parquet_with_missing_integers_names_the_row(tmp_path: Path, context: LoadContext) -> None:
+    pd.DataFrame({"user": pd.array([1, None], dtype="Int64"), "item": [1, 2]}).to_parquet(
+        tmp_path / "x.parquet"
+    )
+    assert "column 'user', row 2 (counted from 1) is empty: no user id may be missing" in refusal(
+        Parquet("x.parquet"), context
+    )
+
+
+def test_parquet_that_is_none_or_not_there_is_a_clear_error(tmp_path: Path, context: LoadContext) -> None:
+    (tmp_path / "empty").mkdir()
+    assert "no *.parquet file in the folder" in Parquet("empty").check(context)[0].message
+    write(tmp_path, "x.parquet", GOOD)
+    assert "x.parquet: cannot be read: " in refusal(Parquet("x.parquet"), context)
+
+
+def test_a_dataframe_is_read_as_it_is() -> None:
+    frame = pd.DataFrame({"who": [2, 1], "what": ["x", "y"], "score": [0.5, 1]})
+    loader = DataFrame(frame, user="who", item="what")
+    assert loader.check(LoadContext()) == []
+    data = loader.load(LoadContext())
+    assert rows(data) == [(2, "x", 1.0), (1, "y", 1.0)]
+    assert data.notes == ("column 'score' was not used, as no rating column is named: every rating is 1.0",)
+    logged = {"user": "who", "item": "what", "rating": None, "timestamp": None, "duplicates": "error"}
+    assert as_mapping(loader) == logged
+
+
+def test_a_dataframe_cannot_come_from_a_config() -> None:
+    with pytest.raises(
+        ParameterError, match="'dataframe' is for Python only: it takes a pandas DataFrame; in a config"
+    ):
+        DATASETS.create("dataframe", {"user": "who"})
+    with pytest.raises(ValueError, match="it takes a pandas DataFrame, not list"):
+        DataFrame([1, 2])
+
+
+def test_merged_duplicates_are_noted(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "log.csv", "user,item\n1,1\n1,1\n")
+    assert Csv("log.csv", duplicates="last").load(context).notes == (
+        "merged 1 duplicate user-item pairs (policy last)",
+    )
+
+
+def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path, context: LoadContext) -> None:
+    (tmp_path / "log.csv").write_bytes("user,\u00e4\n".encode("latin-1"))
+    assert "log.csv: cannot be read: 'utf-8' codec can't decode" in refusal(Csv("log.csv"), context)
+    (tmp_path / "log.csv").write_bytes("\u00e4,1\n".encode("latin-1"))
+    message = refusal(Csv("log.csv", columns=["user", "item"]), context)
+    assert (
+        "column 'user', row 1 (counted from 1) is b'\\xe4' (bytes): user ids must be integers or text"
+        in message
+    )
