@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     from evalplugin.data import Interactions
 
-__all__ = ["NO_ITEM", "TopN"]
+__all__ = ["NO_ITEM", "TopN", "rank_entries", "select_top_n"]
 
 NO_ITEM = -1
+_STRIDE = 16  # one item in so many is looked at to guess how high the n-th best score is
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +53,127 @@ class TopN:
         row, position = np.nonzero(listed)
         return pa.table(
             {
-                "user": pa.array(data.users[self.user[row]].tolist() if data.users.dtype == object else data.users[self.user[row]]),
-                "item": pa.array(data.items[self.item[listed]].tolist() if data.items.dtype == object else data.items[self.item[listed]]),
+                "user": pa.array(data.users[self.user[row]]),
+                "item": pa.array(data.items[self.item[listed]]),
                 "rank": pa.array((position + 1).astype(np.int32)),
                 "score": pa.array(self.score[listed]),
             }
         )
+
+
+def select_top_n(
+    scores: npt.NDArray[np.float64], n: int
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    """Return the n best items of each row: score descending, then item code ascending; -inf is never listed.
+
+    Exact for every input without NaN. The catalogue is not sorted: a sample of it gives a score that rather more
+    than n items reach, only those are sorted, and a row where fewer reach it is partitioned as a whole.
+
+    Args:
+        scores: (B, I), no NaN; it is only read.
+        n: Length of the lists, at least 1.
+
+    Returns:
+        Item codes int32 (B, n), ``NO_ITEM`` behind the end of a short list, and scores float64 (B, n), NaN there.
+    """
+    n_rows, n_items = scores.shape
+    item = np.full((n_rows, n), NO_ITEM, dtype=np.int32)
+    score = np.full((n_rows, n), np.nan)
+    # The mean of a negative hypergeometric is about _STRIDE * rank; three standard deviations are left as room.
+    share = n / _STRIDE
+    rank = int(share + 3 * share**0.5) + 4
+    if 2 * rank * _STRIDE > n_items:
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
+        _fill(item, score, slice(None), best, np.take_along_axis(scores, best, axis=1))
+        return item, score
+    sample = scores[:, ::_STRIDE]
+    low = np.partition(sample, sample.shape[1] - rank, axis=1)[:, -rank]
+    low = np.maximum(low, np.finfo(np.float64).min)  # so that -inf never reaches it
+    row, code = np.nonzero(scores >= low[:, None])
+    value = scores[row, code]
+    # Of the items that tie with the threshold only as many as the list has room for, in order of code.
+    above = value > low[row]
+    room = n - np.bincount(row[above], minlength=n_rows)
+    tied = np.flatnonzero(~above)
+    tied = tied[_position(row[tied], n_rows) < room[row[tied]]]
+    keep = above
+    keep[tied] = True
+    row, code, value = row[keep], code[keep], value[keep]
+    counts = np.bincount(row, minlength=n_rows)
+    # A row with too few has its n-th best score below the threshold, unless it has no others at all.
+    redo = (counts < n) & (low > np.finfo(np.float64).min)
+    redo |= counts > 4 * rank * _STRIDE  # the sample was unlucky: sorting so many would be slow for all rows
+    if redo.any():
+        keep = ~redo[row]
+        row, code, value = row[keep], code[keep], value[keep]
+        counts[redo] = 0
+    width = int(counts.max(initial=0))
+    if width:
+        place = _position(row, n_rows)
+        padded = np.full((n_rows, width), np.inf)
+        padded[row, place] = -value
+        codes = np.zeros((n_rows, width), dtype=np.int64)
+        codes[row, place] = code
+        order = np.argsort(padded, axis=1, kind="stable")[:, :n]
+        _fill(
+            item,
+            score,
+            slice(None),
+            np.take_along_axis(codes, order, axis=1),
+            -np.take_along_axis(padded, order, axis=1),
+        )
+    for r in np.flatnonzero(redo):
+        best = _best_of_row(scores[r], n)
+        _fill(item, score, slice(r, r + 1), best[None], scores[r, best][None])
+    return item, score
+
+
+def rank_entries(
+    row: npt.NDArray[np.int64],
+    code: npt.NDArray[np.integer],
+    value: npt.NDArray[np.float64],
+    shape: tuple[int, int],
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+    """Return the best items of each row, like ``select_top_n``, from single entries instead of whole rows.
+
+    Args:
+        row, code, value: (e,) the row, item code and score of each entry in any order, no NaN.
+        shape: How many rows, and how long the lists are.
+    """
+    n_rows, n = shape
+    listed = np.flatnonzero(value > -np.inf)
+    listed = listed[np.lexsort((code[listed], -value[listed], row[listed]))]
+    place = _position(row[listed], n_rows)
+    listed, place = listed[place < n], place[place < n]
+    item = np.full(shape, NO_ITEM, dtype=np.int32)
+    score = np.full(shape, np.nan)
+    item[row[listed], place] = code[listed]
+    score[row[listed], place] = value[listed]
+    return item, score
+
+
+def _best_of_row(scores: npt.NDArray[np.float64], n: int) -> npt.NDArray[np.int64]:
+    low = np.partition(scores, len(scores) - n)[len(scores) - n]
+    above = np.flatnonzero(scores > low)
+    tied = np.flatnonzero(scores == low)[: n - len(above)]
+    best = np.sort(np.concatenate([above, tied]))
+    return best[np.argsort(-scores[best], kind="stable")]
+
+
+def _position(row: npt.NDArray[np.int64], n_rows: int) -> npt.NDArray[np.int64]:
+    """Return the position of each entry among those of its row; rows are ascending."""
+    counts = np.bincount(row, minlength=n_rows)
+    return np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
+def _fill(
+    item: npt.NDArray[np.int32],
+    score: npt.NDArray[np.float64],
+    rows: slice,
+    best: npt.NDArray[np.int64],
+    value: npt.NDArray[np.float64],
+) -> None:
+    listed = value > -np.inf
+    width = best.shape[1]
+    item[rows, :width] = np.where(listed, best, NO_ITEM)
+    score[rows, :width] = np.where(listed, value, np.nan)

@@ -1,0 +1,34 @@
+"""Recommenders: what they are, those that come with evalplugin, and how lists are made from them."""
+
+# Importing these modules registers their models.
+from evalplugin.models import baselines, sklearn, surprise, surprise_factors, surprise_knn
+from evalplugin.models.base import (
+    MODELS,
+    ListRecommender,
+    RatingPredictor,
+    Recommender,
+    ScoringRecommender,
+    model,
+)
+from evalplugin.models.recommend import BLOCK_BYTES, predict_ratings, recommend
+from evalplugin.models.topn import NO_ITEM, TopN, select_top_n
+
+__all__ = [
+    "BLOCK_BYTES",
+    "MODELS",
+    "NO_ITEM",
+    "ListRecommender",
+    "RatingPredictor",
+    "Recommender",
+    "ScoringRecommender",
+    "TopN",
+    "baselines",
+    "model",
+    "predict_ratings",
+    "recommend",
+    "select_top_n",
+    "sklearn",
+    "surprise",
+    "surprise_factors",
+    "surprise_knn",
+]

@@ -1,0 +1,224 @@
+"""From a fitted model to lists: blocks of users, the candidates, the checks of the model's contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data import Candidates, Interactions, Rows
+from evalplugin.errors import ModelError
+from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
+from evalplugin.models.topn import NO_ITEM, TopN, rank_entries, select_top_n
+
+__all__ = ["BLOCK_BYTES", "predict_ratings", "recommend", "user_blocks"]
+
+BLOCK_BYTES = 64 * 2**20
+
+Block = tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]
+
+
+def recommend(
+    model: Recommender,
+    users: npt.NDArray[np.int32],
+    n: int,
+    candidates: Candidates,
+    n_items: int,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+    progress: Callable[[int], None] | None = None,
+) -> TopN:
+    """Return a list of up to n candidates for each user, from a fitted model.
+
+    Memory is bounded by the block and the lists: a block is as many users as have ``block_bytes`` of scores.
+
+    Args:
+        model: Fitted; it has ``scores`` or ``recommend``.
+        users: int32 (U,) codes, ascending.
+        n: Length of the lists, at least 1.
+        candidates: Which items may be listed for whom.
+        n_items: Size of the catalogue.
+        block_bytes: Size of one block of scores.
+        progress: Called after each block with the number of users in it.
+
+    Raises:
+        ModelError: The model broke its contract; names the model, the user and what is wrong.
+    """
+    item = np.empty((len(users), n), dtype=np.int32)
+    score = np.empty((len(users), n), dtype=np.float64)
+    done = 0
+    for block in user_blocks(users, n_items, block_bytes):
+        rows = slice(done, done + len(block))
+        if isinstance(model, ScoringRecommender):
+            item[rows], score[rows] = _from_scores(model, block, n, candidates, n_items)
+        elif isinstance(model, ListRecommender):
+            item[rows], score[rows] = _from_lists(model, block, n, candidates, n_items)
+        else:
+            raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
+        done += len(block)
+        if progress is not None:
+            progress(len(block))
+    return TopN(users, item, score)
+
+
+def predict_ratings(
+    model: Recommender, test: Interactions, *, block_bytes: int = BLOCK_BYTES
+) -> npt.NDArray[np.float64] | None:
+    """Return the rating the model predicts for each interaction: float64 (m,); None if it predicts no ratings.
+
+    Raises:
+        ModelError: The model returned something else than one finite float a pair.
+    """
+    if not isinstance(model, RatingPredictor):
+        return None
+    predicted = np.empty(len(test), dtype=np.float64)
+    order = np.argsort(
+        test.user, kind="stable"
+    )  # a user's pairs in one call: most models share work among them
+    by_user = test.user[order]
+    start = 0
+    for block in user_blocks(np.unique(by_user), test.n_items, block_bytes):
+        stop = int(np.searchsorted(by_user, block[-1], side="right"))
+        rows = order[start:stop]
+        ratings = np.asarray(model.predict(test.user[rows], test.item[rows]))
+        if ratings.shape != rows.shape or ratings.dtype.kind != "f":
+            raise ModelError(
+                f"{_name(model)}.predict must return floats of shape {rows.shape}, "
+                f"not {ratings.dtype} of shape {ratings.shape}"
+            )
+        if not np.isfinite(ratings).all():
+            at = int(np.flatnonzero(~np.isfinite(ratings))[0])
+            raise ModelError(
+                f"{_name(model)}.predict returned {ratings[at]} for user {test.users[test.user[rows]].tolist()[at]!r} "
+                f"and item {test.items[test.item[rows]].tolist()[at]!r}; ratings must be finite"
+            )
+        predicted[rows] = ratings
+        start = stop
+    return predicted
+
+
+def user_blocks(
+    users: npt.NDArray[np.int32], n_items: int, block_bytes: int = BLOCK_BYTES
+) -> Iterator[npt.NDArray[np.int32]]:
+    """Yield consecutive users, as many at a time as have ``block_bytes`` of float64 scores, at least one."""
+    size = max(1, block_bytes // max(1, n_items * 8))
+    for start in range(0, len(users), size):
+        yield users[start : start + size]
+
+
+def _from_scores(
+    model: ScoringRecommender,
+    users: npt.NDArray[np.int32],
+    n: int,
+    candidates: Candidates,
+    n_items: int,
+) -> Block:
+    returned = np.asarray(model.scores(users))
+    _check_array(model, "scores", returned, (len(users), n_items))
+    scores = np.array(returned, dtype=np.float64)  # a copy: the model may have handed out its own array
+    highest = scores.max(axis=1, initial=-np.inf)
+    if not (highest < np.inf).all():
+        row = int(np.flatnonzero(~(highest < np.inf))[0])
+        code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
+        raise ModelError(
+            f"{_name(model)}.scores returned {scores[row, code]} for user code {users[row]} and item code {code}; "
+            f"a score is a number, or -inf for an item that cannot be recommended"
+        )
+    if candidates.excluded is not None:
+        scores[_entries(candidates.excluded, users)] = -np.inf
+    if candidates.included is None:
+        return select_top_n(scores, n)
+    row_of, code_of = _entries(candidates.included, users)
+    return rank_entries(row_of, code_of, scores[row_of, code_of], (len(users), n))
+
+
+def _from_lists(
+    model: ListRecommender,
+    users: npt.NDArray[np.int32],
+    n: int,
+    candidates: Candidates,
+    n_items: int,
+) -> Block:
+    allowed = np.full((len(users), n_items), candidates.included is None)
+    asked = n_items
+    if candidates.included is not None:
+        allowed[_entries(candidates.included, users)] = True
+    if candidates.excluded is not None:
+        taken_out = _entries(candidates.excluded, users)
+        allowed[taken_out] = False
+        if candidates.included is None:
+            asked = min(n_items, n + int(np.bincount(taken_out[0], minlength=1).max()))
+    elif candidates.included is None:
+        asked = min(n_items, n)
+    item, score = _checked_lists(model, users, asked, n_items)
+    row, place = np.nonzero(item != NO_ITEM)
+    code = item[row, place]
+    keep = allowed[row, code]
+    row, place, code = row[keep], place[keep], code[keep]
+    return rank_entries(row, code, score[row, place], (len(users), n))
+
+
+def _checked_lists(
+    model: ListRecommender, users: npt.NDArray[np.int32], asked: int, n_items: int
+) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.float64]]:
+    returned = model.recommend(users, asked)
+    if not isinstance(returned, tuple) or len(returned) != 2:
+        raise ModelError(
+            f"{_name(model)}.recommend must return two arrays, items and scores, not {type(returned).__name__}"
+        )
+    item, raw = np.asarray(returned[0]), np.asarray(returned[1])
+    if item.dtype.kind not in "iu" or item.shape != (len(users), asked):
+        raise ModelError(
+            f"{_name(model)}.recommend must return integer item codes of shape {(len(users), asked)}, "
+            f"not {item.dtype} of shape {item.shape}"
+        )
+    _check_array(model, "recommend", raw, (len(users), asked))
+    score = raw.astype(np.float64)
+    listed = item != NO_ITEM
+
+    def refuse(wrong: npt.NDArray[np.bool_], what: str) -> None:
+        if wrong.any():
+            row, place = (int(where[0]) for where in np.nonzero(wrong))
+            raise ModelError(
+                f"{_name(model)}.recommend: the list of user code {users[row]} {what} "
+                f"(position {place + 1}: item code {item[row, place]}, score {score[row, place]})"
+            )
+
+    refuse(listed & ((item < 0) | (item >= n_items)), f"has an item code outside 0 to {n_items - 1}")
+    resumed, rises = np.zeros_like(listed), np.zeros_like(listed)
+    resumed[:, 1:] = listed[:, 1:] & ~listed[:, :-1]
+    refuse(resumed, "goes on behind its end")
+    refuse(listed & ~np.isfinite(score), "has a score that is no finite number")
+    by_code = np.sort(item, axis=1)
+    twice = (by_code[:, 1:] == by_code[:, :-1]) & (by_code[:, 1:] != NO_ITEM)
+    if twice.any():
+        row, place = (int(where[0]) for where in np.nonzero(twice))
+        raise ModelError(
+            f"{_name(model)}.recommend: the list of user code {users[row]} has item code {by_code[row, place]} twice"
+        )
+    rises[:, 1:] = listed[:, 1:] & (score[:, 1:] > score[:, :-1])
+    refuse(rises, "is not in descending order of score")
+    return item, score
+
+
+def _check_array(model: object, method: str, array: npt.NDArray[Any], shape: tuple[int, int]) -> None:
+    if array.shape != shape or array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        raise ModelError(
+            f"{_name(model)}.{method} must return float32 or float64 scores of shape {shape}, "
+            f"not {array.dtype} of shape {array.shape}"
+        )
+
+
+def _entries(rows: Rows, users: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Return row in the block and item code of everything the users have in ``rows``."""
+    start = rows.indptr[users]
+    counts = rows.indptr[users + 1] - start
+    row = np.repeat(np.arange(len(users)), counts)
+    first = np.cumsum(counts) - counts
+    return row, rows.item[np.arange(len(row)) + np.repeat(start - first, counts)]
+
+
+def _name(model: object) -> str:
+    return type(model).__name__

@@ -1,0 +1,243 @@
+"""Recommenders on scikit-learn: factorisations of the matrix of interactions, and neighbours of items in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.data import Interactions
+from evalplugin.errors import ModelError
+from evalplugin.models.base import model
+from evalplugin.models.recommend import user_blocks
+from evalplugin.models.surprise_base import dot_products, draw_seed
+from evalplugin.models.surprise_options import RandomState
+from evalplugin.models.topn import NO_ITEM, select_top_n
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["NMF", "NearestNeighbors", "TruncatedSVD"]
+
+Scores = npt.NDArray[np.float64]
+Values = Annotated[
+    Literal["rating", "binary"],
+    Field(
+        description="what the matrix holds for an interaction: its rating, or 1; 0 stands for no interaction"
+    ),
+]
+Components = Annotated[
+    int, Field(ge=1, description="number of latent factors (scikit-learn's own default differs)")
+]
+
+
+def _matrix(train: Interactions, values: str) -> csr_array:
+    """Return the interactions as a sparse matrix, float64 (n_users, n_items)."""
+    from scipy.sparse import csr_array
+
+    rows = train.rows
+    data = rows.rating.astype(np.float64) if values == "rating" else np.ones(len(rows.item))
+    return csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))
+
+
+class _MatrixModel:
+    """A model of the matrix of interactions; ``values`` says what that holds."""
+
+    values: str
+
+    @property
+    def uses_ratings(self) -> bool:
+        """Whether ratings matter, or only which items were met."""
+        return self.values == "rating"
+
+
+@model("sklearn.TruncatedSVD")
+@dataclass
+class TruncatedSVD(_MatrixModel):
+    """The truncated singular value decomposition of the interaction matrix (PureSVD).
+
+    score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right singular
+    vectors. Zero for users and items without train data. Cremonesi, Koren and Turrin 2010, "Performance of recommender
+    algorithms on top-n recommendation tasks". Parameters are those of sklearn.decomposition.TruncatedSVD, whose own
+    n_components is 2. The solver is 'randomized': ARPACK keeps state between fits, so one seed may give two results.
+    """
+
+    n_components: Components = 50
+    n_iter: Annotated[int, Field(ge=1, description="power iterations")] = 5
+    n_oversamples: Annotated[int, Field(ge=1, description="extra random vectors")] = 10
+    random_state: RandomState = None
+    values: Values = "rating"
+    _users: Scores | None = field(default=None, init=False, repr=False, compare=False)
+    _items: Scores | None = field(default=None, init=False, repr=False, compare=False)
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Decompose the matrix of users and items with train data.
+
+        Raises:
+            ModelError: There are too few of them for ``n_components``.
+        """
+        from sklearn import decomposition
+
+        _refuse_components("sklearn.TruncatedSVD", self.n_components, train)
+        estimator = decomposition.TruncatedSVD(
+            self.n_components,
+            algorithm="randomized",
+            n_iter=self.n_iter,
+            n_oversamples=self.n_oversamples,
+            random_state=draw_seed(self.random_state, rng),
+        )
+        matrix = _matrix(train, self.values)
+        estimator.fit(_present(matrix, train))
+        self._items = np.zeros((train.n_items, self.n_components))
+        self._items[train.item_counts > 0] = estimator.components_.T
+        self._users = matrix @ self._items
+
+    def scores(self, users: npt.NDArray[np.int32]) -> Scores:
+        """Return the reconstructed rows of the matrix: float64 (len(users), n_items)."""
+        assert self._users is not None and self._items is not None
+        return dot_products(self._users[users], self._items)
+
+
+@model("sklearn.NMF")
+@dataclass
+class NMF(_MatrixModel):
+    """Non-negative factorisation of the interaction matrix, in which no interaction is a zero to be reproduced.
+
+    score(u, i) = W_u . H_i with X = W H, least squares with the penalties of sklearn.decomposition.NMF, whose
+    parameters these are (its own n_components is 'auto'). Zero for users and items without train data. Lee and Seung
+    1999; Cichocki and Phan 2009. Unlike surprise.NMF, it is fitted on the missing values too. Ratings must not be
+    negative.
+    """
+
+    n_components: Components = 50
+    init: Annotated[
+        Literal["random", "nndsvd", "nndsvda", "nndsvdar"] | None,
+        Field(description="the start; null: nndsvda if n_components allow it, or else random"),
+    ] = None
+    solver: Annotated[
+        Literal["cd", "mu"], Field(description="coordinate descent, or multiplicative update")
+    ] = "cd"
+    tol: Annotated[float, Field(ge=0, description="tolerance at which iterations stop")] = 1e-4
+    max_iter: Annotated[int, Field(ge=1, description="most iterations")] = 200
+    random_state: RandomState = None
+    alpha_W: Annotated[  # noqa: N815 - scikit-learn's own name
+        float, Field(ge=0, description="regularisation of the user factors")
+    ] = 0.0
+    alpha_H: Annotated[  # noqa: N815
+        float | Literal["same"], Field(description="regularisation of the item factors; same: alpha_W")
+    ] = "same"
+    l1_ratio: Annotated[
+        float, Field(ge=0, le=1, description="share of the L1 penalty in the regularisation")
+    ] = 0.0
+    values: Values = "rating"
+    _users: Scores | None = field(default=None, init=False, repr=False, compare=False)
+    _items: Scores | None = field(default=None, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.alpha_H != "same" and self.alpha_H < 0:
+            raise ValueError(f"alpha_H must be 'same' or at least 0, not {self.alpha_H}")
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Factorise the matrix of users and items with train data.
+
+        Raises:
+            ModelError: There are negative ratings, or too few users or items for ``n_components``.
+        """
+        from sklearn import decomposition
+
+        if self.values == "rating" and train.rating_scale[0] < 0:
+            raise ModelError(
+                f"sklearn.NMF takes no negative ratings, and the lowest one is {train.rating_scale[0]:g}; "
+                f"set values to 'binary', or take another model"
+            )
+        _refuse_components("sklearn.NMF", self.n_components, train)
+        estimator = decomposition.NMF(
+            self.n_components,
+            init=self.init,
+            solver=self.solver,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=draw_seed(self.random_state, rng),
+            alpha_W=self.alpha_W,
+            alpha_H=self.alpha_H,
+            l1_ratio=self.l1_ratio,
+        )
+        self._users = np.zeros((train.n_users, self.n_components))
+        self._items = np.zeros((train.n_items, self.n_components))
+        self._users[train.rows.counts > 0] = estimator.fit_transform(
+            _present(_matrix(train, self.values), train)
+        )
+        self._items[train.item_counts > 0] = estimator.components_.T
+
+    def scores(self, users: npt.NDArray[np.int32]) -> Scores:
+        """Return the reconstructed rows of the matrix: float64 (len(users), n_items)."""
+        assert self._users is not None and self._items is not None
+        return dot_products(self._users[users], self._items)
+
+
+@model("sklearn.NearestNeighbors")
+@dataclass
+class NearestNeighbors(_MatrixModel):
+    """The items most similar to those a user has met (item-based collaborative filtering).
+
+    score(u, i) = sum over the items j of the user that have i among their ``n_neighbors`` nearest items of
+    x(u, j) * similarity(j, i), x being the matrix entry. Items are compared as columns of the matrix; an item is no
+    neighbour of its own. similarity = 1 - distance for cosine, 1 / (1 + distance) for euclidean. Zero for users and
+    items without train data. Sarwar et al. 2001; Deshpande and Karypis 2004. Parameters are those of
+    sklearn.neighbors.NearestNeighbors (its own n_neighbors is 5, its metric minkowski); unlike there, of equally
+    distant items the first in the catalogue are the neighbours.
+    """
+
+    n_neighbors: Annotated[int, Field(ge=1, description="most neighbours of each item")] = 40
+    metric: Annotated[Literal["cosine", "euclidean"], Field(description="distance of two items")] = "cosine"
+    values: Values = "rating"
+    _interactions: Any = field(
+        default=None, init=False, repr=False, compare=False
+    )  # csr_array (n_users, n_items)
+    _similarity: Any = field(
+        default=None, init=False, repr=False, compare=False
+    )  # csr_array (n_items, n_items)
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Find the nearest neighbours of every item that has train data; fewer where there are no more items."""
+        from scipy.sparse import csr_array
+        from sklearn.metrics import pairwise_distances
+
+        self._interactions = _matrix(train, self.values)
+        present = np.flatnonzero(train.item_counts).astype(np.int32)
+        n = min(self.n_neighbors, len(present) - 1)
+        columns = self._interactions.T.tocsr()[present]
+        of, near, similarity = [], [], []
+        for block in user_blocks(np.arange(len(present), dtype=np.int32), len(present)):
+            distance = pairwise_distances(columns[block], columns, metric=self.metric)
+            distance[np.arange(len(block)), block] = np.inf  # an item is no neighbour of its own
+            found, closeness = select_top_n(-distance, max(n, 1))
+            row, place = np.nonzero(found != NO_ITEM)
+            of.append(present[block[row]])
+            near.append(present[found[row, place]])
+            away = -closeness[row, place]
+            similarity.append(1 - away if self.metric == "cosine" else 1 / (1 + away))
+        entries = (np.concatenate(similarity), (np.concatenate(of), np.concatenate(near)))
+        self._similarity = csr_array(entries, shape=(train.n_items, train.n_items))
+
+    def scores(self, users: npt.NDArray[np.int32]) -> Scores:
+        """Return the sums of similarities: float64 (len(users), n_items)."""
+        scores: Scores = (self._interactions[users] @ self._similarity).toarray()
+        return scores
+
+
+def _present(matrix: csr_array, train: Interactions) -> csr_array:
+    """Return the matrix without the rows and columns that have no interaction."""
+    return matrix[np.flatnonzero(train.rows.counts)][:, np.flatnonzero(train.item_counts)]
+
+
+def _refuse_components(name: str, n_components: int, train: Interactions) -> None:
+    n_users, n_items = np.count_nonzero(train.rows.counts), np.count_nonzero(train.item_counts)
+    if n_components > min(n_users, n_items):
+        raise ModelError(
+            f"{name}: n_components must be at most {min(n_users, n_items)} for {n_users:,} users "
+            f"and {n_items:,} items with train data, not {n_components}"
+        )

@@ -1,0 +1,161 @@
+"""The matrix factorisations of scikit-surprise, under their own parameter names and defaults."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.models.base import model
+from evalplugin.models.surprise_base import Codes, Scores, SurpriseModel, dot_products, draw_seed
+from evalplugin.models.surprise_options import Epochs, RandomState
+
+__all__ = ["NMF", "SVD", "SVDpp"]
+
+Factors = Annotated[int, Field(ge=1, description="length of the factor vectors")]
+Rate = Annotated[float, Field(ge=0)]
+OwnRate = Annotated[
+    float | None, Field(ge=0, description="for this kind of parameter alone; null: the one for all")
+]
+
+
+class _Factors(SurpriseModel):
+    """A model whose estimate is, in this order, mean + user bias + item bias + dot product of two factor vectors."""
+
+    _user_factors: Scores
+
+    def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
+        own = {name: value for name, value in vars(self).items() if name in self.__dataclass_fields__}
+        own = {name: value for name, value in own.items() if self.__dataclass_fields__[name].init}
+        return {**own, "random_state": draw_seed(own["random_state"], rng), "verbose": False}
+
+    def _prepare(self) -> None:
+        self._user_factors = self.algorithm.pu
+
+    def _with_bias(self) -> bool:
+        return True
+
+    def _strangers(self, users: Codes) -> Scores | float:
+        return self._biased(users) if self._with_bias() else self.mean
+
+    def _estimates(self, inner: npt.NDArray[np.int64]) -> Scores:
+        estimates = dot_products(self._user_factors[inner], self.algorithm.qi)
+        if self._with_bias():
+            # In place to save a block of memory; the sum is the same in either order of its two terms.
+            estimates += (self.mean + self.algorithm.bu[inner])[:, None] + self.algorithm.bi
+        return estimates
+
+
+@model("surprise.SVD")
+@dataclass
+class SVD(_Factors):
+    """Matrix factorisation with biases, fitted by stochastic gradient descent (Funk 2006).
+
+    score(u, i) = mean + b_u + b_i + q_i . p_u; without ``biased`` only q_i . p_u (probabilistic matrix factorisation,
+    Salakhutdinov and Mnih 2008), and the mean where user or item has no train data. Koren, Bell and Volinsky 2009,
+    "Matrix factorization techniques for recommender systems".
+    """
+
+    name = "SVD"
+
+    n_factors: Factors = 100
+    n_epochs: Epochs = 20
+    biased: Annotated[bool, Field(description="whether there are biases")] = True
+    init_mean: Annotated[float, Field(description="mean of the factors at the start")] = 0
+    init_std_dev: Annotated[
+        float, Field(ge=0, description="standard deviation of the factors at the start")
+    ] = 0.1
+    lr_all: Annotated[Rate, Field(description="learning rate of all parameters")] = 0.005
+    reg_all: Annotated[Rate, Field(description="regularisation of all parameters")] = 0.02
+    lr_bu: OwnRate = None
+    lr_bi: OwnRate = None
+    lr_pu: OwnRate = None
+    lr_qi: OwnRate = None
+    reg_bu: OwnRate = None
+    reg_bi: OwnRate = None
+    reg_pu: OwnRate = None
+    reg_qi: OwnRate = None
+    random_state: RandomState = None
+
+    def _with_bias(self) -> bool:
+        return self.biased
+
+
+@model("surprise.SVDpp")
+@dataclass
+class SVDpp(_Factors):
+    """SVD++: matrix factorisation that also learns from which items a user rated, whatever the rating.
+
+    score(u, i) = mean + b_u + b_i + q_i . (p_u + sum of y_j over the user's items j / sqrt(number of them)). Koren
+    2008, "Factorization meets the neighborhood", section 4. The fit takes time quadratic in a user's number of ratings.
+    """
+
+    name = "SVDpp"
+
+    n_factors: Factors = 20
+    n_epochs: Epochs = 20
+    init_mean: Annotated[float, Field(description="mean of the factors at the start")] = 0
+    init_std_dev: Annotated[
+        float, Field(ge=0, description="standard deviation of the factors at the start")
+    ] = 0.1
+    lr_all: Annotated[Rate, Field(description="learning rate of all parameters")] = 0.007
+    reg_all: Annotated[Rate, Field(description="regularisation of all parameters")] = 0.02
+    lr_bu: OwnRate = None
+    lr_bi: OwnRate = None
+    lr_pu: OwnRate = None
+    lr_qi: OwnRate = None
+    lr_yj: OwnRate = None
+    reg_bu: OwnRate = None
+    reg_bi: OwnRate = None
+    reg_pu: OwnRate = None
+    reg_qi: OwnRate = None
+    reg_yj: OwnRate = None
+    random_state: RandomState = None
+    cache_ratings: Annotated[
+        bool, Field(description="keep the ratings in arrays: a faster fit in more memory")
+    ] = False
+
+    def _prepare(self) -> None:
+        from scipy.sparse import csr_array
+
+        known = self.known
+        shape = (len(known.user_codes), len(known.item_codes))
+        met = csr_array((np.ones(len(known.item)), known.item, known.indptr), shape=shape)
+        # The sparse product adds one row at a time in order of item, as Surprise does.
+        implicit = (met @ self.algorithm.yj) / np.sqrt(np.diff(known.indptr))[:, None]
+        self._user_factors = self.algorithm.pu + implicit
+
+
+@model("surprise.NMF")
+@dataclass
+class NMF(_Factors):
+    """Non-negative matrix factorisation, fitted by stochastic gradient descent whose steps keep factors positive.
+
+    score(u, i) = q_i . p_u, with ``biased`` mean + b_u + b_i + q_i . p_u. Without biases the mean stands in where user
+    or item has no train data. Luo, Zhou, Xia and Zhu 2014.
+    """
+
+    name = "NMF"
+
+    n_factors: Factors = 15
+    n_epochs: Epochs = 50
+    biased: Annotated[bool, Field(description="whether there are biases")] = False
+    reg_pu: Annotated[Rate, Field(description="regularisation of the user factors")] = 0.06
+    reg_qi: Annotated[Rate, Field(description="regularisation of the item factors")] = 0.06
+    reg_bu: Annotated[Rate, Field(description="regularisation of the user biases")] = 0.02
+    reg_bi: Annotated[Rate, Field(description="regularisation of the item biases")] = 0.02
+    lr_bu: Annotated[Rate, Field(description="learning rate of the user biases")] = 0.005
+    lr_bi: Annotated[Rate, Field(description="learning rate of the item biases")] = 0.005
+    init_low: Annotated[float, Field(ge=0, description="lowest factor at the start")] = 0
+    init_high: Annotated[float, Field(ge=0, description="highest factor at the start")] = 1
+    random_state: RandomState = None
+
+    def __post_init__(self) -> None:
+        if self.init_low > self.init_high:
+            raise ValueError(f"init_low ({self.init_low}) must not be above init_high ({self.init_high})")
+
+    def _with_bias(self) -> bool:
+        return self.biased

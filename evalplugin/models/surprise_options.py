@@ -1,0 +1,91 @@
+"""Parameters that scikit-surprise algorithms share, the nested ``sim_options`` and ``bsl_options`` among them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+__all__ = ["BslOptions", "Epochs", "RandomState", "SimOptions"]
+
+Epochs = Annotated[int, Field(ge=0, description="passes over the ratings")]
+RandomState = Annotated[
+    int | None,
+    Field(ge=0, le=2**32 - 1, description="seed of the algorithm; null: drawn from the task's seed"),
+]
+
+
+@dataclass(frozen=True)
+class SimOptions:
+    """How the similarity of users, or of items, is computed; null stands for an option that does not apply."""
+
+    name: Annotated[
+        Literal["cosine", "msd", "pearson", "pearson_baseline"], Field(description="the similarity measure")
+    ] = "msd"
+    user_based: Annotated[bool, Field(description="similarities of users (true) or of items (false)")] = True
+    min_support: Annotated[
+        int, Field(ge=1, description="fewest common items, or users, for a similarity that is not zero")
+    ] = 1
+    shrinkage: Annotated[
+        float | None,
+        Field(ge=0, description="pearson_baseline only: how strongly few ratings shrink it; 100 if null"),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.name == "pearson_baseline":
+            object.__setattr__(self, "shrinkage", 100.0 if self.shrinkage is None else self.shrinkage)
+        elif self.shrinkage is not None:
+            raise ValueError(f"shrinkage goes with the name 'pearson_baseline', not with {self.name!r}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options that apply, as a new dict."""
+        return _that_apply(self)
+
+
+_OF_METHOD: dict[str, dict[str, float]] = {
+    "als": {"reg_i": 10.0, "reg_u": 15.0, "n_epochs": 10},
+    "sgd": {"reg": 0.02, "learning_rate": 0.005, "n_epochs": 20},
+}
+
+
+@dataclass(frozen=True)
+class BslOptions:
+    """How the biases of users and items are fitted; null stands for an option that the method does not take."""
+
+    method: Annotated[
+        Literal["als", "sgd"], Field(description="alternating least squares, or stochastic gradient descent")
+    ] = "als"
+    reg_i: Annotated[
+        float | None, Field(ge=0, description="als only: regularisation of items; 10 if null")
+    ] = None
+    reg_u: Annotated[
+        float | None, Field(ge=0, description="als only: regularisation of users; 15 if null")
+    ] = None
+    n_epochs: Annotated[
+        int | None, Field(ge=0, description="passes over the ratings; if null, 10 for als and 20 for sgd")
+    ] = None
+    reg: Annotated[float | None, Field(ge=0, description="sgd only: regularisation; 0.02 if null")] = None
+    learning_rate: Annotated[
+        float | None, Field(ge=0, description="sgd only: learning rate; 0.005 if null")
+    ] = None
+
+    def __post_init__(self) -> None:
+        defaults = _OF_METHOD[self.method]
+        for option in ("reg_i", "reg_u", "n_epochs", "reg", "learning_rate"):
+            if option in defaults:
+                if getattr(self, option) is None:
+                    object.__setattr__(self, option, defaults[option])
+            elif getattr(self, option) is not None:
+                raise ValueError(
+                    f"{option} is no option of the method {self.method!r}; it takes {', '.join(defaults)}"
+                )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options that apply, as a new dict."""
+        return _that_apply(self)
+
+
+def _that_apply(options: SimOptions | BslOptions) -> dict[str, Any]:
+    values = {f.name: getattr(options, f.name) for f in fields(options)}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from evalplugin.models import MODELS
+from evalplugin.registry import load_plugin_file
+from evalplugin.testing import RECOMMENDER_CHECKS, check_recommender, checkerboard
+
+load_plugin_file(Path(__file__).parent / "plugin_example.py")
+
+# The board has rank two, and forty users: some defaults are made for more.
+SMALL = {
+    "sklearn.NMF": [{"n_components": 2}, {"n_components": 2, "values": "binary"}],
+    "sklearn.TruncatedSVD": [{"n_components": 2}, {"n_components": 2, "values": "binary"}],
+    "sklearn.NearestNeighbors": [{}, {"n_neighbors": 15, "metric": "euclidean"}, {"values": "binary"}],
+    "random": [{}, {"legacy_seed": 10}],
+    "surprise.KNNBasic": [{}, {"sim_options": {"user_based": False}}],
+}
+CASES = [(name, params) for name in MODELS.names() for params in SMALL.get(name, [{}])]
+
+
+@pytest.mark.parametrize("check", RECOMMENDER_CHECKS)
+@pytest.mark.parametrize(("name", "params"), CASES)
+def test_every_registered_model_keeps_the_contract(name, params, check):
+    check(lambda: MODELS.create(name, params))
+
+
+def test_every_registered_model_says_what_it_is():
+    for entry in MODELS:
+        assert len(entry.summary) > 15, entry.name
+        assert entry.summary.endswith((".", "everybody")), entry.name
+
+
+def test_the_checkerboard_has_one_right_answer():
+    data = checkerboard()
+    own = data.user % 2 == data.item % 2
+    assert set(data.rating[own]) == {5}
+    assert set(data.rating[~own]) == {1}
+    assert np.bincount(data.user[own], minlength=41).tolist() == [12] * 40 + [0]
+    assert np.bincount(data.user[~own], minlength=41).tolist() == [5] * 40 + [0]
+    assert checkerboard(dislikes=False).rating_scale == (1, 1)
+
+
+@dataclass
+class Good:
+    """Likes the right colour, by knowing the board."""
+
+    def fit(self, train, rng):
+        self.n = train.n_items
+
+    def scores(self, users):
+        return ((users[:, None] % 2 == np.arange(self.n) % 2) & (np.arange(self.n) < 30)).astype(float)
+
+
+def test_a_class_a_factory_and_a_name_can_be_checked():
+    check_recommender(Good)
+    check_recommender(lambda: Good())
+    check_recommender("example.together", power=1.5)
+
+
+class Unpersonal(Good):
+    def scores(self, users):
+        return np.broadcast_to(np.arange(self.n, dtype=float), (len(users), self.n))
+
+
+class Forgetful(Good):
+    def fit(self, train, rng):
+        super().fit(train, rng)
+        self.noise = np.random.default_rng().random(self.n) / 2
+
+    def scores(self, users):
+        return super().scores(users) + self.noise
+
+
+class BlockBound(Good):
+    def scores(self, users):
+        return super().scores(users) + np.cos(np.arange(self.n) * len(users)) / 4
+
+
+class Accumulating(Good):
+    seen = 0
+
+    def fit(self, train, rng):
+        super().fit(train, rng)
+        self.seen += len(train)
+
+    def scores(self, users):
+        return super().scores(users) + np.cos(np.arange(self.n) * self.seen) / 4
+
+
+class Vandal(Good):
+    def fit(self, train, rng):
+        super().fit(train, rng)
+        train.rating.base.flags.writeable = True
+        train.rating.base[:] = 3
+
+
+class Shy(Good):
+    def scores(self, users):
+        return super().scores(users) + (np.arange(self.n) * (len(users) == 1) * (users[:, None] == 40))
+
+
+class OffScale(Good):
+    def predict(self, users, items):
+        return np.full(len(users), 5.5)
+
+
+class Unstable(Good):
+    def predict(self, users, items):
+        return 1.0 + np.arange(len(users)) / len(users)
+
+
+class Unpicklable(Good):
+    def fit(self, train, rng):
+        super().fit(train, rng)
+        self.taste = np.cos(np.arange(self.n)) / 4
+
+    def __getstate__(self):
+        return {"n": self.n} if hasattr(self, "n") else None
+
+    def scores(self, users):
+        return super().scores(users) + getattr(self, "taste", 0)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        (
+            Unpersonal,
+            r"user code 0 must be \[0, 10, 20\] in any order .* a model that does not tell tastes apart",
+        ),
+        (Forgetful, "two models with the same seed make different lists: user code 0 gets"),
+        (Accumulating, "a model that was fitted before makes other lists than a new one"),
+        (BlockBound, "lists differ when 1 users are asked for at a time"),
+        (Shy, "lists differ when 1 users are asked for at a time: user code 40"),
+        (Vandal, "the train data was changed"),
+        (Unpicklable, "a fitted model makes other lists after pickling"),
+        (OffScale, "predicted ratings must be from 1 to 5"),
+        (Unstable, "a predicted rating depends on what is asked for with it"),
+    ],
+)
+def test_broken_models_are_found(broken, message):
+    with pytest.raises(AssertionError, match=message):
+        check_recommender(lambda: broken())

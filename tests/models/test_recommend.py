@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from evalplugin.data import Candidates, Interactions, Rows
+from evalplugin.errors import ModelError
+from evalplugin.models import NO_ITEM, predict_ratings, recommend, select_top_n
+
+N_USERS, N_ITEMS = 23, 300
+USERS = np.arange(N_USERS, dtype=np.int32)
+SCORES = np.random.default_rng(0).integers(0, 40, (N_USERS, N_ITEMS)).astype(np.float64)
+
+
+class Model:
+    def __init__(self, scores=SCORES):
+        self.table = scores
+        self.table.flags.writeable = False
+
+    def fit(self, train, rng):
+        pass
+
+
+class ByScores(Model):
+    def scores(self, users):
+        return self.table[users]
+
+
+class ByLists(Model):
+    """The same model, as one that makes lists itself, in another order among equal scores."""
+
+    def recommend(self, users, n):
+        reverse, score = select_top_n(self.table[users][:, ::-1], n)
+        return np.where(reverse == NO_ITEM, NO_ITEM, N_ITEMS - 1 - reverse), score
+
+
+def random_rows(seed, share):
+    met = np.random.default_rng(seed).random((N_USERS, N_ITEMS)) < share
+    met[3] = False
+    met[4] = True
+    item = np.nonzero(met)[1].astype(np.int32)
+    return Rows(np.concatenate([[0], np.cumsum(met.sum(axis=1))]), item, np.ones(len(item), np.float32)), met
+
+
+def expected(allowed, n):
+    return select_top_n(np.where(allowed, SCORES, -np.inf), n)
+
+
+ROWS, MET = random_rows(1, 0.2)
+KINDS = {
+    "unseen": (Candidates("unseen", excluded=ROWS), ~MET),
+    "all": (Candidates("all"), np.ones_like(MET)),
+    "judged": (Candidates("judged", included=ROWS), MET),
+    "sampled": (Candidates("sampled", included=ROWS), MET),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 10, N_ITEMS + 5])
+@pytest.mark.parametrize("block_users", [1, 7, 1000])
+def test_scores_become_the_best_candidates(kind, n, block_users):
+    candidates, allowed = KINDS[kind]
+    top = recommend(ByScores(), USERS, n, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
+    item, score = expected(allowed, n)
+    np.testing.assert_array_equal(top.user, USERS)
+    np.testing.assert_array_equal(top.item, item)
+    np.testing.assert_array_equal(top.score, score)
+
+
+@pytest.mark.parametrize("kind", ["unseen", "judged", "sampled"])
+@pytest.mark.parametrize("block_users", [1, 7, 1000])
+def test_lists_lose_what_may_not_be_listed_and_keep_the_rest(kind, block_users):
+    # Asked for whole lists, so that no tie is cut off by the model: then both kinds of model must agree.
+    candidates, allowed = KINDS[kind]
+    top = recommend(ByLists(), USERS, N_ITEMS, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
+    item, score = expected(allowed, N_ITEMS)
+    np.testing.assert_array_equal(top.item, item)
+    np.testing.assert_array_equal(top.score, score)
+
+
+def test_lists_are_asked_for_with_room_for_what_is_taken_out():
+    asked = []
+
+    class Spy(ByLists):
+        def recommend(self, users, n):
+            asked.append(n)
+            return super().recommend(users, n)
+
+    few = Rows(np.minimum(np.arange(N_USERS + 1), 5), np.arange(5, dtype=np.int32), np.ones(5, np.float32))
+    recommend(Spy(), USERS, 10, Candidates("all"), N_ITEMS)
+    recommend(Spy(), USERS, 10, Candidates("unseen", excluded=few), N_ITEMS)
+    recommend(Spy(), USERS, 10, Candidates("unseen", excluded=ROWS), N_ITEMS)
+    recommend(Spy(), USERS, 10, Candidates("judged", included=few), N_ITEMS)
+    assert asked == [10, 10 + 1, N_ITEMS, N_ITEMS]
+
+
+def test_progress_counts_the_users_of_each_block():
+    done = []
+    recommend(
+        ByScores(), USERS, 1, Candidates("all"), N_ITEMS, block_bytes=10 * N_ITEMS * 8, progress=done.append
+    )
+    assert done == [10, 10, 3]
+
+
+def test_a_subset_of_users_gets_the_same_lists():
+    some = np.array([2, 4, 11], dtype=np.int32)
+    top = recommend(ByScores(), some, 5, KINDS["unseen"][0], N_ITEMS)
+    np.testing.assert_array_equal(top.item, expected(KINDS["unseen"][1], 5)[0][some])
+
+
+def test_float32_scores_and_minus_infinity_are_allowed():
+    scores = SCORES.astype(np.float32)
+    scores[0] = -np.inf
+    top = recommend(ByScores(scores), USERS, 3, Candidates("all"), N_ITEMS)
+    assert top.item[0].tolist() == [NO_ITEM] * 3
+    np.testing.assert_array_equal(top.item[1:], expected(KINDS["all"][1], 3)[0][1:])
+
+
+def changed(value):
+    scores = SCORES.copy()
+    scores[5, 17] = value
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (
+            changed(np.nan),
+            "ByScores.scores returned nan for user code 5 and item code 17; a score is a number",
+        ),
+        (changed(np.inf), "ByScores.scores returned inf for user code 5 and item code 17"),
+        (
+            SCORES[:, 1:].copy(),
+            "must return float32 or float64 scores of shape (23, 300), not float64 of shape (23, 299)",
+        ),
+        (SCORES.astype(int), "not int64 of shape (23, 300)"),
+        (SCORES.astype(np.longdouble), "must return float32 or float64 scores"),
+    ],
+)
+def test_scores_that_break_the_contract_are_refused(scores, message):
+    with pytest.raises(ModelError, match=re.escape(message)):
+        recommend(ByScores(scores), USERS, 3, Candidates("all"), N_ITEMS)
+
+
+def listing(items, scores):
+    class Broken(ByLists):
+        def recommend(self, users, n):
+            return np.array(items), np.array(scores)
+
+    return Broken()
+
+
+@pytest.mark.parametrize(
+    ("items", "scores", "message"),
+    [
+        ([[1, 2]], [[2.0, 1.0]], "integer item codes of shape (1, 3), not int64 of shape (1, 2)"),
+        ([[1.0, 2, 3]], [[2.0, 1, 1]], "integer item codes of shape (1, 3), not float64"),
+        ([[1, 2, 3]], [[3, 2, 1]], "float32 or float64 scores of shape (1, 3), not int64"),
+        (
+            [[1, 300, 3]],
+            [[3.0, 2, 1]],
+            "user code 0 has an item code outside 0 to 299 (position 2: item code 300",
+        ),
+        ([[1, -2, 3]], [[3.0, 2, 1]], "outside 0 to 299 (position 2: item code -2"),
+        ([[1, -1, 3]], [[3.0, np.nan, 1]], "goes on behind its end (position 3: item code 3"),
+        ([[1, 2, 1]], [[3.0, 2, 1]], "the list of user code 0 has item code 1 twice"),
+        ([[1, 2, 3]], [[3.0, np.nan, 1]], "has a score that is no finite number (position 2"),
+        (
+            [[1, 2, -1]],
+            [[3.0, 4.0, np.nan]],
+            "is not in descending order of score (position 2: item code 2, score 4.0)",
+        ),
+    ],
+)
+def test_lists_that_break_the_contract_are_refused(items, scores, message):
+    with pytest.raises(ModelError, match=re.escape(message)):
+        recommend(listing(items, scores), USERS[:1], 3, Candidates("all"), N_ITEMS)
+
+
+def test_a_list_model_must_return_two_arrays():
+    class OneArray(ByLists):
+        def recommend(self, users, n):
+            return super().recommend(users, n)[0]
+
+    with pytest.raises(
+        ModelError, match=r"OneArray.recommend must return two arrays, items and scores, not ndarray"
+    ):
+        recommend(OneArray(), USERS, 3, Candidates("all"), N_ITEMS)
+
+
+def test_a_model_without_scores_or_lists_is_refused():
+    class Neither:
+        def fit(self, train, rng):
+            pass
+
+    with pytest.raises(ModelError, match=r"Neither has neither scores\(users\) nor recommend\(users, n\)"):
+        recommend(Neither(), USERS, 3, Candidates("all"), N_ITEMS)
+
+
+def truth():
+    rng = np.random.default_rng(3)
+    row, code = np.nonzero(MET)
+    order = rng.permutation(len(row))
+    return Interactions(
+        user=row[order].astype(np.int32),
+        item=code[order].astype(np.int32),
+        rating=np.ones(len(row), np.float32),
+        timestamp=None,
+        users=np.arange(N_USERS) + 100,
+        items=np.arange(N_ITEMS) + 500,
+    )
+
+
+class Rating(ByScores):
+    def predict(self, users, items):
+        return self.table[users, items]
+
+
+def test_predicted_ratings_are_in_the_order_of_the_truth():
+    data = truth()
+    for block_bytes in (1, 7 * N_ITEMS * 8, 2**30):
+        predicted = predict_ratings(Rating(), data, block_bytes=block_bytes)
+        np.testing.assert_array_equal(predicted, SCORES[data.user, data.item])
+
+
+def test_a_model_without_ratings_predicts_none():
+    assert predict_ratings(ByScores(), truth()) is None
+
+
+def test_predictions_that_break_the_contract_are_refused():
+    scores = SCORES.copy()
+    scores[4, 17] = np.nan
+    with pytest.raises(
+        ModelError, match=r"Rating.predict returned nan for user 104 and item 517; ratings must be finite"
+    ):
+        predict_ratings(Rating(scores), truth())
+    with pytest.raises(
+        ModelError, match=r"Rating.predict must return floats of shape \(\d+,\), not int64 of shape"
+    ):
+        predict_ratings(Rating(SCORES.astype(int)), truth())

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn import decomposition, neighbors
+from sklearn.metrics import pairwise_distances
+
+from evalplugin.data import Interactions
+from evalplugin.errors import ModelError, ParameterError
+from evalplugin.models import MODELS
+from evalplugin.seeding import generator
+
+
+def random_data(seed=0, n_users=30, n_items=20, low=1):
+    """Random ratings; the last user and the last item have none."""
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((n_users - 1, n_items - 1)) < 0.3)
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rng.integers(low, 6, len(user)).astype(np.float32),
+        timestamp=None,
+        users=np.arange(n_users),
+        items=np.arange(n_items),
+    )
+
+
+def matrix_of(data, binary=False):
+    matrix = np.zeros((data.n_users, data.n_items))
+    matrix[data.user, data.item] = 1 if binary else data.rating
+    return matrix
+
+
+def fit(name, data, **params):
+    model = MODELS.create(f"sklearn.{name}", params)
+    model.fit(data, generator(5, name))
+    return model
+
+
+def all_scores(model, data):
+    return model.scores(np.arange(data.n_users, dtype=np.int32))
+
+
+@pytest.mark.parametrize("values", ["rating", "binary"])
+def test_truncated_svd_projects_each_row_on_the_first_singular_vectors(values):
+    data = random_data()
+    matrix = matrix_of(data, values == "binary")
+    _, _, v = np.linalg.svd(matrix)
+    model = fit("TruncatedSVD", data, n_components=4, n_iter=30, values=values)
+    np.testing.assert_allclose(all_scores(model, data), matrix @ v[:4].T @ v[:4], atol=1e-6)
+
+
+def test_nmf_is_scikit_learns_factorisation():
+    data = random_data()
+    params = {"n_components": 3, "init": "nndsvda", "max_iter": 2000, "alpha_W": 0.01}
+    estimator = decomposition.NMF(**params, random_state=0)
+    expected = estimator.fit_transform(matrix_of(data)[:-1, :-1]) @ estimator.components_
+    scores = all_scores(fit("NMF", data, **params, random_state=0), data)
+    np.testing.assert_allclose(scores[:-1, :-1], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("values", ["rating", "binary"])
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_nearest_neighbors_sum_the_similarities_of_the_users_items(metric, values):
+    data = random_data()
+    matrix = matrix_of(data, values == "binary")
+    distances = pairwise_distances(csr_array(matrix.T[:-1]), metric=metric)
+    expected = np.zeros_like(matrix)
+    for j, distance in enumerate(distances):
+        distance[j] = np.inf
+        nearest = np.argsort(distance, kind="stable")[:5]
+        similarity = 1 - distance if metric == "cosine" else 1 / (1 + distance)
+        expected[:, nearest] += matrix[:, [j]] * similarity[nearest]
+    scores = all_scores(fit("NearestNeighbors", data, n_neighbors=5, metric=metric, values=values), data)
+    np.testing.assert_allclose(scores, expected, atol=1e-9)
+
+
+def test_more_neighbours_than_items_are_all_of_them():
+    data = random_data()
+    np.testing.assert_array_equal(
+        all_scores(fit("NearestNeighbors", data, n_neighbors=500), data),
+        all_scores(fit("NearestNeighbors", data, n_neighbors=18), data),
+    )
+
+
+def test_a_single_item_has_no_neighbours():
+    data = random_data()
+    single = data.select(data.item == 3)
+    assert (all_scores(fit("NearestNeighbors", single), single) == 0).all()
+
+
+@pytest.mark.parametrize("name", ["TruncatedSVD", "NMF", "NearestNeighbors"])
+def test_users_and_items_without_train_data_score_zero(name):
+    data = random_data()
+    scores = all_scores(fit(name, data, **({} if name == "NearestNeighbors" else {"n_components": 3})), data)
+    assert (scores[-1] == 0).all()
+    assert (scores[:, -1] == 0).all()
+    assert (scores[:-1, :-1] != 0).any()
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs", "own"),
+    [
+        ("TruncatedSVD", decomposition.TruncatedSVD, {"n_components": 50}),
+        ("NMF", decomposition.NMF, {"n_components": 50}),
+        ("NearestNeighbors", neighbors.NearestNeighbors, {"n_neighbors": 40, "metric": "cosine"}),
+    ],
+)
+def test_parameters_and_defaults_are_scikit_learns_but_for_the_stated(name, theirs, own):
+    signature = inspect.signature(theirs).parameters
+    for f in fields(MODELS.entry(f"sklearn.{name}").cls):
+        if f.init and f.name != "values":
+            assert f.default == own.get(f.name, signature[f.name].default), f.name
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("TruncatedSVD", {"n_components": 20}, "n_components must be at most 19 for 29 users and 19 items"),
+        ("NMF", {"n_components": 20}, "sklearn.NMF: n_components must be at most 19 for"),
+    ],
+)
+def test_too_many_components_are_refused(name, params, message):
+    with pytest.raises(ModelError, match=message):
+        fit(name, random_data(), **params)
+
+
+def test_nmf_refuses_negative_ratings_unless_they_are_not_used():
+    data = random_data(low=-2)
+    with pytest.raises(
+        ModelError, match=r"takes no negative ratings, and the lowest one is -2; set values to 'binary'"
+    ):
+        fit("NMF", data, n_components=2)
+    assert np.isfinite(all_scores(fit("NMF", data, n_components=2, values="binary"), data)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("NMF", {"alpha_H": -1}, "alpha_H must be 'same' or at least 0, not -1"),
+        ("NMF", {"solver": "dc"}, "solver: must be 'cd' or 'mu', not 'dc'"),
+        ("NearestNeighbors", {"metric": "cosin"}, "did you mean 'cosine'?"),
+        ("NearestNeighbors", {"n_neighbours": 3}, "did you mean 'n_neighbors'?"),
+    ],
+)
+def test_wrong_parameters_are_refused(name, params, message):
+    with pytest.raises(ParameterError, match=re.escape(message)):
+        MODELS.create(f"sklearn.{name}", params)

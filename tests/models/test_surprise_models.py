@@ -1,0 +1,343 @@
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import MISSING, fields
+
+import numpy as np
+import pytest
+import surprise
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from evalplugin.data import Candidates, Interactions
+from evalplugin.errors import ModelError, ParameterError
+from evalplugin.models import MODELS, recommend, surprise_base
+from evalplugin.models.surprise_options import BslOptions, SimOptions
+from evalplugin.seeding import generator
+
+NAMES = [name.removeprefix("surprise.") for name in MODELS.names() if name.startswith("surprise.")]
+KNN = [name for name in NAMES if name.startswith("KNN")]
+SIMILARITIES = ["cosine", "msd", "pearson", "pearson_baseline"]
+
+
+@st.composite
+def interactions(draw, step=(1, 0.5)):
+    """Small data with many ties; some users and items of the vocabularies have no interactions."""
+    n_users, n_items = draw(st.integers(2, 9)), draw(st.integers(2, 9))
+    cells = draw(
+        st.lists(
+            st.tuples(st.integers(0, n_users - 1), st.integers(0, n_items - 1)),
+            min_size=3,
+            max_size=n_users * n_items,
+            unique=True,
+        )
+    )
+    unit = draw(st.sampled_from(step))
+    ratings = draw(st.lists(st.integers(1, 5), min_size=len(cells), max_size=len(cells)))
+    return make([(u, i, r * unit) for (u, i), r in zip(cells, ratings, strict=True)], n_users, n_items)
+
+
+def make(cells, n_users, n_items):
+    user, item, rating = zip(*cells, strict=True)
+    return Interactions(
+        user=np.array(user, dtype=np.int32),
+        item=np.array(item, dtype=np.int32),
+        rating=np.array(rating, dtype=np.float32),
+        timestamp=None,
+        users=np.arange(n_users) + 50,
+        items=np.arange(n_items) + 70,
+    )
+
+
+def fit(name, data, **params):
+    model = MODELS.create(f"surprise.{name}", params)
+    model.fit(data, generator(5, name))
+    return model
+
+
+def estimates(model, data, clip):
+    return np.array(
+        [
+            [model.algorithm.predict(u, i, clip=clip).est for i in range(data.n_items)]
+            for u in range(data.n_users)
+        ]
+    )
+
+
+def assert_equal_to_surprise(model, data):
+    """Scores are equal to the last bit, so that lists are the same under any rule for ties."""
+    users = np.arange(data.n_users, dtype=np.int32)
+    unclipped = estimates(model, data, clip=False)
+    np.testing.assert_array_equal(model.scores(users), unclipped)
+    np.testing.assert_array_equal(model.scores(users[-2:]), unclipped[-2:])
+    pairs = np.indices(unclipped.shape).reshape(2, -1)[:, ::-1].astype(np.int32)
+    np.testing.assert_array_equal(model.predict(*pairs), estimates(model, data, clip=True).ravel()[::-1])
+
+
+def refused(action):
+    """Return whether an action is refused because a similarity, or a deviation, is undefined on the data."""
+    try:
+        action()
+    except ModelError as error:
+        return bool(re.search("is undefined on this data|all of them are", str(error)))
+    return False
+
+
+@pytest.mark.parametrize("user_based", [True, False])
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("name", KNN)
+@settings(max_examples=25)
+@given(data=interactions(), k=st.integers(1, 5), min_k=st.integers(1, 3), min_support=st.integers(1, 2))
+def test_neighbours_estimate_what_surprise_does(name, similarity, user_based, data, k, min_k, min_support):
+    options = {"name": similarity, "user_based": user_based, "min_support": min_support}
+    params = {"k": k, "min_k": min(min_k, k), "sim_options": options}
+    if not refused(lambda: fit(name, data, **params)):
+        assert_equal_to_surprise(fit(name, data, **params), data)
+
+
+OTHERS = [
+    ("BaselineOnly", {}),
+    ("BaselineOnly", {"bsl_options": {"method": "sgd", "reg": 0.1, "learning_rate": 0.01, "n_epochs": 5}}),
+    ("KNNBaseline", {"bsl_options": {"method": "sgd"}}),
+    (
+        "KNNBaseline",
+        {"sim_options": {"name": "pearson_baseline", "shrinkage": 1}, "bsl_options": {"reg_u": 0}},
+    ),
+    ("KNNBasic", {"sim_options": {"name": "pearson_baseline"}, "bsl_options": {"n_epochs": 1}}),
+    ("KNNWithMeans", {"min_k": 0}),
+    ("SVD", {"n_factors": 3}),
+    ("SVD", {"n_factors": 100, "n_epochs": 2}),
+    ("SVD", {"biased": False, "random_state": 4}),
+    ("SVD", {"init_std_dev": 0, "init_mean": 0.1, "n_factors": 7}),
+    ("SVDpp", {}),
+    ("SVDpp", {"n_factors": 1, "cache_ratings": True}),
+    ("NMF", {}),
+    ("NMF", {"biased": True, "n_factors": 2, "random_state": 0}),
+    ("SlopeOne", {}),
+    ("CoClustering", {}),
+    ("CoClustering", {"n_cltr_u": 1, "n_cltr_i": 2, "n_epochs": 1}),
+]
+
+
+@pytest.mark.parametrize(("name", "params"), OTHERS)
+@settings(max_examples=25)
+@given(data=interactions())
+def test_other_algorithms_estimate_what_surprise_does(name, params, data):
+    if not refused(lambda: fit(name, data, **params)):
+        assert_equal_to_surprise(fit(name, data, **params), data)
+
+
+@pytest.mark.parametrize("user_based", [True, False])
+@pytest.mark.parametrize("name", KNN)
+def test_undefined_similarities_are_left_to_surprise(name, user_based):
+    # Many equal ratings of an inexact size make Pearson's root negative by rounding, and its similarity NaN.
+    rng = np.random.default_rng(3)
+    equal = [0.1, 0.7, 1.3, 3.3]
+    cells = [
+        (x, y, equal[x % 4] if x < 8 else rng.integers(1, 50) / 10) for x in range(12) for y in range(70)
+    ]
+    cells = [(x, y, r) for x, y, r in cells if y < 64 or rng.random() < 0.5]
+    data = make(cells, 13, 71) if user_based else make([(y, x, r) for x, y, r in cells], 71, 13)
+    model = fit(name, data, k=3, sim_options={"name": "pearson", "user_based": user_based})
+    assert np.isnan(model.algorithm.sim).any()
+    assert_equal_to_surprise(model, data)
+
+
+def many(seed, n_users, n_items, share):
+    rng = np.random.default_rng(seed)
+    met = rng.random((n_users, n_items)) < share * np.linspace(0.2, 1.8, n_items)
+    return make(
+        [(u, i, int(rng.integers(1, 6))) for u, i in zip(*np.nonzero(met), strict=True)], n_users, n_items
+    )
+
+
+@pytest.mark.parametrize("user_based", [True, False])
+@pytest.mark.parametrize("name", ["KNNBasic", "KNNBaseline"])
+def test_neighbours_of_larger_data_fill_up_as_in_surprise(name, user_based):
+    data = many(1, 70, 90, 0.3)
+    assert_equal_to_surprise(fit(name, data, k=4, min_k=2, sim_options={"user_based": user_based}), data)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "NormalPredictor"])
+def test_lists_are_those_of_ranking_every_estimate(name):
+    data = many(2, 30, 60, 0.2)
+    model = fit(name, data)
+    top = recommend(
+        model,
+        np.arange(30, dtype=np.int32),
+        10,
+        Candidates("unseen", excluded=data.rows),
+        60,
+        block_bytes=7 * 60 * 8,
+    )
+    for user in range(30):
+        seen = set(data.rows[user].tolist())
+        ranked = sorted(
+            (-model.algorithm.predict(user, i, clip=False).est, i) for i in range(60) if i not in seen
+        )
+        assert top.item[user].tolist() == [i for _, i in ranked[:10]]
+        assert top.score[user].tolist() == [-est for est, _ in ranked[:10]]
+
+
+def test_the_documented_way_on_a_frame_gives_the_same_estimates():
+    data = many(3, 25, 20, 0.4)
+    frame = data.to_frame().sort_values(["user", "item"])
+    reader = surprise.Reader(rating_scale=data.rating_scale)
+    trainset = surprise.Dataset.load_from_df(frame[["user", "item", "rating"]], reader).build_full_trainset()
+    for user_based in (True, False):
+        theirs = surprise.KNNBasic(k=3, sim_options={"user_based": user_based}, verbose=False).fit(trainset)
+        ours = fit("KNNBasic", data, k=3, sim_options={"user_based": user_based})
+        scores = ours.scores(np.arange(25, dtype=np.int32))
+        for u in range(25):
+            for i in range(20):
+                assert scores[u, i] == theirs.predict(u + 50, i + 70, clip=False).est
+
+
+def test_normal_predictor_draws_from_the_distribution_of_the_ratings():
+    data = many(4, 60, 80, 0.3)
+    model = fit("NormalPredictor", data)
+    users = np.arange(60, dtype=np.int32)
+    scores = model.scores(users)
+    deviation = data.rating.std(dtype=np.float64)
+    assert abs(scores.mean() - data.rating.mean(dtype=np.float64)) < 4 * deviation / scores.size**0.5
+    assert abs(scores.std() / deviation - 1) < 4 / (2 * scores.size) ** 0.5
+    np.testing.assert_array_equal(model.scores(users[7:9]), scores[7:9])
+    np.testing.assert_array_equal(
+        model.predict(np.array([9, 3, 9], dtype=np.int32), np.array([1, 2, 4], dtype=np.int32)),
+        scores[[9, 3, 9], [1, 2, 4]].clip(*data.rating_scale),
+    )
+
+
+def test_random_state_is_the_seed_of_the_algorithm():
+    data = many(5, 20, 20, 0.4)
+    model = fit("SVD", data, random_state=3, n_factors=4)
+    theirs = surprise.SVD(n_factors=4, random_state=3).fit(model.algorithm.trainset)
+    np.testing.assert_array_equal(model.algorithm.pu, theirs.pu)
+    assert (fit("SVD", data, n_factors=4).algorithm.pu != theirs.pu).any()
+    assert MODELS.create("surprise.SVD").random_state is None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_parameters_are_those_of_surprise(name):
+    signature = inspect.signature(getattr(surprise, name).__init__).parameters
+    theirs = {p: s.default for p, s in signature.items() if p not in ("self", "verbose", "kwargs")}
+    if "kwargs" in signature:
+        theirs.setdefault("bsl_options", {})
+    ours = {}
+    for f in fields(MODELS.entry(f"surprise.{name}").cls):
+        if f.init:
+            ours[f.name] = f.default if f.default_factory is MISSING else f.default_factory()
+    nested = {"sim_options": SimOptions(), "bsl_options": BslOptions()}
+    assert list(ours) == list(theirs)
+    assert ours == {p: nested[p] if default == {} else default for p, default in theirs.items()}
+
+
+def test_default_options_are_those_of_surprise():
+    data = many(6, 12, 12, 0.5)
+    for params in (
+        {"sim_options": {}},
+        {"sim_options": {"name": "pearson_baseline"}},
+        {"bsl_options": {"method": "sgd"}},
+    ):
+        ours = fit("KNNBaseline", data, **params).algorithm
+        theirs = surprise.KNNBaseline(verbose=False, **{k: dict(v) for k, v in params.items()}).fit(
+            ours.trainset
+        )
+        np.testing.assert_array_equal(ours.sim, theirs.sim)
+        np.testing.assert_array_equal(ours.bu, theirs.bu)
+        np.testing.assert_array_equal(ours.bi, theirs.bi)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "message"),
+    [
+        ("KNNBasic", {"kk": 3}, "unknown parameter 'kk' of surprise.KNNBasic; did you mean 'k'?"),
+        (
+            "KNNBasic",
+            {"sim_options": {"nam": "msd"}},
+            "unknown parameter 'nam' of surprise.KNNBasic; did you mean 'name'?",
+        ),
+        ("KNNBasic", {"sim_options": {"name": "pearsn"}}, "did you mean 'pearson'?"),
+        (
+            "KNNBasic",
+            {"sim_options": {"user_based": "no"}},
+            "sim_options.user_based: must be true or false, not 'no'",
+        ),
+        (
+            "KNNBasic",
+            {"sim_options": {"shrinkage": 3}},
+            "shrinkage goes with the name 'pearson_baseline', not with 'msd'",
+        ),
+        ("KNNBasic", {"min_k": 0}, "min_k: must be greater than or equal to 1, not 0"),
+        ("KNNBasic", {"k": 2, "min_k": 3}, "min_k (3) must not be above k (2)"),
+        (
+            "KNNWithMeans",
+            {"bsl_options": {"method": "sgd"}},
+            "bsl_options of KNNWithMeans go with the similarity",
+        ),
+        (
+            "BaselineOnly",
+            {"bsl_options": {"method": "sgd", "reg_i": 1}},
+            "reg_i is no option of the method 'sgd'; it takes",
+        ),
+        (
+            "BaselineOnly",
+            {"bsl_options": {"reg": 1}},
+            "reg is no option of the method 'als'; it takes reg_i, reg_u, n_epochs",
+        ),
+        ("BaselineOnly", {"bsl_options": {"method": "asl"}}, "did you mean 'als'?"),
+        ("NMF", {"init_low": -1}, "init_low: must be greater than or equal to 0"),
+        ("NMF", {"init_low": 2}, "init_low (2.0) must not be above init_high (1)"),
+        ("SVD", {"verbose": True}, "unknown parameter 'verbose' of surprise.SVD"),
+    ],
+)
+def test_wrong_parameters_are_refused(name, params, message):
+    with pytest.raises(ParameterError, match=re.escape(message)):
+        MODELS.create(f"surprise.{name}", params)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "needed"),
+    [
+        ("KNNBasic", {"name": "msd"}, 24 * 12**2),
+        ("KNNBasic", {"name": "cosine"}, 40 * 12**2),
+        ("KNNBaseline", {"name": "pearson_baseline"}, 40 * 12**2),
+        ("KNNWithZScore", {"name": "pearson", "user_based": False}, 56 * 15**2),
+    ],
+)
+def test_a_fit_without_enough_memory_is_refused_before_it_starts(monkeypatch, name, options, needed):
+    data = many(7, 12, 15, 0.6)
+    monkeypatch.setattr(surprise_base, "_memory", lambda: needed)
+    fit(name, data, sim_options=options)
+    monkeypatch.setattr(surprise_base, "_memory", lambda: needed - 1)
+    other = "false" if options.get("user_based", True) else "true"
+    message = rf"needs {needed:,} bytes .* there are {needed - 1:,} .* set sim_options.user_based to {other}"
+    with pytest.raises(ModelError, match=message):
+        fit(name, data, sim_options=options)
+
+
+def test_slope_one_without_enough_memory_is_refused(monkeypatch):
+    data = many(7, 12, 15, 0.6)
+    monkeypatch.setattr(surprise_base, "_memory", lambda: 20 * 15**2 - 1)
+    with pytest.raises(
+        ModelError, match=r"surprise.SlopeOne on 15 items needs 4,500 bytes .* take a model without"
+    ):
+        fit("SlopeOne", data)
+
+
+def test_the_memory_of_this_machine_is_known():
+    assert surprise_base._memory() > 2**28
+
+
+def test_similarities_that_surprise_cannot_compute_are_explained():
+    zeros = make([(0, 0, 0.0), (1, 0, 1.0), (2, 1, 4.0)], 3, 2)
+    with pytest.raises(
+        ModelError, match=r"'cosine' is undefined on this data: two users have in common only ratings"
+    ):
+        fit("KNNBasic", zeros, sim_options={"name": "cosine"})
+    same = make([(u, i, 1.0) for u in range(3) for i in range(3)], 3, 3)
+    with pytest.raises(ModelError, match=r"'pearson_baseline' is undefined .* equal the baseline"):
+        fit("KNNBaseline", same, sim_options={"name": "pearson_baseline"})
+    with pytest.raises(ModelError, match=r"divides by the deviation of the ratings, and all of them are 1"):
+        fit("KNNWithZScore", same)

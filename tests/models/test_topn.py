@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalplugin.data import Interactions
+from evalplugin.models import NO_ITEM, TopN, select_top_n
+from evalplugin.models.topn import rank_entries
+
+
+def by_full_sort(scores, n):
+    item = np.full((len(scores), n), NO_ITEM, dtype=np.int32)
+    score = np.full((len(scores), n), np.nan)
+    for row, values in enumerate(scores):
+        best = [code for code in np.lexsort((np.arange(len(values)), -values)) if values[code] > -np.inf][:n]
+        item[row, : len(best)] = best
+        score[row, : len(best)] = values[best]
+    return item, score
+
+
+@st.composite
+def blocks(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    n_items = draw(st.sampled_from([1, 5, 40, 150, 700, 3000]))
+    shape = (draw(st.integers(1, 6)), n_items)
+    levels = draw(st.sampled_from([1, 2, 5, 50, 10**9]))
+    scores = rng.integers(0, levels, shape).astype(np.float64)
+    if draw(st.booleans()):
+        scores = np.sort(scores, axis=1)[:, :: draw(st.sampled_from([1, -1]))].copy()
+    masked = draw(st.sampled_from([0.0, 0.1, 0.5, 0.95, 1.0]))
+    scores[rng.random(shape) < masked] = -np.inf
+    if draw(st.booleans()):
+        # Everything high hides between the items of the sample, or all of it stands in the sample.
+        scores[:, draw(st.sampled_from([0, 1])) :: 16] += 10**10
+    return scores
+
+
+@given(blocks(), st.sampled_from([1, 2, 3, 10, 25, 4000]))
+def test_selection_equals_a_full_sort(scores, n):
+    scores.flags.writeable = False
+    expected_item, expected_score = by_full_sort(scores, n)
+    item, score = select_top_n(scores, n)
+    assert item.dtype == np.int32
+    assert score.dtype == np.float64
+    np.testing.assert_array_equal(item, expected_item)
+    np.testing.assert_array_equal(score, expected_score)
+
+
+def test_rows_whose_sample_misleads_are_still_exact():
+    # Only the sampled items are high, so that the threshold leaves too few; only others are high: far too many.
+    few, many = np.zeros((1, 3200)), np.ones((1, 3200))
+    few[0, ::16] = np.arange(200)
+    many[0, ::16] = 0
+    scores = np.concatenate([few, many, np.arange(3200.0)[None]])
+    for n in (1, 5, 50):
+        np.testing.assert_array_equal(select_top_n(scores, n)[0], by_full_sort(scores, n)[0])
+
+
+def test_equal_scores_stand_in_catalogue_order_across_zero_signs():
+    item, _ = select_top_n(np.array([[0.0, -0.0, 1.0, -0.0, 0.0]]), 5)
+    assert item.tolist() == [[2, 0, 1, 3, 4]]
+
+
+def test_no_rows_give_no_lists():
+    item, score = select_top_n(np.empty((0, 1000)), 3)
+    assert item.shape == score.shape == (0, 3)
+
+
+@given(blocks(), st.sampled_from([1, 3, 10]), st.integers(0, 2**32))
+def test_ranking_entries_equals_selection_from_rows(scores, n, seed):
+    row, code = np.nonzero(np.ones_like(scores))
+    order = np.random.default_rng(seed).permutation(len(row))
+    item, score = rank_entries(row[order], code[order], scores[row, code][order], (len(scores), n))
+    expected_item, expected_score = select_top_n(scores, n)
+    np.testing.assert_array_equal(item, expected_item)
+    np.testing.assert_array_equal(score, expected_score)
+
+
+@pytest.mark.parametrize("raw", [np.array([10, 20, 30]), np.array(["a", "b", "c"], dtype=object)])
+def test_table_has_raw_ids_and_ranks_from_one(raw):
+    data = Interactions(
+        user=np.array([0], dtype=np.int32),
+        item=np.array([0], dtype=np.int32),
+        rating=np.ones(1, dtype=np.float32),
+        timestamp=None,
+        users=raw,
+        items=raw,
+    )
+    top = TopN(
+        np.array([0, 2], dtype=np.int32),
+        np.array([[2, 1], [0, NO_ITEM]], dtype=np.int32),
+        np.array([[3.0, 2.0], [1.0, np.nan]]),
+    )
+    assert top.to_table(data).to_pylist() == [
+        {"user": raw[0], "item": raw[2], "rank": 1, "score": 3.0},
+        {"user": raw[0], "item": raw[1], "rank": 2, "score": 2.0},
+        {"user": raw[2], "item": raw[0], "rank": 1, "score": 1.0},
+    ]
+
+
+def test_lists_are_read_only():
+    top = TopN(np.zeros(1, np.int32), np.zeros((1, 2), np.int32), np.zeros((1, 2)))
+    assert (len(top), top.n) == (1, 2)
+    with pytest.raises(ValueError, match="read-only"):
+        top.item[0, 0] = 1
