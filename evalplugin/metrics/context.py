@@ -1,0 +1,159 @@
+"""``ScoringContext``: a block of users, all that a metric is a function of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.metrics.matching import Matches, match
+from evalplugin.models.topn import NO_ITEM
+
+__all__ = ["Ranked", "ScoringContext"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """Ranked items that are worth something, by user and then by rank; everything not in it is worth nothing.
+
+    ``row`` int64 (h,) position of the user in the block; ``rank`` int64 (h,) from 1; ``gain`` float64 (h,)
+    the rating; ``relevant`` bool (h,).
+    """
+
+    row: npt.NDArray[np.int64]
+    rank: npt.NDArray[np.int64]
+    gain: npt.NDArray[np.float64]
+    relevant: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoringContext:
+    """A block of B users with lists of N places, and their truth.
+
+    Views are made once and shared by all metrics.
+
+    A metric may read the dense views (``relevant``, ``gain``, ``listed``: plain arrays of (B, N)), or be
+    faster with the few listed items that stand in the truth (``matches``, ``n_hits``, ``total``).
+    """
+
+    item: npt.NDArray[np.int32]  # (B, N) codes into the catalogue, NO_ITEM behind the end of a short list
+    truth_indptr: npt.NDArray[np.int64]  # (B + 1,) where each user's truth starts
+    truth_item: npt.NDArray[np.int32]  # (t,) the user's held-out items
+    truth_rating: npt.NDArray[np.float64]  # (t,) what they are worth
+    truth_relevant: npt.NDArray[np.bool_]  # (t,) rating at or above the threshold
+    n_items: int  # size of the catalogue
+    predictions: npt.NDArray[np.float64] | None = None  # (t,) ratings that the model predicts for the truth
+    train_counts: npt.NDArray[np.int64] | None = None  # (n_items,) users who met each item in train
+    _n_hits: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def n_users(self) -> int:
+        """How many users the block has, B."""
+        return len(self.item)
+
+    @property
+    def n(self) -> int:
+        """How many places the lists have, N."""
+        return int(self.item.shape[1])
+
+    @cached_property
+    def listed(self) -> npt.NDArray[np.bool_]:
+        """Where the lists hold an item: bool (B, N)."""
+        return np.not_equal(self.item, NO_ITEM)
+
+    @cached_property
+    def n_listed(self) -> npt.NDArray[np.int64]:
+        """How many items each list holds: int64 (B,)."""
+        n_listed: npt.NDArray[np.int64] = np.count_nonzero(self.listed, axis=1)
+        return n_listed
+
+    @cached_property
+    def n_truth(self) -> npt.NDArray[np.int64]:
+        """How many items each user's truth has: int64 (B,)."""
+        return np.diff(self.truth_indptr)
+
+    @cached_property
+    def n_relevant(self) -> npt.NDArray[np.int64]:
+        """How many of them are relevant: int64 (B,)."""
+        return np.bincount(self.truth_row[self.truth_relevant], minlength=self.n_users)
+
+    @cached_property
+    def truth_row(self) -> npt.NDArray[np.int64]:
+        """Whose each truth item is: int64 (t,) positions in the block."""
+        return np.repeat(np.arange(self.n_users), self.n_truth)
+
+    @cached_property
+    def matches(self) -> Ranked:
+        """The listed items that stand in the user's truth, relevant or not."""
+        found = self.found
+        return Ranked(found.row, found.rank, self.truth_rating[found.truth], self.truth_relevant[found.truth])
+
+    @cached_property
+    def found(self) -> Matches:
+        """Where in lists and truth the matches stand."""
+        return match(self.item, self.truth_row, self.truth_item)
+
+    @cached_property
+    def hits(self) -> Ranked:
+        """The listed items that are relevant."""
+        every = self.matches
+        if every.relevant.all():
+            return every
+        kept = np.flatnonzero(every.relevant)
+        return Ranked(every.row[kept], every.rank[kept], every.gain[kept], every.relevant[kept])
+
+    @cached_property
+    def hit_number(self) -> npt.NDArray[np.int64]:
+        """Which of its user's hits each hit is, from 1: int64, as long as ``hits``."""
+        row = self.hits.row
+        before = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.n_users))])
+        number: npt.NDArray[np.int64] = np.arange(1, len(row) + 1) - before[row]
+        return number
+
+    @cached_property
+    def ideal(self) -> Ranked:
+        """The best list of the user's truth: highest rating first."""
+        order = np.lexsort((-self.truth_rating, self.truth_row))
+        rank = np.arange(1, len(order) + 1) - np.repeat(self.truth_indptr[:-1], self.n_truth)
+        return Ranked(self.truth_row, rank, self.truth_rating[order], self.truth_relevant[order])
+
+    @cached_property
+    def gain(self) -> npt.NDArray[np.float64]:
+        """What each place of the lists is worth: float64 (B, N), 0 where the item is not in the truth."""
+        gain = np.zeros(self.item.shape)
+        gain[self.matches.row, self.matches.rank - 1] = self.matches.gain
+        return gain
+
+    @cached_property
+    def relevant(self) -> npt.NDArray[np.bool_]:
+        """Which places of the lists hold a relevant item: bool (B, N)."""
+        relevant = np.zeros(self.item.shape, dtype=np.bool_)
+        relevant[self.hits.row, self.hits.rank - 1] = True
+        return relevant
+
+    def n_hits(self, k: int) -> npt.NDArray[np.int64]:
+        """Return how many relevant items stand in the top k: int64 (B,)."""
+        if k not in self._n_hits:
+            self._n_hits[k] = np.bincount(self.hits.row[self.hits.rank <= k], minlength=self.n_users)
+        return self._n_hits[k]
+
+    def total(
+        self,
+        ranked: Ranked,
+        value: npt.NDArray[np.float64],
+        k: int | npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.float64]:
+        """Return each user's sum of ``value`` (h,) over the ranked items in the top k: float64 (B,).
+
+        ``k`` is one cutoff, or int64 (B,), one a user. Values are added in the order of ranks, so that a
+        user's sum does not depend on the block.
+        """
+        limit = k if isinstance(k, int) else k[ranked.row]
+        weight = np.where(ranked.rank <= limit, value, 0.0)
+        return np.bincount(ranked.row, weights=weight, minlength=self.n_users).astype(np.float64, copy=False)
+
+    def undefined_without_relevant(self, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return ``value`` (B,) with NaN for the users whose truth has no relevant item."""
+        return np.where(self.n_relevant > 0, value, np.nan)

@@ -1,0 +1,179 @@
+"""The laws that every metric keeps, to be run on any registered one, a plugin's included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.interactions import Interactions
+from evalplugin.metrics.base import Metric
+from evalplugin.metrics.blocks import Blocks
+from evalplugin.metrics.example import apply
+from evalplugin.metrics.names import MetricSpec, parse
+from evalplugin.models.topn import NO_ITEM, TopN
+
+__all__ = ["check_metric"]
+
+_USERS, _ITEMS, _N = 60, 25, 12
+_THRESHOLDS = (None, 3.0)
+
+
+def check_metric(name: str, *, seed: int = 0) -> None:
+    """Return if a metric keeps the laws of all metrics on random lists, and raise if not.
+
+    Its name survives a round trip; values are float64, one a user, within the stated bounds; a user without
+    truth is undefined, and who else is depends on the truth alone, never on the list; relabelling users and
+    items changes nothing; what lies below k changes nothing; the size of the blocks changes nothing; inputs
+    stay as they are.
+
+    Raises:
+        AssertionError: A law is broken; the message names the metric, the law and the first value at fault.
+        UnknownNameError: No metric has the name.
+        ParameterError: The name is not one that can be parsed.
+    """
+    spec = parse(name)
+    if parse(spec.name) != spec:
+        raise AssertionError(f"{spec.name}: the name read back means another metric")
+    cutoffs = [spec.k] if spec.k is not None or not spec.metric.takes_k else [None, 1, 3, _N, _N + 5]
+    for round_ in range(2):
+        case = _Case.draw(np.random.default_rng((seed, round_)))
+        for threshold in _THRESHOLDS:
+            for k in cutoffs:
+                _check(spec.at(k), case, threshold)
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Lists, truth, predictions and train data on the same vocabularies."""
+
+    top_n: TopN
+    truth: Interactions
+    train: Interactions
+    predictions: npt.NDArray[np.float64]
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> _Case:
+        """Return a random case with short and empty lists, and users without truth or without relevant truth."""
+        item = np.argsort(rng.random((_USERS, _ITEMS)), axis=1)[:, :_N].astype(np.int32)
+        item[np.arange(_N) >= rng.integers(0, 2 * _N, _USERS)[:, None]] = NO_ITEM
+        user_of_train, item_of_train = np.nonzero(rng.random((_USERS, _ITEMS)) < 0.3)
+        density = rng.choice([0, 0.04, 0.2, 0.6], (_USERS, 1))
+        user, truth_item = np.nonzero(rng.random((_USERS, _ITEMS)) < density)
+        truth = _interactions(user, truth_item, rng.integers(0, 11, len(user)) / 2)
+        train = _interactions(user_of_train, item_of_train, np.ones(len(user_of_train)))
+        top_n = TopN(np.arange(_USERS, dtype=np.int32), item, np.zeros(item.shape))
+        return cls(top_n, truth, train, rng.uniform(0.5, 5, len(truth)))
+
+    def values(
+        self, spec: MetricSpec, threshold: float | None, size: int | None = None
+    ) -> npt.NDArray[np.float64]:
+        return apply(
+            spec,
+            Blocks.of(
+                self.top_n,
+                self.truth,
+                train=self.train,
+                threshold=threshold,
+                predictions=self.predictions,
+                size=size,
+            ),
+        )
+
+    def relabelled(self, rng: np.random.Generator) -> tuple[_Case, npt.NDArray[np.int64]]:
+        """Return the case under other codes, and the new code of each user."""
+        new_user, new_item = rng.permutation(_USERS), rng.permutation(_ITEMS)
+        item = np.where(self.top_n.item == NO_ITEM, NO_ITEM, new_item[self.top_n.item]).astype(np.int32)
+        top_n = replace(self.top_n, item=item[np.argsort(new_user)])
+        truth = _interactions(new_user[self.truth.user], new_item[self.truth.item], self.truth.rating)
+        train = _interactions(new_user[self.train.user], new_item[self.train.item], self.train.rating)
+        return _Case(top_n, truth, train, self.predictions), new_user
+
+    def shuffled_below(self, k: int, rng: np.random.Generator) -> _Case:
+        """Return the case with every list replaced below k by other items, of full length."""
+        rest = np.ones((_USERS, _ITEMS), dtype=np.bool_)
+        item = self.top_n.item.copy()
+        row, column = np.nonzero(item[:, :k] != NO_ITEM)
+        rest[row, item[row, column]] = False
+        order = np.argsort(np.where(rest, rng.random(rest.shape), 2.0), axis=1)[:, : max(0, _N - k)]
+        full = (item[:, :k] != NO_ITEM).all(axis=1)
+        item[full, k:] = order[full]
+        return replace(self, top_n=replace(self.top_n, item=item))
+
+
+def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
+    rng = np.random.default_rng(1)
+    metric, per_user = spec.metric, spec.metric.scope == "user"
+    before = case.top_n.item.copy(), case.truth.rating.copy()
+    values = case.values(spec, threshold)
+
+    _check_shape_and_range(spec.name, metric, values)
+    if per_user:
+        without_truth = np.bincount(case.truth.user, minlength=_USERS) == 0
+        if not np.isnan(values[without_truth]).all():
+            raise AssertionError(f"{spec.name}: a user without truth must be undefined (NaN)")
+        other = replace(case, top_n=_Case.draw(rng).top_n).values(spec, threshold)
+        _same(
+            spec,
+            "who is undefined must depend on the truth alone",
+            np.isnan(values) * 1.0,
+            np.isnan(other) * 1.0,
+        )
+    moved, new_user = case.relabelled(rng)
+    relabelled = moved.values(spec, threshold)
+    _same(spec, "relabelling must change nothing", values, relabelled[new_user] if per_user else relabelled)
+    if spec.k is not None:
+        below = case.shuffled_below(spec.k, rng).values(spec, threshold)
+        _same(spec, "what lies below k must change nothing", values, below)
+    for size in (1, 7, _USERS):
+        _same(
+            spec,
+            "the size of a block must change nothing",
+            values,
+            case.values(spec, threshold, size),
+            exact=True,
+        )
+    if not (np.array_equal(before[0], case.top_n.item) and np.array_equal(before[1], case.truth.rating)):
+        raise AssertionError(f"{spec.name}: the inputs must stay as they are")
+
+
+def _check_shape_and_range(name: str, metric: Metric, values: npt.NDArray[np.float64]) -> None:
+    shape = (_USERS,) if metric.scope == "user" else (1,)
+    if values.shape != shape or values.dtype != np.float64:
+        raise AssertionError(f"{name}: must return float64 {shape}, not {values.dtype} {values.shape}")
+    low, high = metric.bounds
+    defined = values[~np.isnan(values)]
+    outside = defined[(defined < low) | (defined > high)]
+    if len(outside):
+        raise AssertionError(f"{name}: {outside[0]} lies outside the bounds {low} to {high}")
+
+
+def _same(
+    spec: MetricSpec,
+    law: str,
+    a: npt.NDArray[np.float64],
+    b: npt.NDArray[np.float64],
+    *,
+    exact: bool = False,
+) -> None:
+    differs = ~np.isclose(a, b, rtol=0 if exact else 1e-12, atol=0, equal_nan=True)
+    if differs.any():
+        at = int(np.flatnonzero(differs)[0])
+        raise AssertionError(f"{spec.name}: {law}, but value {at} is {a[at]} and then {b[at]}")
+
+
+def _interactions(
+    user: npt.NDArray[np.integer[Any]],
+    item: npt.NDArray[np.integer[Any]],
+    rating: npt.NDArray[np.floating[Any]],
+) -> Interactions:
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rating.astype(np.float32),
+        timestamp=None,
+        users=np.arange(_USERS),
+        items=np.arange(_ITEMS),
+    )

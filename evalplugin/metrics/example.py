@@ -1,0 +1,81 @@
+"""Metrics on small literal lists: what docstrings, tests and a notebook use to see a definition at work."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.interactions import Interactions
+from evalplugin.metrics.base import OverallMetric, UserMetric
+from evalplugin.metrics.blocks import Blocks
+from evalplugin.metrics.names import MetricSpec, parse
+from evalplugin.models.topn import NO_ITEM, TopN
+
+__all__ = ["apply", "evaluate"]
+
+
+def evaluate(
+    name: str,
+    *,
+    lists: Sequence[Sequence[Any]],
+    truth: Sequence[Mapping[Any, float] | Collection[Any]],
+    predictions: Sequence[Mapping[Any, float]] | None = None,
+    threshold: float | None = None,
+    catalogue: Collection[Any] = (),
+) -> list[float]:
+    """Return a metric's value for each user; of a metric over all lists, its one value.
+
+    Args:
+        name: The metric, such as ``ndcg@10``.
+        lists: Each user's list, best first; items are integers or text.
+        truth: Each user's held-out items: ``{item: rating}``, or the items alone, rated 1.
+        predictions: For each user ``{item: predicted rating}``, for all of the user's truth.
+        threshold: Ratings from it on are relevant; None: ratings above 0 are.
+        catalogue: Items that nobody has listed or rated.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> evaluate("precision@2", lists=[[1, 2], [4, 5]], truth=[{1}, {4, 5}])
+    [0.5, 1.0]
+    """
+    spec = parse(name)
+    rated = [dict(t) if isinstance(t, Mapping) else dict.fromkeys(t, 1.0) for t in truth]
+    items = sorted({*catalogue, *(i for row in lists for i in row), *(i for row in rated for i in row)})
+    code = {item: position for position, item in enumerate(items)}
+    item = np.full((len(lists), max(1, *map(len, lists)) if lists else 1), NO_ITEM, dtype=np.int32)
+    for row, listed in enumerate(lists):
+        item[row, : len(listed)] = [code[i] for i in listed]
+    user = np.arange(len(lists), dtype=np.int32)
+    pairs = [(u, i, r) for u, row in enumerate(rated) for i, r in row.items()]
+    blocks = Blocks.of(
+        TopN(user, item, np.where(item == NO_ITEM, np.nan, 0.0)),
+        Interactions(
+            user=np.array([u for u, _, _ in pairs], dtype=np.int32),
+            item=np.array([code[i] for _, i, _ in pairs], dtype=np.int32),
+            rating=np.array([r for _, _, r in pairs], dtype=np.float32),
+            timestamp=None,
+            users=np.arange(len(lists)),
+            items=np.array(items, dtype=object if items and isinstance(items[0], str) else np.int64),
+        ),
+        threshold=threshold,
+        predictions=None if predictions is None else np.array([predictions[u][i] for u, i, _ in pairs]),
+        size=max(1, len(lists)),
+    )
+    values: list[float] = apply(spec, blocks).tolist()
+    return values
+
+
+def apply(spec: MetricSpec, blocks: Blocks) -> npt.NDArray[np.float64]:
+    """Return one metric's value for each user, float64 (U,); of a metric over all lists, float64 (1,)."""
+    k = blocks.top_n.n if spec.k is None else spec.k
+    metric = spec.metric
+    if isinstance(metric, UserMetric):
+        values = [metric(context, k) for _, context in blocks]
+        return np.concatenate(values) if values else np.empty(0)
+    assert isinstance(metric, OverallMetric)
+    state = metric.start(blocks.truth.n_items)
+    for _, context in blocks:
+        metric.update(state, context, k)
+    return np.array([metric.finish(state)])

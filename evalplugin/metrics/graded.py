@@ -1,0 +1,147 @@
+"""Metrics of graded gain: discounted cumulative gain, and the same against the best possible list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.errors import DataError
+from evalplugin.metrics.base import UserMetric, metric
+from evalplugin.metrics.context import Ranked, ScoringContext
+
+__all__ = ["DCG", "NDCG"]
+
+_LARGEST_EXPONENT = 1000.0  # 2^1000 is near the largest float64; what comes beyond it is infinite
+
+
+@metric("dcg")
+@dataclass(frozen=True)
+class DCG(UserMetric):
+    """Gain of the top k, discounted by rank.
+
+    dcg@k = sum over ranks up to k of gain(rating) / discount(rank). The gain of an item that is not in the
+    truth is 0; the rating of one that is counts whatever the relevance threshold.
+
+    ``gain``: ``linear``, the rating; ``exp2``, 2^rating - 1; ``binary``, 1 where relevant. Negative ratings
+    are an error with the first two. ``discount``: ``log2``, log2(rank + 1); ``log``, max(1, log of rank to
+    ``base``), so ranks 1 to base are not discounted; ``halflife``, 2^((rank - 1) / (alpha - 1)), half the
+    gain at rank ``alpha``; ``ln``, the natural log(rank + 1). ``cut=truth`` also cuts the list at the number
+    of the user's truth items.
+
+    Undefined (NaN) for a user without a relevant item. From 0 up, higher is better; it depends on how many
+    relevant items a user has, so compare it between models only.
+
+    Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002
+    (``discount=log``); Burges et al., Learning to rank using gradient descent, ICML 2005 (``log2``,
+    ``exp2``); Breese, Heckerman and Kadie, Empirical analysis of predictive algorithms for collaborative
+    filtering, UAI 1998 (``halflife``).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> rated = {"a": 4.0, "b": 3.0, "c": 0.0, "d": 5.0}
+    >>> evaluate("dcg(discount=log, base=2)", lists=[["a", "b", "c", "d"]], truth=[rated])
+    [9.5]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+
+    gain: Annotated[Literal["linear", "exp2", "binary"], Field(description="What an item is worth")] = (
+        "linear"
+    )
+    discount: Annotated[
+        Literal["log2", "log", "halflife", "ln"], Field(description="What the gain at a rank is divided by")
+    ] = "log2"
+    base: Annotated[float | None, Field(gt=1, description="Base of the logarithm, with discount=log")] = None
+    alpha: Annotated[
+        float | None, Field(gt=1, description="Rank of half the gain, with discount=halflife")
+    ] = None
+    cut: Annotated[
+        Literal["full", "truth"],
+        Field(description="truth: the list is also cut at the number of truth items"),
+    ] = "full"
+
+    def __post_init__(self) -> None:
+        """Check that base and alpha stand where, and only where, they mean something."""
+        for name, discount in (("base", "log"), ("alpha", "halflife")):
+            given = getattr(self, name) is not None
+            if given and self.discount != discount:
+                raise ValueError(
+                    f"{name} goes with discount={discount} only, not with discount={self.discount}"
+                )
+            if not given and self.discount == discount:
+                raise ValueError(f"discount={discount} needs {name}, for example {name}=2")
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        return context.undefined_without_relevant(self._sum(context, context.matches, k))
+
+    def _sum(self, context: ScoringContext, ranked: Ranked, k: int) -> npt.NDArray[np.float64]:
+        """Return the discounted gain of each user's ranked items: float64 (B,)."""
+        self._check_ratings(context)
+        limit = np.minimum(context.n_truth, k) if self.cut == "truth" else k
+        return context.total(ranked, self._gain(ranked) / self._discount(ranked.rank), limit)
+
+    def _gain(self, ranked: Ranked) -> npt.NDArray[np.float64]:
+        if self.gain == "exp2":
+            return np.subtract(np.exp2(ranked.gain), 1.0)
+        return ranked.gain if self.gain == "linear" else ranked.relevant.astype(np.float64)
+
+    def _discount(self, ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        rank = ranks.astype(np.float64)
+        discount: npt.NDArray[np.float64]
+        if self.base is not None:  # discount=log
+            discount = np.maximum(1.0, np.log(rank) / np.log(self.base))
+        elif self.alpha is not None:  # discount=halflife
+            halvings = (rank - 1.0) / (self.alpha - 1.0)
+            discount = np.exp2(np.minimum(halvings, _LARGEST_EXPONENT))
+        else:
+            discount = np.log(rank + 1.0) if self.discount == "ln" else np.log2(rank + 1.0)
+        return discount
+
+    def _check_ratings(self, context: ScoringContext) -> None:
+        if self.gain == "binary" or not len(context.truth_rating):
+            return
+        lowest, highest = context.truth_rating.min(), context.truth_rating.max()
+        if lowest < 0:
+            raise DataError(
+                f"gain={self.gain} needs ratings of 0 or more, but the truth has {lowest:g}; "
+                f"gain=binary with a relevance threshold takes any"
+            )
+        if self.gain == "exp2" and highest > _LARGEST_EXPONENT:
+            raise DataError(
+                f"gain=exp2 needs ratings up to {_LARGEST_EXPONENT:g}, but the truth has {highest:g}; "
+                f"use gain=linear"
+            )
+
+
+@metric("ndcg")
+@dataclass(frozen=True)
+class NDCG(DCG):
+    """Discounted gain of the top k, divided by that of the best possible list.
+
+    ndcg@k = dcg@k / dcg@k of the user's truth, highest rating first. Parameters are those of ``dcg``; list
+    and best list are cut alike. Undefined (NaN) for a user without a relevant item, and where the best list
+    is worth 0. Range 0 to 1, higher is better.
+
+    Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002;
+    variants as for ``dcg``.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> truth = [{"a": 5.0, "b": 2.5}]
+    >>> evaluate("ndcg(discount=halflife, alpha=2)", lists=[["b", "a"]], truth=truth)
+    [0.8]
+    >>> evaluate("ndcg@2", lists=[["a", "b"]], truth=truth)
+    [1.0]
+    """
+
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        reached, best = self._sum(context, context.matches, k), self._sum(context, context.ideal, k)
+        share = np.divide(reached, best, out=np.full(context.n_users, np.nan), where=best > 0)
+        return context.undefined_without_relevant(share)

@@ -1,0 +1,187 @@
+"""The grammar of metric names: ``name(param=value, ...)@k``. A metric's canonical name is its identity."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+
+from evalplugin.errors import ParameterError, Problem
+from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, Metric
+from evalplugin.parameters import build
+
+__all__ = ["MetricSpec", "definitions_hash", "parse"]
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(?![A-Za-z0-9_.])", re.ASCII)
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_MAX_K = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class MetricSpec:
+    """A metric as it was asked for: the registered name, the metric with its parameters, the cutoff."""
+
+    family: str
+    metric: Metric
+    k: int | None = None
+
+    @cached_property
+    def name(self) -> str:
+        """The canonical name: defaults left out, parameters in the order of the fields, shortest numbers."""
+        given = []
+        for field in dataclasses.fields(self.metric):  # type: ignore[arg-type]  # every registered metric is one
+            value = getattr(self.metric, field.name)
+            if field.init and value is not None and value != field.default:
+                given.append(f"{field.name}={_text(value)}")
+        parameters = f"({', '.join(given)})" if given else ""
+        return f"{self.family}{parameters}{'' if self.k is None else f'@{self.k}'}"
+
+    def at(self, k: int | None) -> MetricSpec:
+        """Return the same metric at another cutoff; None is the whole list."""
+        return dataclasses.replace(self, k=k)
+
+
+def parse(text: str) -> MetricSpec:
+    """Return the metric that a name asks for.
+
+    A canonical name reads back as the same metric: ``parse(spec.name) == spec``.
+
+    Raises:
+        UnknownNameError: No metric has the name; the message has the nearest one.
+        ParameterError: The text breaks the grammar, or a parameter or k is not one that the metric takes.
+
+    >>> from evalplugin.metrics import parse
+    >>> parse("ndcg( gain = exp2 )@10").name
+    'ndcg(gain=exp2)@10'
+    >>> parse("rbp(p=0.80)").name
+    'rbp'
+    """
+    if not isinstance(text, str):
+        raise ParameterError([Problem((), f"a metric is named by text such as 'ndcg@10', not by {text!r}")])
+    scanner = _Scanner(text)
+    family = scanner.word("the name of a metric")
+    params = scanner.parameters() if scanner.take("(") else {}
+    k = scanner.cutoff() if scanner.take("@") else None
+    scanner.end()
+
+    cls = METRICS.entry(family).cls
+    try:
+        made = build(cls, params, owner=family)
+    except ParameterError as error:
+        raise ParameterError([_placed(text, problem) for problem in error.problems]) from None
+    if k is not None and not cls.takes_k:
+        scanner.fail(f"{family} takes no k; write {MetricSpec(family, made).name!r}")
+    return MetricSpec(family, made, k)
+
+
+def definitions_hash(specs: Iterable[MetricSpec]) -> str:
+    """Return a hash of what the metrics mean: names, versions of their definitions and of the conventions."""
+    lines = sorted(f"{spec.name} {spec.metric.version}" for spec in specs)
+    return hashlib.sha256("\n".join([f"conventions {CONVENTIONS_VERSION}", *lines]).encode()).hexdigest()
+
+
+def _placed(text: str, problem: Problem) -> Problem:
+    parameter = "" if problem.at_key or not problem.path else f"{problem.path[0]}: "
+    return Problem((), f"{text!r}: {parameter}{problem.message}")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 1e16 else repr(value)
+    return str(value)
+
+
+class _Scanner:
+    """Reads a metric name from left to right and says where it stopped making sense."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.position = 0
+
+    def fail(self, message: str) -> NoReturn:
+        raise ParameterError([Problem((), f"{self.text!r}: {message}")])
+
+    def expected(self, what: str) -> NoReturn:
+        self._skip_space()
+        rest = self.text[self.position :]
+        found = f"{rest[0]!r} at position {self.position + 1}" if rest else "the end"
+        self.fail(f"expected {what}, found {found}")
+
+    def take(self, symbol: str) -> bool:
+        self._skip_space()
+        if not self.text.startswith(symbol, self.position):
+            return False
+        self.position += len(symbol)
+        return True
+
+    def word(self, what: str) -> str:
+        return self._match(_WORD) or self.expected(what)
+
+    def parameters(self) -> dict[str, object]:
+        params: dict[str, object] = {}
+        while not self.take(")"):
+            name = self.word("a parameter as name=value" if params else "a parameter as name=value, or ')'")
+            if name in params:
+                self.fail(f"parameter {name!r} is given twice")
+            if not self.take("="):
+                self.expected(f"'=' and a value after {name!r}")
+            params[name] = self.value(name)
+            if not self.take(","):
+                if not self.take(")"):
+                    self._refuse_nesting(name)
+                    self.expected("',' or ')'")
+                break
+        return params
+
+    def value(self, name: str) -> object:
+        number = self._match(_NUMBER)
+        if number is not None:
+            value = int(number) if _WHOLE.fullmatch(number) else float(number)
+            if not math.isfinite(value):
+                self.fail(f"{name}: {number} is too large a number")
+            return value
+        word = self._match(_WORD)
+        if word is None:
+            self._refuse_nesting(name)
+            self.expected(f"a word or a number as the value of {name!r}")
+        return {"true": True, "false": False}.get(word, word)
+
+    def cutoff(self) -> int:
+        given = self.text[self.position :].strip()
+        self.position = len(self.text)
+        if not re.fullmatch(r"\d+", given, re.ASCII) or not 1 <= int(given[:11]) <= _MAX_K:
+            self.fail(f"k must be a whole number from 1 to {_MAX_K}, not {given!r}")
+        return int(given)
+
+    def end(self) -> None:
+        self._skip_space()
+        if self.position < len(self.text):
+            self.expected("'@' and k, or the end")
+
+    def _refuse_nesting(self, name: str) -> None:
+        symbol = self.text[self.position : self.position + 1]
+        where = f"{symbol!r} at position {self.position + 1}"
+        if symbol and symbol in "([{":
+            self.fail(f"the value of {name!r} is one word or one number, not a call or a list: {where}")
+        if symbol and symbol in "\"'":
+            self.fail(f"the value of {name!r} stands without quotes: {where}")
+
+    def _match(self, pattern: re.Pattern[str]) -> str | None:
+        self._skip_space()
+        found = pattern.match(self.text, self.position)
+        if found is None:
+            return None
+        self.position = found.end()
+        return found.group()
+
+    def _skip_space(self) -> None:
+        while self.text[self.position : self.position + 1].isspace():
+            self.position += 1

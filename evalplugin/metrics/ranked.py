@@ -1,0 +1,111 @@
+"""Metrics of the ranks at which the hits stand: reciprocal rank, average and rank-biased precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.metrics.base import UserMetric, metric
+from evalplugin.metrics.context import ScoringContext
+
+__all__ = ["AveragePrecision", "RankBiasedPrecision", "ReciprocalRank"]
+
+
+@metric("rr")
+@dataclass(frozen=True)
+class ReciprocalRank(UserMetric):
+    """One over the rank of the first relevant item.
+
+    rr@k = 1 / rank of the first hit, 0 without a hit in the top k; the mean is MRR. Undefined (NaN) for a
+    user without a relevant item. Range 0 to 1, higher is better.
+
+    Source: Voorhees, The TREC-8 question answering track report, 1999.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> evaluate("rr", lists=[["a", "b", "c", "d"]] * 3, truth=[{"b", "c"}, {"d"}, {"x"}])
+    [0.5, 0.25, 0.0]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        first = np.where(context.hit_number == 1, 1 / context.hits.rank, 0.0)
+        return context.undefined_without_relevant(context.total(context.hits, first, k))
+
+
+@metric("ap")
+@dataclass(frozen=True)
+class AveragePrecision(UserMetric):
+    """Mean of the precisions at the relevant items.
+
+    ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By
+    ``denominator``: ``relevant``, all relevant items of the user, found or not (TREC; one that is not found
+    has precision 0); ``min``, the smaller of k and that, so that a perfect top k is 1; ``hits``, the relevant
+    items found in the top k (0 without one), which does not punish what is missed; ``k``. Undefined (NaN) for
+    a user without a relevant item. Range 0 to 1, higher is better.
+
+    Source: Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (``relevant``).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> lists, truth = [[1, 2, 3, 4, 5]], [{1, 3, 6}]
+    >>> evaluate("ap@5", lists=lists, truth=truth) == [(1 + 2/3) / 3]
+    True
+    >>> evaluate("ap(denominator=hits)@5", lists=lists, truth=truth) == [(1 + 2/3) / 2]
+    True
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    denominator: Annotated[
+        Literal["relevant", "min", "hits", "k"], Field(description="What the sum of precisions is divided by")
+    ] = "relevant"
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        precision = context.hit_number / context.hits.rank
+        return context.undefined_without_relevant(
+            context.total(context.hits, precision, k) / np.maximum(self._divisor(context, k), 1)
+        )
+
+    def _divisor(self, context: ScoringContext, k: int) -> npt.NDArray[np.int64]:
+        if self.denominator == "relevant":
+            return context.n_relevant
+        if self.denominator == "min":
+            return np.minimum(context.n_relevant, k)
+        if self.denominator == "hits":
+            return context.n_hits(k)
+        return np.full(context.n_users, k, dtype=np.int64)
+
+
+@metric("rbp")
+@dataclass(frozen=True)
+class RankBiasedPrecision(UserMetric):
+    """What a reader who goes on to the next rank with probability p gets per item looked at.
+
+    rbp@k = (1 - p) * sum of p^(rank - 1) over the hits in the top k. A finite list cannot reach 1: the best
+    is 1 - p^k. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+
+    Source: Moffat and Zobel, Rank-biased precision for measurement of retrieval effectiveness, ACM TOIS 27,
+    2008.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> evaluate("rbp(p=0.5)", lists=[["a", "b", "c"]], truth=[{"a", "b"}])
+    [0.75]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    p: Annotated[float, Field(gt=0, lt=1, description="The probability of going on to the next rank")] = 0.8
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        reached = np.power(self.p, context.hits.rank - 1.0)
+        return context.undefined_without_relevant((1 - self.p) * context.total(context.hits, reached, k))

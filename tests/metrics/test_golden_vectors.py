@@ -1,0 +1,230 @@
+"""Published or worked-out values, written as arithmetic."""
+
+from __future__ import annotations
+
+from math import isnan, log, log2
+
+import pytest
+
+from evalplugin.errors import DataError
+from evalplugin.metrics import evaluate
+
+
+def one(name: str, listed: list[int] | list[str], truth: object, **options: object) -> float:
+    (value,) = evaluate(name, lists=[listed], truth=[truth], **options)  # type: ignore[list-item, arg-type]
+    return value
+
+
+def rated(*gains: float) -> dict[int, float]:
+    return dict(enumerate(gains, start=1))
+
+
+def close(value: float) -> object:
+    return pytest.approx(value, rel=1e-12, abs=1e-12)
+
+
+def test_precision_of_two_users() -> None:
+    assert evaluate("precision@2", lists=[[1, 2], [4, 5]], truth=[{1}, {4, 5}]) == [1 / 2, 2 / 2]
+
+
+@pytest.mark.parametrize(("relevant", "rr"), [("A", 1), ("B", 1 / 2), ("C", 1 / 3), ("D", 1 / 4), ("X", 0)])
+def test_rr_is_one_over_the_rank_of_the_first_hit(relevant: str, rr: float) -> None:
+    assert one("rr", list("ABCD"), {relevant}) == rr
+
+
+def test_rr_looks_at_the_first_hit_only_and_not_below_k() -> None:
+    assert one("rr", list("ABCD"), {"B", "C"}) == 1 / 2
+    assert one("rr@1", list("ABCD"), {"B", "C"}) == 0
+
+
+def test_ap_over_hits() -> None:
+    assert one("ap(denominator=hits)", list("ABCDE"), {"A", "C", "D"}) == close((1 + 2 / 3 + 3 / 4) / 3)
+
+
+def test_ap_of_ten_relevant_items_four_of_them_found() -> None:
+    listed, truth = [1, 2, 13, 14, 5, 16, 17, 8], {1, 2, 5, 8, 21, 22, 23, 24, 25, 26}
+    assert [one(f"precision@{k}", listed, truth) for k in (1, 2, 5, 8)] == [1, 1, 3 / 5, 4 / 8]
+    assert one("ap", listed, truth) == close((1 + 1 + 3 / 5 + 4 / 8) / 10) == close(0.31)
+    assert one("ap(denominator=hits)", listed, truth) == close(0.775)
+
+
+def test_ndcg_with_logarithm_to_base_2() -> None:
+    dcg = 4 / 1 + 3 / 1 + 0 / log2(3) + 5 / 2
+    ideal = 5 / 1 + 4 / 1 + 3 / log2(3) + 0
+    assert dcg == 9.5
+    assert round(ideal, 6) == 10.892789
+    assert one("dcg(discount=log, base=2)", [1, 2, 3, 4], rated(4, 3, 0, 5)) == close(dcg)
+    assert one("ndcg(discount=log, base=2)", [1, 2, 3, 4], rated(4, 3, 0, 5)) == close(dcg / ideal)
+    assert round(dcg / ideal, 6) == 0.872137
+
+
+def test_ndcg_of_large_gains() -> None:
+    truth = rated(10, 20, 3, 7, 10)
+    dcg, ideal = 10 / 1 + 20 / log2(3) + 3 / 2, 20 / 1 + 10 / log2(3) + 10 / 2
+    assert (round(dcg, 6), round(ideal, 6), round(dcg / ideal, 6)) == (24.118595, 31.309298, 0.770333)
+    assert one("dcg@3", [1, 2, 3, 4, 5], truth) == close(dcg)
+    assert one("ndcg@3", [1, 2, 3, 4, 5], truth) == close(dcg / ideal)
+
+
+def test_dcg_of_jarvelin_and_kekalainen() -> None:
+    truth = rated(3, 2, 3, 0, 0, 1, 2, 2, 3, 0)
+    published = [3, 5, 6.89, 6.89, 6.89, 7.28, 7.99, 8.66, 9.61, 9.61]
+    listed = list(range(1, 11))
+    values = [one(f"dcg(discount=log, base=2)@{k}", listed, truth) for k in range(1, 11)]
+    assert [round(v, 2) for v in values] == published
+    assert values[5] == close(3 + 2 / 1 + 3 / log2(3) + 1 / log2(6))
+
+
+def test_half_life_discount() -> None:
+    assert one("ndcg(discount=halflife, alpha=2)", [2, 1], {1: 5.0, 2: 2.5}) == close(
+        (2.5 + 5 / 2) / (5 + 2.5 / 2)
+    )
+    assert one("dcg(discount=halflife, alpha=5)", [9, 8, 7, 6, 1], {1: 4.0}) == close(
+        4 / 2
+    )  # half at rank alpha
+
+
+def test_a_half_life_so_short_that_the_discount_overflows_leaves_the_first_rank() -> None:
+    assert one("dcg(discount=halflife, alpha=1.0001)", [1, 2, 3], {1: 4.0, 3: 5.0}) == 4
+
+
+def test_a_list_of_five_with_two_of_three_found() -> None:
+    listed, truth = [1, 2, 3, 4, 5], {1, 3, 6}
+    assert one("ap@5", listed, truth) == close((1 + 2 / 3) / 3)
+    assert one("ap(denominator=k)@5", listed, truth) == close((1 + 2 / 3) / 5)
+    assert one("ap(denominator=hits)@5", listed, truth) == close((1 + 2 / 3) / 2)
+    assert one("ndcg@5", listed, truth) == close((1 + 1 / log2(4)) / (1 + 1 / log2(3) + 1 / log2(4)))
+    assert round(one("ndcg@5", listed, truth), 6) == 0.703918
+    assert one("rr", listed, truth) == 1
+
+
+def test_a_list_shorter_than_what_is_relevant() -> None:
+    listed, truth = [1, 2, 3, 4, 5], {1, 3, 6, 7, 8, 9, 10}
+    assert one("recall@5", listed, truth) == close(2 / 7)
+    assert one("ap@5", listed, truth) == close((1 + 2 / 3) / 7)
+    assert one("ap(denominator=min)@5", listed, truth) == close((1 + 2 / 3) / 5)
+
+
+def test_ndcg_at_6_with_both_gains() -> None:
+    truth, listed = rated(3, 2, 3, 0, 1, 2, 3, 2), [1, 2, 3, 4, 5, 6]
+    got = [3, 2, 3, 0, 1, 2]
+    best = [3, 3, 3, 2, 2, 2]
+    linear = sum(g / log2(r + 1) for r, g in enumerate(got, 1)) / sum(
+        g / log2(r + 1) for r, g in enumerate(best, 1)
+    )
+    exp2 = sum((2**g - 1) / log2(r + 1) for r, g in enumerate(got, 1)) / sum(
+        (2**g - 1) / log2(r + 1) for r, g in enumerate(best, 1)
+    )
+    assert (round(linear, 6), round(exp2, 6)) == (0.785002, 0.751083)
+    assert one("ndcg@6", listed, truth) == close(linear)
+    assert one("ndcg(gain=exp2)@6", listed, truth) == close(exp2)
+
+
+def test_ap_and_recall_at_each_of_three_cutoffs() -> None:
+    listed, truth = [1, 2, 3], {1, 3, 4, 5}
+    assert [one(f"ap(denominator=min)@{k}", listed, truth) for k in (1, 2, 3)] == [1, 1 / 2, close(5 / 9)]
+    assert [one(f"recall@{k}", listed, truth) for k in (1, 2, 3)] == [1 / 4, 1 / 4, 1 / 2]
+
+
+def test_rbp_of_hits_at_ranks_1_and_2() -> None:
+    assert one("rbp(p=0.5)", [1, 2, 3], {1, 2}) == 0.75
+    assert one("rbp", [1, 2, 3], {1, 3}) == close(0.2 * (1 + 0.8**2))
+
+
+def test_f1_is_the_harmonic_mean() -> None:
+    precision, recall = 2 / 4, 2 / 3
+    assert one("f1@4", [1, 2, 3, 4], {1, 4, 9}) == close(2 * precision * recall / (precision + recall))
+    assert one("f1@4", [1, 2, 3, 4], {9}) == 0
+
+
+def test_r_precision_cuts_at_the_number_of_relevant_items() -> None:
+    assert one("r_precision", [1, 2, 3, 4], {1, 4, 9}) == 1 / 3
+    assert one("r_precision", [1], {1, 4, 9}) == 1 / 3  # places behind the end of the list are misses
+
+
+def test_the_natural_logarithm_and_the_cut_at_the_truth() -> None:
+    truth = {1: 1.0, 4: 1.0}
+    assert one("dcg(discount=ln)", [1, 2, 3, 4], truth) == close(1 / log(2) + 1 / log(5))
+    assert one("dcg(discount=ln, cut=truth)", [1, 2, 3, 4], truth) == close(1 / log(2))
+    assert one("dcg(cut=truth)@1", [4, 1], truth) == 1
+
+
+def test_binary_gain_is_worth_one_where_relevant() -> None:
+    truth = {1: 5.0, 2: 3.0, 3: 4.0}
+    assert one("dcg(gain=binary)", [1, 2, 3], truth, threshold=4) == close(1 + 1 / log2(4))
+    ideal = 1 + 1 / log2(3)
+    assert one("ndcg(gain=binary)", [1, 2, 3], truth, threshold=4) == close((1 + 1 / log2(4)) / ideal)
+
+
+def test_graded_gain_stays_the_rating_below_the_threshold() -> None:
+    truth = {1: 5.0, 2: 3.0}
+    assert one("dcg", [2, 1], truth, threshold=4) == close(3 + 5 / log2(3))
+    assert one("precision@2", [2, 1], truth, threshold=4) == 1 / 2
+
+
+def test_a_short_list_is_filled_up_with_misses() -> None:
+    assert one("precision@4", [1, 2], {1, 2}) == 2 / 4
+    assert one("ap(denominator=k)@4", [1, 2], {1, 2}) == 2 / 4
+
+
+def test_without_k_the_whole_list_counts() -> None:
+    assert one("precision", [1, 2, 3, 4], {4}) == 1 / 4
+
+
+RANKING = ["precision@2", "recall@2", "f1@2", "hit@2", "rr", "ap", "dcg", "ndcg", "rbp", "r_precision"]
+
+
+@pytest.mark.parametrize("name", RANKING)
+def test_a_user_with_truth_and_without_a_list_scores_zero(name: str) -> None:
+    assert one(name, [], {1, 2}) == 0
+
+
+@pytest.mark.parametrize("name", RANKING)
+def test_a_user_without_relevant_truth_is_undefined_whatever_the_list(name: str) -> None:
+    undefined = evaluate(name, lists=[[1, 2], [], [1, 2]], truth=[{}, {1: 3.0}, {1: 3.0}], threshold=4)
+    assert all(map(isnan, undefined))
+
+
+def test_ndcg_is_undefined_where_the_best_list_is_worth_nothing() -> None:
+    assert isnan(one("ndcg", [1, 2], {1: 0.0}, threshold=0))
+    assert one("dcg", [1, 2], {1: 0.0}, threshold=0) == 0
+
+
+def test_rating_errors_are_those_of_the_whole_truth() -> None:
+    truth, predictions = [{1: 4.0, 2: 2.0}, {1: 1.0}, {}], [{1: 3.0, 2: 2.5}, {1: 1.0}, {}]
+    rmse = evaluate("rmse", lists=[[]] * 3, truth=truth, predictions=predictions)
+    mae = evaluate("mae", lists=[[]] * 3, truth=truth, predictions=predictions)
+    assert rmse[:2] == [close(((1 + 0.25) / 2) ** 0.5), 0]
+    assert mae[:2] == [(1 + 0.5) / 2, 0]
+    assert isnan(rmse[2])
+    assert isnan(mae[2])
+
+
+def test_coverage_counts_each_listed_item_of_the_catalogue_once() -> None:
+    lists, truth = [[1, 2, 3], [2, 1], []], [{1}, {9}, {1}]
+    assert evaluate("coverage", lists=lists, truth=truth, catalogue=range(1, 11)) == [3 / 10]
+    assert evaluate("coverage@2", lists=lists, truth=truth, catalogue=range(1, 11)) == [2 / 10]
+
+
+@pytest.mark.parametrize(
+    ("name", "ratings", "message"),
+    [
+        ("ndcg(gain=exp2)", (1, -1), "gain=exp2 needs ratings of 0 or more, but the truth has -1; "),
+        ("dcg", (1, -0.5), "gain=linear needs ratings of 0 or more, but the truth has -0.5; "),
+        (
+            "dcg(gain=exp2)",
+            (1, 5000),
+            "gain=exp2 needs ratings up to 1000, but the truth has 5000; use gain=linear",
+        ),
+    ],
+)
+def test_ratings_that_a_gain_cannot_take_are_an_error(
+    name: str, ratings: tuple[float, ...], message: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        one(name, [1, 2], rated(*ratings))
+    assert str(caught.value).startswith(message)
+
+
+def test_negative_ratings_are_fine_with_binary_gain() -> None:
+    assert one("ndcg(gain=binary)", [1, 2], rated(-3, 2)) == close(1 / log2(3))

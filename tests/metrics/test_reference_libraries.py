@@ -1,0 +1,116 @@
+"""Agreement with other implementations on random cases: no ties, short and empty lists, users without truth.
+
+Known differences, each shown by a test below:
+
+- trec_eval gives a user without relevant truth 0; here that user is undefined and counted.
+- trec_eval leaves out a user without a list; here that user scores 0.
+- trec_eval's ndcg without a cutoff has an ideal list of all relevant items, however long; here the ideal list has
+  as many places as the lists, so that it can be reached.
+- scikit-learn's ndcg_score gives 0 where no item has gain; here that is undefined.
+- trec_eval and scikit-learn order by score and break ties in their own ways; here a list is its order, so the
+  cases get scores that fall by rank.
+"""
+
+from __future__ import annotations
+
+from math import isnan
+
+import numpy as np
+import pytest
+import pytrec_eval
+from sklearn.metrics import dcg_score, ndcg_score
+
+from evalplugin.metrics import evaluate
+
+CUTOFFS = (1, 3, 5, 10, 20)
+TREC = {
+    "ap": "map",
+    "rr": "recip_rank",
+    "ndcg": "ndcg_cut_20",
+    "r_precision": "Rprec",
+    **{f"precision@{k}": f"P_{k}" for k in CUTOFFS},
+    **{f"recall@{k}": f"recall_{k}" for k in CUTOFFS},
+    **{f"hit@{k}": f"success_{k}" for k in CUTOFFS},
+    **{f"ndcg@{k}": f"ndcg_cut_{k}" for k in CUTOFFS},
+    **{f"ap@{k}": f"map_cut_{k}" for k in CUTOFFS},
+}
+Cases = tuple[list[list[str]], list[dict[str, float]]]
+
+
+def cases(seed: int, users: int = 400, n_items: int = 30) -> Cases:
+    rng = np.random.default_rng(seed)
+    lists, truth = [], []
+    for _ in range(users):
+        length = int(rng.choice([0, 1, 3, 8, 20]))
+        lists.append([f"i{i:02d}" for i in rng.permutation(n_items)[:length]])
+        judged = rng.permutation(n_items)[: int(rng.choice([0, 1, 2, 5, 25]))]
+        truth.append({f"i{i:02d}": float(rng.integers(0, 5)) for i in judged})
+    return lists, truth
+
+
+def trec(lists: list[list[str]], truth: list[dict[str, float]]) -> dict[str, dict[str, float]]:
+    evaluator = pytrec_eval.RelevanceEvaluator(
+        {f"u{u}": {i: int(r) for i, r in row.items()} for u, row in enumerate(truth) if row},
+        {"map", "recip_rank", "Rprec", "P", "recall", "success", "ndcg_cut", "map_cut"}
+        | {f"{m}.{','.join(map(str, CUTOFFS))}" for m in ("P", "recall", "success", "ndcg_cut", "map_cut")},
+    )
+    runs = {f"u{u}": {i: float(-r) for r, i in enumerate(row)} for u, row in enumerate(lists) if row}
+    return evaluator.evaluate(runs)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", TREC)
+def test_trec_eval_agrees(name: str) -> None:
+    compared = 0
+    for seed in range(3):
+        lists, truth = cases(seed)
+        theirs = trec(lists, truth)
+        for user, ours in enumerate(evaluate(name, lists=lists, truth=truth)):
+            if not any(truth[user].values()):
+                assert isnan(ours)
+                assert theirs.get(f"u{user}", {}).get(TREC[name], 0) == 0
+            elif not lists[user]:
+                assert ours == 0
+                assert f"u{user}" not in theirs
+            else:
+                assert ours == pytest.approx(theirs[f"u{user}"][TREC[name]], abs=1e-12)
+                compared += 1
+    assert compared > 600
+
+
+def rankings(seed: int, users: int = 300, n_items: int = 12) -> tuple[np.ndarray, np.ndarray, Cases]:
+    rng = np.random.default_rng(seed)
+    order = np.argsort(rng.random((users, n_items)), axis=1)
+    rating = np.where(rng.random((users, n_items)) < 0.5, rng.integers(0, 6, (users, n_items)), 0).astype(
+        float
+    )
+    score = np.empty((users, n_items))
+    np.put_along_axis(score, order, -np.arange(n_items, dtype=float)[None].repeat(users, axis=0), axis=1)
+    lists = [[f"i{i:02d}" for i in row] for row in order]
+    return rating, score, (lists, [{f"i{i:02d}": r for i, r in enumerate(row)} for row in rating.tolist()])
+
+
+@pytest.mark.parametrize("k", [1, 3, 7, 12])
+def test_scikit_learn_agrees(k: int) -> None:
+    for seed in range(3):
+        rating, score, (lists, truth) = rankings(seed)
+        ndcg = evaluate(f"ndcg@{k}", lists=lists, truth=truth)
+        dcg = evaluate(f"dcg@{k}", lists=lists, truth=truth)
+        for user in range(len(lists)):
+            theirs = ndcg_score(rating[user : user + 1], score[user : user + 1], k=k, ignore_ties=True)
+            if rating[user].any():
+                assert ndcg[user] == pytest.approx(theirs, abs=1e-12)
+                assert dcg[user] == pytest.approx(
+                    dcg_score(rating[user : user + 1], score[user : user + 1], k=k, ignore_ties=True),
+                    abs=1e-12,
+                )
+            else:
+                assert theirs == 0
+                assert isnan(ndcg[user])
+
+
+def test_scikit_learn_agrees_on_exponential_gain() -> None:
+    rating, score, (lists, truth) = rankings(7)
+    ours = evaluate("ndcg(gain=exp2)@5", lists=lists, truth=truth)
+    for user in np.flatnonzero(rating.any(axis=1)):
+        theirs = ndcg_score(2 ** rating[user : user + 1] - 1, score[user : user + 1], k=5, ignore_ties=True)
+        assert ours[user] == pytest.approx(theirs, abs=1e-12)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from math import isnan, nan, sqrt
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from evalplugin.errors import DataError
+from evalplugin.statistics import AUTO_BOOTSTRAP_BELOW, Interval, mean_interval, paired_interval
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def zero_inflated(seed: int, n: int) -> np.ndarray:
+    source = rng(seed)
+    return np.where(source.random(n) < 0.85, 0, source.beta(1, 3, n))
+
+
+def test_the_t_interval_is_that_of_scipy() -> None:
+    values = zero_inflated(1, 500)
+    ours = mean_interval(values, method="t", level=0.9, rng=rng())
+    theirs = stats.ttest_1samp(values, 0).confidence_interval(0.9)
+    assert (ours.low, ours.high) == (pytest.approx(theirs.low), pytest.approx(theirs.high))
+    assert (ours.mean, ours.n, ours.level, ours.method) == (values.mean(), 500, 0.9, "t")
+
+
+def test_the_t_interval_by_hand() -> None:
+    half = 12.706204736432095 * sqrt(0.5) / sqrt(2)  # t(0.975, 1), the sample's deviation, sqrt(n)
+    ours = mean_interval(np.array([0.0, 1.0]), method="t", rng=rng())
+    assert (ours.low, ours.high) == (pytest.approx(0.5 - half), pytest.approx(0.5 + half))
+
+
+@pytest.mark.parametrize("n", [20, 150, 1000])
+def test_the_bootstrap_interval_agrees_with_that_of_scipy(n: int) -> None:
+    values = zero_inflated(n, n)
+    ours = mean_interval(values, method="bootstrap", n_resamples=20_000, rng=rng())
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", rng=rng(1)
+    ).confidence_interval
+    width = theirs.high - theirs.low
+    assert abs(ours.low - theirs.low) < 0.03 * width
+    assert abs(ours.high - theirs.high) < 0.03 * width
+
+
+def test_the_bootstrap_covers_a_skewed_mean_better_than_t() -> None:
+    true, missed = 0.15 * 0.25, {"bootstrap": 0, "t": 0}
+    source = rng(5)
+    for seed in range(300):
+        values = zero_inflated(seed, 60)
+        for method in missed:
+            interval = mean_interval(values, method=method, n_resamples=500, rng=source)  # type: ignore[arg-type]
+            missed[method] += interval.excludes(true)
+    assert missed["bootstrap"] < missed["t"]
+    assert missed["bootstrap"] / 300 < 0.1
+
+
+def test_by_itself_it_resamples_few_users_and_trusts_t_with_many() -> None:
+    few, many = rng(0).random(AUTO_BOOTSTRAP_BELOW - 1), rng(0).random(AUTO_BOOTSTRAP_BELOW)
+    assert mean_interval(few, rng=rng()).method == "bootstrap"
+    assert mean_interval(many, rng=rng()).method == "t"
+
+
+def test_both_methods_agree_on_many_users() -> None:
+    values = zero_inflated(3, AUTO_BOOTSTRAP_BELOW)
+    t = mean_interval(values, rng=rng())
+    bootstrap = mean_interval(values, method="bootstrap", rng=rng())
+    width = t.high - t.low
+    assert abs(t.low - bootstrap.low) < 0.06 * width
+    assert abs(t.high - bootstrap.high) < 0.06 * width
+
+
+def test_the_same_seed_gives_the_same_interval() -> None:
+    values = zero_inflated(2, 200)
+    assert mean_interval(values, rng=rng(1)) == mean_interval(values, rng=rng(1))
+    assert mean_interval(values, rng=rng(1)) != mean_interval(values, rng=rng(2))
+
+
+def test_undefined_values_are_left_out() -> None:
+    values = zero_inflated(2, 200)
+    with_nan = np.insert(values, [0, 50, 200], nan)
+    assert mean_interval(with_nan, rng=rng()) == mean_interval(values, rng=rng())
+
+
+@pytest.mark.parametrize("method", ["auto", "bootstrap", "t"])
+def test_too_few_values_have_no_bounds(method: str) -> None:
+    none = mean_interval(np.array([nan]), method=method, rng=rng())  # type: ignore[arg-type]
+    one = mean_interval(np.array([0.5, nan]), method=method, rng=rng())  # type: ignore[arg-type]
+    assert none.n == 0
+    assert isnan(none.mean)
+    assert (one.n, one.mean) == (1, 0.5)
+    assert all(map(isnan, (none.low, none.high, one.low, one.high)))
+    assert not one.excludes(7)
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "t"])
+def test_equal_values_make_an_interval_of_no_width(method: str) -> None:
+    interval = mean_interval(np.full(50, 0.1), method=method, rng=rng())  # type: ignore[arg-type]
+    assert (interval.mean, interval.low, interval.high) == (0.1, 0.1, 0.1)
+
+
+def test_two_values_have_a_bootstrap_interval_within_them() -> None:
+    interval = mean_interval(np.array([0.0, 1.0]), rng=rng())
+    assert 0 <= interval.low <= interval.mean <= interval.high <= 1
+
+
+def test_memory_of_the_bootstrap_is_bounded_by_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = zero_inflated(4, 1000)
+    whole = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
+    monkeypatch.setattr("evalplugin.statistics._DRAWS_AT_ONCE", 10_000)
+    parts = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
+    assert whole == parts
+
+
+def test_a_paired_interval_is_that_of_the_differences_of_users_defined_in_both() -> None:
+    a = np.array([0.5, nan, 1.0, 0.0, 0.25])
+    b = np.array([0.25, 1.0, nan, 0.0, 0.75])
+    paired = paired_interval(a, b, rng=rng())
+    assert paired == mean_interval(np.array([0.25, 0.0, -0.5]), rng=rng())
+    assert (paired.n, paired.mean) == (3, pytest.approx((0.25 + 0 - 0.5) / 3))
+
+
+def test_pairing_sees_a_small_difference_that_holds_for_everybody() -> None:
+    b = zero_inflated(6, 500)
+    a = b + rng(1).normal(0.003, 0.002, 500)
+    assert paired_interval(a, b, rng=rng()).excludes(0)
+    assert not mean_interval(a, rng=rng()).excludes(b.mean())
+
+
+def test_an_interval_excludes_what_lies_outside() -> None:
+    interval = Interval(mean=0.5, low=0.4, high=0.6, level=0.95, method="t", n=9)
+    assert [interval.excludes(v) for v in (0.39, 0.4, 0.5, 0.6, 0.61)] == [True, False, False, False, True]
+
+
+def test_what_is_asked_wrongly_is_an_error() -> None:
+    values = np.array([0.0, 1.0])
+    with pytest.raises(DataError, match=r"^the level of an interval must be between 0 and 1, not 95$"):
+        mean_interval(values, level=95, rng=rng())
+    with pytest.raises(DataError, match=r"^the method of an interval must be auto, bootstrap or t, not 'z'$"):
+        mean_interval(values, method="z", rng=rng())  # type: ignore[arg-type]
+    with pytest.raises(DataError, match=r"^a bootstrap needs at least 100 resamples, not 10$"):
+        mean_interval(values, n_resamples=10, rng=rng())
+    with pytest.raises(DataError, match=r"^paired values must be of the same users: 2 against 3$"):
+        paired_interval(values, np.zeros(3), rng=rng())
