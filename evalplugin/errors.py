@@ -61,7 +61,8 @@ class ParameterError(EvalpluginError):
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("; ".join(f"{'.'.join(map(str, p.path))}: {p.message}" for p in problems))
+        lines = [f"{'.'.join(map(str, p.path))}: {p.message}" if p.path else p.message for p in problems]
+        super().__init__("; ".join(lines))
 
 
 class UnknownNameError(EvalpluginError):

@@ -7,7 +7,7 @@ import functools
 import json
 import typing
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.fields import FieldInfo
@@ -34,21 +34,23 @@ class Parameter:
 def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     """Return an instance of the dataclass ``cls`` made from ``params``.
 
-    Types are strict, as in JSON: ``"3"`` is no integer and ``true`` is no number, but ``1`` is a float.
+    Types are strict, as in JSON: ``"3"`` is no integer and ``true`` is no number, but ``1`` is a float. What the
+    class takes as an ``InitVar`` is an object from Python, handed on as it is.
 
     Raises:
         ParameterError: Unknown, missing or wrong parameters; every one of them is listed.
     """
+    objects = {name: params[name] for name in _object_names(cls) if name in params}
     try:
-        text = to_json(dict(params))
+        text = to_json({name: value for name, value in params.items() if name not in objects})
     except PydanticSerializationError as error:
         raise ParameterError([Problem((), f"parameters of {owner} must be plain values: {error}")]) from None
     try:
-        checked = _model_of(cls).model_validate_json(text, strict=True)
+        checked = _model_of(cast(type, cls)).model_validate_json(text, strict=True)
     except ValidationError as error:
         raise ParameterError(problems_of(error, cls, params, noun="parameter", owner=owner)) from None
     try:
-        return cls(**{name: getattr(checked, name) for name in type(checked).model_fields})
+        return cls(**{name: getattr(checked, name) for name in type(checked).model_fields}, **objects)
     except ValueError as error:  # a check across parameters in the component's own __post_init__
         raise ParameterError([Problem((), str(error))]) from None
 
@@ -84,7 +86,7 @@ def problems_of(
         kind, given = item["type"], item["input"]
         at_key = False
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-            allowed = [f.name for f in _init_fields(_class_at(cls, path[:-1]))]
+            allowed = _field_names(_class_at(cls, path[:-1]))
             of = f" of {owner}" if owner else ""
             message = f"unknown {noun} {path[-1]!r}{of}{did_you_mean(str(path[-1]), allowed)}"
             at_key = True
@@ -98,14 +100,30 @@ def problems_of(
             message = f"must be {item['ctx']['expected']}, not {given!r}{near if 'mean' in near else ''}"
         elif kind in ("value_error", "assertion_error"):
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
+        elif kind in ("too_short", "string_too_short"):
+            message = "must not be empty"
         else:
-            message = f"{item['msg'].replace('Input should be', 'must be', 1)}, not {given!r}"
+            message = f"{_in_yaml_words(item['msg'])}, not {given!r}"
         problems.setdefault(path, []).append(Problem(path, message, at_key))
     # A union reports one error an alternative: they stand at one place, so they make one problem.
     return [
         same[0] if len(same) == 1 else Problem(path, _join([p.message for p in same]), same[0].at_key)
         for path, same in problems.items()
     ]
+
+
+def _in_yaml_words(message: str) -> str:
+    for theirs, ours in (
+        ("Input should be", "must be"),
+        ("a valid integer", "an integer"),
+        ("a valid dictionary", "a mapping"),
+        ("an object", "a mapping"),
+        ("a valid boolean", "true or false"),
+        ("a valid string", "text"),
+        ("a valid ", "a "),
+    ):
+        message = message.replace(theirs, ours, 1)
+    return message
 
 
 def _join(messages: list[str]) -> str:
@@ -115,20 +133,24 @@ def _join(messages: list[str]) -> str:
     return f"{' or '.join(dict.fromkeys(heads))}, not {tail}"
 
 
-def _init_fields(cls: type) -> list[dataclasses.Field[Any]]:
+def _field_names(cls: type) -> list[str]:
     if issubclass(cls, BaseModel):
-        return [_named(f.alias or name) for name, f in cls.model_fields.items()]
+        return list(cls.model_fields)
+    return [f.name for f in _init_fields(cls)]
+
+
+def _init_fields(cls: Any) -> list[dataclasses.Field[Any]]:
     return [f for f in dataclasses.fields(cls) if f.init]
 
 
-def _named(name: str) -> dataclasses.Field[Any]:
-    stand_in: dataclasses.Field[Any] = dataclasses.field()
-    stand_in.name = name
-    return stand_in
+def _object_names(cls: type) -> list[str]:
+    return [
+        name for name, hint in typing.get_type_hints(cls).items() if isinstance(hint, dataclasses.InitVar)
+    ]
 
 
 @functools.cache
-def _model_of(cls: type) -> type[BaseModel]:
+def _model_of(cls: Any) -> type[BaseModel]:
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: dict[str, Any] = {}
     for field in _init_fields(cls):
@@ -138,7 +160,9 @@ def _model_of(cls: type) -> type[BaseModel]:
             fields[field.name] = (hints[field.name], Field(default_factory=field.default_factory))
         else:
             fields[field.name] = (hints[field.name], ...)
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=())
+    config = ConfigDict(
+        extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=()
+    )
     return create_model(cls.__name__, __config__=config, **fields)
 
 
@@ -163,7 +187,13 @@ def _type_text(info: FieldInfo) -> str:
     text = _annotation_text(info.annotation)
     bounds = []
     for item in info.metadata:
-        for attribute, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"), ("min_length", "length >=")):
+        for attribute, sign in (
+            ("ge", ">="),
+            ("gt", ">"),
+            ("le", "<="),
+            ("lt", "<"),
+            ("min_length", "length >="),
+        ):
             if getattr(item, attribute, None) is not None:
                 bounds.append(f"{sign} {getattr(item, attribute)}")
     return f"{text} {', '.join(bounds)}" if bounds else text
@@ -171,24 +201,28 @@ def _type_text(info: FieldInfo) -> str:
 
 def _annotation_text(annotation: Any) -> str:
     if typing.get_origin(annotation) is typing.Literal:
-        return " | ".join(json.dumps(a) if isinstance(a, str) else str(a) for a in typing.get_args(annotation))
+        return " | ".join(
+            json.dumps(a) if isinstance(a, str) else str(a) for a in typing.get_args(annotation)
+        )
     arguments = typing.get_args(annotation)
     if type(None) in arguments or typing.get_origin(annotation) in (typing.Union, type(int | str)):
         return " | ".join("null" if a is type(None) else _annotation_text(a) for a in arguments)
     if annotation in (int, float, str, bool):
         return {int: "integer", float: "number", str: "text", bool: "true | false"}[annotation]
-    return str(annotation).replace("typing.", "") if arguments else getattr(annotation, "__name__", str(annotation))
+    return (
+        str(annotation).replace("typing.", "")
+        if arguments
+        else getattr(annotation, "__name__", str(annotation))
+    )
 
 
 def _path_into(value: object, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
     """Return the part of pydantic's location that leads into the value (unions and tags add parts of their own)."""
     path: list[str | int] = []
     for part in loc:
-        if isinstance(value, Mapping) and part in value:
-            value = value[part]
-        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
-            value = value[part]
-        else:
+        try:
+            value = value[part]  # type: ignore[index]
+        except (KeyError, IndexError, TypeError):
             continue
         path.append(part)
     return tuple(path)
@@ -219,7 +253,9 @@ def _step(annotation: Any, part: str | int) -> Iterator[Any]:
 def _class_at(cls: type, path: tuple[str | int, ...]) -> type:
     found = _annotation_at(cls, path)
     for candidate in (found, *typing.get_args(found)):
-        if isinstance(candidate, type) and (dataclasses.is_dataclass(candidate) or issubclass(candidate, BaseModel)):
+        if isinstance(candidate, type) and (
+            dataclasses.is_dataclass(candidate) or issubclass(candidate, BaseModel)
+        ):
             return candidate
     return cls
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from evalplugin.errors import EvalpluginError, PluginError, UnknownNameError, did_you_mean
 from evalplugin.parameters import build
@@ -70,7 +70,7 @@ class Registry(Generic[T]):
             # The same file may be loaded again (a second config, a worker): that is no collision.
             if taken is not None and (taken.origin, taken.cls.__qualname__) != (origin, cls.__qualname__):
                 raise PluginError(f"{origin}: {self.kind} {name!r} is already registered by {taken.origin}")
-            self._entries[name] = Entry(name, cls, origin)
+            self._entries[name] = Entry(name, cast(type[T], cls), origin)
             return cls
 
         return decorate
@@ -129,7 +129,9 @@ class Registry(Generic[T]):
             except EvalpluginError:
                 raise
             except Exception as error:
-                raise PluginError(f"{origin}: cannot load {self.kind} {name!r} from {point.value}: {error!r}") from error
+                raise PluginError(
+                    f"{origin}: cannot load {self.kind} {name!r} from {point.value}: {error!r}"
+                ) from error
             if name not in self._entries:
                 self.register(name)(cls)
 

@@ -13,7 +13,7 @@ import yaml
 
 from evalplugin.errors import ConfigError, Problem
 
-__all__ = ["Document", "format_path", "parse_document", "parse_override", "read_document"]
+__all__ = ["Document", "Place", "format_path", "parse_document", "parse_override", "read_document"]
 
 # A place in nested values: keys and positions from the root on.
 Place = tuple[str | int, ...]
@@ -30,7 +30,11 @@ for _tag, _pattern, _first in (
     ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("int", r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+.0123456789"),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first))
 
@@ -127,7 +131,11 @@ def parse_document(text: str, name: str) -> Document:
     except yaml.reader.ReaderError as error:
         raise ConfigError([f"{name}: character {error.position}: {error.reason}"]) from None
     if node is None:
-        raise ConfigError([f"{name}:1:1: the file is empty; a config names at least experiment, datasets, models and metrics"])
+        raise ConfigError(
+            [
+                f"{name}:1:1: the file is empty; a config names at least experiment, datasets, models and metrics"
+            ]
+        )
     if not isinstance(node, yaml.MappingNode):
         line, column = _mark(node)
         raise ConfigError([f"{name}:{line}:{column}: must be a mapping of keys to values"])
@@ -176,16 +184,17 @@ class _Walk:
         self.keys: dict[Place, tuple[int, int]] = {}
         self.problems: list[tuple[tuple[int, int], str]] = []
         self.seen = 0
+        self.endless = False
         self.open: set[int] = set()
 
     def value(self, node: yaml.Node, place: Place) -> Any:
+        if self.endless:
+            return None
         self.seen += 1
         self.values[place] = _mark(node)
         if self.seen > MAX_NODES or id(node) in self.open:
-            if self.seen != MAX_NODES + 2:
-                self.seen = MAX_NODES + 1
-                self._refuse(node, place, "aliases make this file endless")
-                self.seen = MAX_NODES + 1
+            self.endless = True
+            self._refuse(node, place, "aliases make this file endless")
             return None
         self.open.add(id(node))
         try:
@@ -255,7 +264,9 @@ def _set(data: Any, place: Place, value: Any, assignment: str) -> None:
         last = depth == len(place) - 1
         if isinstance(data, list):
             if not isinstance(part, int) or part >= len(data):
-                raise refuse(f"{here} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, not {part!r}")
+                raise refuse(
+                    f"{here} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, not {part!r}"
+                )
             # The shorthand `- random` has no parameters to set: write it out first.
             if not last and isinstance(data[part], str):
                 data[part] = {"type": data[part]}

@@ -24,12 +24,16 @@ def json_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = schema["$defs"]
     for spec in ("DatasetSpec", "SplitSpec", "ModelSpec"):
         definitions.pop(spec)
-    names = {"dataset": DATASETS, "split": SPLITS, "model": MODELS}
+    names: dict[str, Registry[Any]] = {"dataset": DATASETS, "split": SPLITS, "model": MODELS}
     for kind, registry in names.items():
         variants = list(_variants(kind, registry, definitions))
         definitions[kind] = {
             "anyOf": [
-                {"type": "string", "examples": registry.names(), "description": f"Type of a {kind} that needs no parameters."},
+                {
+                    "type": "string",
+                    "examples": registry.names(),
+                    "description": f"Type of a {kind} that needs no parameters.",
+                },
                 *variants,
                 _unknown(kind, registry.names()),
             ]
@@ -50,7 +54,10 @@ def _variants(kind: str, registry: Registry[Any], definitions: dict[str, Any]) -
         own = schema_of(entry.cls)
         definitions.update(own.pop("$defs", {}))
         parameters = own.get("properties", {})
-        head = {"type": {"const": entry.name, "description": entry.summary}, "name": {"type": "string", "minLength": 1}}
+        head = {
+            "type": {"const": entry.name, "description": entry.summary},
+            "name": {"type": "string", "minLength": 1},
+        }
         required = ["type"]
         if kind == "model":
             properties = {
@@ -65,7 +72,12 @@ def _variants(kind: str, registry: Registry[Any], definitions: dict[str, Any]) -
         else:
             properties = {**head, **parameters}
             required += own.get("required", [])
-        yield {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        yield {
+            "type": "object",
+            "properties": properties,
+            "required": required,
+            "additionalProperties": False,
+        }
 
 
 def _unknown(kind: str, names: Iterable[str]) -> dict[str, Any]:

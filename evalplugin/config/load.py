@@ -8,15 +8,15 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
-from evalplugin.config.document import Document, read_document
-from evalplugin.config.schema import Config, ModelSpec, _Inline
+from evalplugin.config.document import Document, Place, read_document
+from evalplugin.config.schema import Compare, Config, DatasetSpec, InlineSpec, ModelSpec, Recommend, SplitSpec
 from evalplugin.data import DATASETS, SPLITS, DatasetLoader, LoadContext, Splitter
-from evalplugin.errors import ConfigError, EvalpluginError, ParameterError, Problem, did_you_mean
+from evalplugin.errors import EvalpluginError, ParameterError, Problem, did_you_mean
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping, problems_of
@@ -25,6 +25,7 @@ from evalplugin.registry import Registry, load_plugin_file
 __all__ = ["CheckedConfig", "NamedDataset", "NamedModel", "NamedSplit", "check", "load"]
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -131,42 +132,46 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
     """
+    checks = _Checks(document)
     try:
         spec = Config.model_validate(document.data)
     except ValidationError as error:
-        raise document.error(problems_of(error, Config, document.data, noun="key")) from None
+        spec = None
+        checks.problems += problems_of(error, Config, document.data, noun="key")
 
-    checks = _Checks(document)
-    for i, path in enumerate(spec.plugins):
-        checks.attempt(lambda path=path: load_plugin_file(folder / path), ("plugins", i))
-    # An unknown name may well be one that a broken plugin was to bring: say the cause, not what follows from it.
-    checks.stop_if_any()
+    before = len(checks.problems)
+    for path, file in checks.parts("plugins", str):
+        checks.attempt(path, load_plugin_file, folder / file)
+    if len(checks.problems) > before:
+        # An unknown name may well be one that a broken plugin was to bring: tell the cause alone.
+        checks.stop_if_any()
 
+    # The parts that are well formed are checked further even where others are not, to tell all mistakes at once.
     context = LoadContext(data_home=data_home, base=folder)
-    datasets = [
-        NamedDataset(s.name, s.type, loader)
-        for i, s in enumerate(spec.datasets)
-        if (loader := checks.component(DATASETS, s, ("datasets", i))) is not None
-        and checks.extend(loader.check(context), ("datasets", i))
-    ]
-    many = isinstance(document.data.get("split"), list)
+    datasets = []
+    for path, one in checks.parts("datasets", DatasetSpec):
+        loader = checks.component(DATASETS, one, path)
+        if loader is not None and checks.extend(loader.check(context), path):
+            datasets.append(NamedDataset(one.name, one.type, loader))
     splits = [
-        NamedSplit(s.name, s.type, splitter)
-        for i, s in enumerate(spec.split)
-        if (splitter := checks.component(SPLITS, s, ("split", i) if many else ("split",))) is not None
+        NamedSplit(one.name, one.type, splitter)
+        for path, one in checks.parts("split", SplitSpec)
+        if (splitter := checks.component(SPLITS, one, path)) is not None
     ]
-    models = [m for i, s in enumerate(spec.models) for m in checks.expand(s, ("models", i))]
-    metrics = checks.metrics(spec)
+    models = [
+        (path, model) for path, one in checks.parts("models", ModelSpec) for model in checks.expand(one, path)
+    ]
+    recommended = next((r for _, r in checks.parts("recommend", Recommend)), Recommend())
+    metrics = checks.metrics(recommended.n)
 
-    checks.unique("dataset", [(s.name, ("datasets", i)) for i, s in enumerate(spec.datasets)])
-    checks.unique("split", [(s.name, ("split", i)) for i, s in enumerate(spec.split)])
-    checks.unique("model", [(m.name, ("models", i)) for m, i in models])
-    primary = checks.primary(spec, metrics)
-    names = [m.name for m, _ in models]
-    if (baseline := spec.compare.baseline) is not None and baseline not in names and models:
-        hint = did_you_mean(baseline, names)
-        checks.add(("compare", "baseline"), f"no model is named {baseline!r}{hint}")
+    checks.unique("dataset", [(path, one.name) for path, one in checks.parts("datasets", DatasetSpec)])
+    checks.unique("split", [(path, one.name) for path, one in checks.parts("split", SplitSpec)])
+    checks.unique("model", [(path, model.name) for path, model in models])
+    compared = next((c for _, c in checks.parts("compare", Compare)), Compare())
+    primary = checks.primary(compared, metrics)
+    checks.baseline(compared, [model.name for _, model in models])
     checks.stop_if_any()
+    assert spec is not None
     assert primary is not None
     return CheckedConfig(
         spec=spec,
@@ -175,7 +180,7 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
         folder=folder,
         datasets=tuple(datasets),
         splits=tuple(splits),
-        models=tuple(m for m, _ in models),
+        models=tuple(model for _, model in models),
         metrics=tuple(metrics),
         primary=primary,
     )
@@ -192,32 +197,48 @@ class _Checks:
         if self.problems:
             raise self.document.error(self.problems)
 
-    def add(self, path: tuple[str | int, ...], message: str) -> None:
+    def parts(self, key: str, kind: type[T]) -> list[tuple[Place, T]]:
+        """Return the well-formed values under a top-level key, one or a list of them, each with its place."""
+        value = self.document.data.get(key)
+        if value is None:
+            return []
+        several: list[tuple[Place, Any]] = [((key,), value)]
+        if isinstance(value, list):
+            several = [((key, i), item) for i, item in enumerate(value)]
+        adapter = TypeAdapter(kind)
+        found = []
+        for place, item in several:
+            try:
+                found.append((place, adapter.validate_python(item)))
+            except ValidationError:
+                continue  # told already, by the check of the whole
+        return found
+
+    def add(self, path: Place, message: str) -> None:
         self.problems.append(Problem(path, message))
 
-    def extend(self, problems: Iterable[Problem], path: tuple[str | int, ...]) -> bool:
+    def extend(self, problems: Iterable[Problem], path: Place) -> bool:
         found = [Problem((*path, *p.path), p.message, p.at_key) for p in problems]
         self.problems += found
         return not found
 
-    def attempt(self, work: Callable[[], T], path: tuple[str | int, ...]) -> T | None:
+    def attempt(self, path: Place, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
         try:
-            return work()
+            return work(*args, **kwargs)
         except ParameterError as error:
             self.extend(error.problems, path)
         except EvalpluginError as error:
             self.add(path, str(error))
         return None
 
-    def component(self, registry: Registry[T], spec: _Inline, path: tuple[str | int, ...]) -> T | None:
-        if self.attempt(lambda: registry.entry(spec.type), self._type_at(path)) is None:
+    def component(self, registry: Registry[T], spec: InlineSpec, path: Place) -> T | None:
+        if self.attempt(self._type_at(path), registry.entry, spec.type) is None:
             return None
-        return self.attempt(lambda: registry.create(spec.type, spec.params), path)
+        return self.attempt(path, registry.create, spec.type, spec.params)
 
-    def expand(self, spec: ModelSpec, path: tuple[str | int, ...]) -> list[tuple[NamedModel, str | int]]:
-        """Return the model, or one for each point of its grid, with its position in the list."""
-        index = path[-1]
-        if self.attempt(lambda: MODELS.entry(spec.type), self._type_at(path)) is None:
+    def expand(self, spec: ModelSpec, path: Place) -> list[NamedModel]:
+        """Return the model, or one for each point of its grid."""
+        if self.attempt(self._type_at(path), MODELS.entry, spec.type) is None:
             return []
         both = [key for key in spec.grid if _has(spec.params, key)]
         for key in both:
@@ -230,12 +251,12 @@ class _Checks:
             chosen = dict(zip(spec.grid, point, strict=True))
             model = self._model(spec, chosen, path)
             if model is not None:
-                found.append((model, index))
+                found.append(model)
         # Many points of a grid share one mistake: tell it once.
         self.problems[before:] = dict.fromkeys(self.problems[before:])
         return found
 
-    def _model(self, spec: ModelSpec, chosen: dict[str, Any], path: tuple[str | int, ...]) -> NamedModel | None:
+    def _model(self, spec: ModelSpec, chosen: dict[str, Any], path: Place) -> NamedModel | None:
         params = json.loads(json.dumps(spec.params))
         for key, value in chosen.items():
             _put(params, key, value)
@@ -244,7 +265,10 @@ class _Checks:
         except ParameterError as error:
             for problem in error.problems:
                 key = ".".join(map(str, problem.path))
-                grid = next((g for g in chosen if key == g or g.startswith(f"{key}.") or key.startswith(f"{g}.")), None)
+                grid = next(
+                    (g for g in chosen if key == g or g.startswith(f"{key}.") or key.startswith(f"{g}.")),
+                    None,
+                )
                 if grid is None:
                     self.extend([problem], (*path, "params"))
                 elif problem.at_key:
@@ -255,50 +279,62 @@ class _Checks:
         label = ", ".join(f"{key}={_word(value)}" for key, value in chosen.items())
         return NamedModel(f"{spec.name}({label})" if chosen else spec.name, spec.type, as_mapping(model))
 
-    def metrics(self, spec: Config) -> list[MetricSpec]:
+    def metrics(self, n: int) -> list[MetricSpec]:
+        """Return the metrics; none looks further than lists of ``n`` items reach."""
         found: dict[str, MetricSpec] = {}
-        for i, text in enumerate(spec.metrics):
-            metric = self.attempt(lambda text=text: parse(text), ("metrics", i))
+        for path, text in self.parts("metrics", str):
+            metric = self.attempt(path, parse, text)
             if metric is None:
                 continue
             if metric.name in found:
-                self.add(("metrics", i), f"{text!r} is the metric {metric.name!r}, which the list has already")
-            if metric.k is not None and metric.k > spec.recommend.n:
+                self.add(path, f"{text!r} is the metric {metric.name!r}, which the list has already")
+            if metric.k is not None and metric.k > n:
                 self.add(
-                    ("metrics", i),
-                    f"{text!r} looks at {metric.k} items, but lists are {spec.recommend.n} long (recommend.n); "
-                    f"lower k or raise n",
+                    path,
+                    f"{text!r} looks at {metric.k} items, but lists are {n} long (recommend.n); lower k or raise n",
                 )
             found[metric.name] = metric
         return list(found.values())
 
-    def primary(self, spec: Config, metrics: Sequence[MetricSpec]) -> MetricSpec | None:
-        if spec.compare.primary is None:
+    def primary(self, compare: Compare, metrics: Sequence[MetricSpec]) -> MetricSpec | None:
+        """Return the metric that ranks the models: the one that is named, or else the first."""
+        if compare.primary is None:
             return metrics[0] if metrics else None
-        asked = self.attempt(lambda: parse(spec.compare.primary or ""), ("compare", "primary"))
-        if asked is None:
-            return None
+        text, path = compare.primary, ("compare", "primary")
+        asked = self.attempt(path, parse, text)
         names = [m.name for m in metrics]
-        if asked.name not in names:
+        if asked is not None and names and asked.name not in names:
             hint = did_you_mean(asked.name, names, noun="metrics")
-            self.add(("compare", "primary"), f"{asked.name!r} is not in the list of metrics{hint}")
+            self.add(path, f"{asked.name!r} is not in the list of metrics{hint}")
         return asked
 
-    def unique(self, kind: str, named: Sequence[tuple[str, tuple[str | int, ...]]]) -> None:
-        first: dict[str, tuple[str | int, ...]] = {}
-        for name, path in named:
-            if name in first:
-                at = (*path, "name")
-                self.add(at if at in self.document.values else path, f"duplicate {kind} name {name!r}; give each a name of its own")
-            first.setdefault(name, path)
+    def baseline(self, compare: Compare, models: Sequence[str]) -> None:
+        """Check that the baseline is one of the models."""
+        if compare.baseline is not None and models and compare.baseline not in models:
+            hint = did_you_mean(compare.baseline, models, noun="models")
+            self.add(("compare", "baseline"), f"no model is named {compare.baseline!r}{hint}")
 
-    def _type_at(self, path: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    def unique(self, kind: str, named: Sequence[tuple[Place, str]]) -> None:
+        """Check that no name stands twice."""
+        seen: set[str] = set()
+        for path, name in named:
+            if name in seen:
+                at = (*path, "name")
+                where = at if at in self.document.values else path
+                self.add(where, f"duplicate {kind} name {name!r}; give each a name of its own")
+            seen.add(name)
+
+    def _type_at(self, path: Place) -> Place:
         at = (*path, "type")
         return at if at in self.document.values else path
 
 
 def _as_text(data: Mapping[str, Any]) -> str:
-    return yaml.safe_dump(json.loads(json.dumps(data, default=repr)), sort_keys=False, allow_unicode=True)
+    return yaml.safe_dump(
+        json.loads(json.dumps(data, default=lambda value: f"<{type(value).__name__}>")),
+        sort_keys=False,
+        allow_unicode=True,
+    )
 
 
 def _has(params: Mapping[str, Any], key: str) -> bool:

@@ -6,20 +6,30 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-__all__ = ["Compare", "Config", "DatasetSpec", "ModelSpec", "Recommend", "Relevance", "SplitSpec", "Tracking"]
+__all__ = [
+    "Compare",
+    "Config",
+    "DatasetSpec",
+    "InlineSpec",
+    "ModelSpec",
+    "Recommend",
+    "Relevance",
+    "SplitSpec",
+    "Tracking",
+]
 
 
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class _Inline(BaseModel):
+class InlineSpec(BaseModel):
     """A component whose parameters stand beside its type."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
 
     type: Annotated[str, Field(description="Registered type, see `evalplugin list`.")]
-    name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")]
+    name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")] = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -32,11 +42,11 @@ class _Inline(BaseModel):
         return dict(self.model_extra or {})
 
 
-class DatasetSpec(_Inline):
+class DatasetSpec(InlineSpec):
     """A dataset: a type, a name, and the type's own parameters. A plain word stands for its type alone."""
 
 
-class SplitSpec(_Inline):
+class SplitSpec(InlineSpec):
     """A split: a type, a name, and the type's own parameters. A plain word stands for its type alone."""
 
 
@@ -44,8 +54,10 @@ class ModelSpec(_Closed):
     """A model: a type, a name, parameters, and a grid of parameters to try. A plain word stands for its type alone."""
 
     type: Annotated[str, Field(description="Registered type, see `evalplugin list models`.")]
-    name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")]
-    params: Annotated[dict[str, Any], Field(description="Parameters of the model, see `evalplugin describe model`.")] = {}
+    name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")] = ""
+    params: Annotated[
+        dict[str, Any], Field(description="Parameters of the model, see `evalplugin describe model`.")
+    ] = {}
     grid: Annotated[
         dict[str, Annotated[list[Any], Field(min_length=1)]],
         Field(description="Values to try for each parameter; every combination is a model of its own."),
@@ -77,21 +89,28 @@ class Recommend(_Closed):
         ),
     ] = "unseen"
     negatives: Annotated[
-        int | None, Field(ge=1, description="How many items to draw for each user; with `candidates: sampled` only.")
+        int | None,
+        Field(ge=1, description="How many items to draw for each user; with `candidates: sampled` only."),
     ] = None
 
     @model_validator(mode="after")
     def _negatives_with_sampled(self) -> Recommend:
-        if (self.negatives is not None) != (self.candidates == "sampled"):
-            raise ValueError("negatives (items to draw for each user) goes with candidates: sampled, and only with it")
+        if self.candidates == "sampled" and self.negatives is None:
+            raise ValueError("candidates: sampled needs negatives: how many items to draw for each user")
+        if self.candidates != "sampled" and self.negatives is not None:
+            raise ValueError(f"negatives goes with candidates: sampled, not with {self.candidates}")
         return self
 
 
 class Compare(_Closed):
     """How models are compared."""
 
-    baseline: Annotated[str | None, Field(description="Name of the model that the others are compared with.")] = None
-    primary: Annotated[str | None, Field(description="Metric that ranks the models; left out: the first.")] = None
+    baseline: Annotated[
+        str | None, Field(description="Name of the model that the others are compared with.")
+    ] = None
+    primary: Annotated[
+        str | None, Field(description="Metric that ranks the models; left out: the first.")
+    ] = None
 
 
 class Tracking(_Closed):
@@ -109,7 +128,9 @@ class Config(_Closed):
 
     experiment: Annotated[str, Field(min_length=1, description="Name of the MLflow experiment.")]
     seed: Annotated[int, Field(ge=0, description="Root of all randomness.")] = 0
-    plugins: Annotated[list[str], Field(description="Python files with components of your own, relative to this file.")] = []
+    plugins: Annotated[
+        list[str], Field(description="Python files with components of your own, relative to this file.")
+    ] = []
     datasets: Annotated[list[DatasetSpec], Field(min_length=1)]
     split: Annotated[list[SplitSpec], Field(min_length=1, description="One split, or a list of several.")]
     relevance: Relevance = Relevance()

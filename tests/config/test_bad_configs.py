@@ -1,0 +1,27 @@
+"""Every broken config gives exactly the message beside it (``NAME.txt``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evalplugin.config import load
+from evalplugin.errors import ConfigError
+
+BAD = Path(__file__).parent / "bad"
+FILES = sorted(BAD.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_broken_config_is_told_what_is_wrong_and_where(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BAD)
+    with pytest.raises(ConfigError) as caught:
+        load(Path(file.name))
+    told = "\n".join(line.replace(str(BAD), "DIR") for line in caught.value.lines)
+    assert told == file.with_suffix(".txt").read_text().rstrip("\n")
+
+
+def test_there_are_enough_of_them_and_each_has_its_message() -> None:
+    assert len(FILES) >= 20
+    assert {file.stem for file in FILES} == {file.stem for file in BAD.glob("*.txt")}

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from evalplugin.config import load
+from evalplugin.config.json_schema import json_schema
+from evalplugin.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
+
+
+def small(**changes: Any) -> dict[str, Any]:
+    return {
+        "experiment": "e",
+        "datasets": ["synthetic"],
+        "split": {"type": "last_n", "n": 5},
+        "metrics": ["ndcg@10"],
+        "models": ["random"],
+        **changes,
+    }
+
+
+def test_a_plain_word_stands_for_a_component_without_parameters() -> None:
+    config = load(small())
+    assert [(d.name, d.type) for d in config.datasets] == [("synthetic", "synthetic")]
+    assert [(s.name, s.type) for s in config.splits] == [("last_n", "last_n")]
+    assert [(m.name, m.type) for m in config.models] == [("random", "random")]
+    assert config.primary.name == "ndcg@10"
+
+
+def test_a_grid_becomes_a_model_for_each_combination() -> None:
+    grid = {"k": [10, 40], "sim_options.name": ["msd", "cosine"]}
+    config = load(
+        small(models=[{"name": "knn", "type": "surprise.KNNBasic", "params": {"min_k": 2}, "grid": grid}])
+    )
+    assert [m.name for m in config.models] == [
+        "knn(k=10, sim_options.name=msd)",
+        "knn(k=10, sim_options.name=cosine)",
+        "knn(k=40, sim_options.name=msd)",
+        "knn(k=40, sim_options.name=cosine)",
+    ]
+    last = config.models[-1].params
+    assert (last["k"], last["min_k"], last["sim_options"]["name"]) == (40, 2, "cosine")
+
+
+def test_parameters_are_resolved_with_their_defaults() -> None:
+    config = load(small(models=[{"type": "surprise.KNNBasic"}]))
+    assert config.models[0].params["k"] == 40
+    assert config.models[0].params["sim_options"]["user_based"] is True
+
+
+def test_the_resolved_config_is_a_config_and_means_the_same() -> None:
+    config = load(
+        small(models=["random", {"name": "knn", "type": "surprise.KNNBasic", "grid": {"k": [10, 40]}}])
+    )
+    again = load(yaml.safe_load(config.resolved_yaml))
+    assert again.resolved == config.resolved
+    assert again.hash == config.hash
+
+
+def test_the_hash_changes_with_what_can_change_a_result_and_with_nothing_else() -> None:
+    first = load(small()).hash
+    assert load(small(experiment="f", tracking={"uri": "sqlite:///other.db"})).hash == first
+    assert load(small(seed=1)).hash != first
+    assert load(small(models=["popularity"])).hash != first
+
+
+def test_several_splits_and_datasets() -> None:
+    config = load(
+        small(
+            datasets=["synthetic", {"name": "small", "type": "synthetic", "n_interactions": 5000}],
+            split=[{"name": "a", "type": "last_n", "n": 1}, {"name": "b", "type": "holdout"}],
+        )
+    )
+    assert [d.name for d in config.datasets] == ["synthetic", "small"]
+    assert [s.name for s in config.splits] == ["a", "b"]
+
+
+def test_a_plugin_beside_the_config_brings_models(tmp_path: Path) -> None:
+    (tmp_path / "first_items.py").write_text(
+        "from dataclasses import dataclass\n"
+        "import numpy as np\n"
+        "import evalplugin\n"
+        "@evalplugin.model('first-items')\n"
+        "@dataclass\n"
+        "class FirstItems:\n"
+        "    step: int = 1\n"
+        "    def fit(self, train, rng):\n"
+        "        self.n_items = train.n_items\n"
+        "    def scores(self, users):\n"
+        "        return np.tile(-np.arange(self.n_items) * float(self.step), (len(users), 1))\n"
+    )
+    file = tmp_path / "config.yaml"
+    models = [{"name": "mine", "type": "first-items", "params": {"step": 2}}]
+    file.write_text(yaml.safe_dump(small(plugins=["./first_items.py"], models=models)))
+    assert load(file).models[0].params == {"step": 2}
+    models[0]["params"] = {"stp": 2}
+    file.write_text(yaml.safe_dump(small(plugins=["./first_items.py"], models=models)))
+    with pytest.raises(ConfigError, match=r"unknown parameter 'stp' of first-items; did you mean 'step'\?"):
+        load(file)
+
+
+def test_mistakes_from_python_name_the_key_without_a_place() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^python: models\[0\]: unknown model 'randm'; did you mean 'random'\?$"
+    ):
+        load(small(models=["randm"]))
+
+
+def test_an_override_is_checked_like_the_file() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(ROOT / "configs" / "knn.yaml", overrides=["models.2.params.kk=20"])
+    assert str(caught.value) == (
+        "--set models.2.params.kk=20: models[2].params.kk: "
+        "unknown parameter 'kk' of surprise.KNNBasic; did you mean 'k'?"
+    )
+    changed = load(ROOT / "configs" / "knn.yaml", overrides=["models.2.params.k=20"])
+    assert changed.models[2].params["k"] == 20
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
+def test_every_config_is_valid_and_fits_the_schema(file: Path) -> None:
+    import jsonschema
+
+    load(file)
+    jsonschema.Draft202012Validator(json_schema()).validate(yaml.safe_load(file.read_text()))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"modles": []},
+        {"seed": "x"},
+        {"models": [{"type": "surprise.KNNBasic", "params": {"kk": 1}}]},
+        {"models": [{"type": "surprise.KNNBasic", "params": {"sim_options": {"nme": 1}}}]},
+        {"split": {"type": "last_n", "m": 1}},
+        {"datasets": [{"type": "synthetic", "n_users": 0}]},
+    ],
+)
+def test_the_schema_refuses_what_the_reader_refuses(changes: dict[str, Any]) -> None:
+    import jsonschema
+
+    with pytest.raises(ConfigError):
+        load(small(**changes))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.Draft202012Validator(json_schema()).validate(small(**changes))
+
+
+def test_the_schema_is_a_schema() -> None:
+    import jsonschema
+
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+    json.dumps(json_schema())

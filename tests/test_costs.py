@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from evalplugin import costs
+from evalplugin.costs import Stopwatch, peak_memory
+
+
+def test_a_stopwatch_adds_up_what_has_one_name() -> None:
+    watch = Stopwatch()
+    for _ in range(2):
+        with watch.time("work"):
+            pass
+    with pytest.raises(ZeroDivisionError), watch.time("broken"):
+        _ = 1 / 0
+    assert set(watch.seconds) == {"work", "broken"}
+    assert all(seconds > 0 for seconds in watch.seconds.values())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps a peak of memory that can be reset")
+def test_the_peak_counts_what_was_freed_before_the_end_and_forgets_what_came_before() -> None:
+    with peak_memory() as idle:
+        pass
+    with peak_memory() as peak:
+        block = np.ones(200 * 2**20, dtype=np.uint8)
+        del block
+    with peak_memory() as after:
+        pass
+    assert 190 < peak.mb - idle.mb < 300
+    assert after.mb < peak.mb - 150
+
+
+def test_where_the_peak_cannot_be_reset_it_is_not_a_number(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object
+) -> None:
+    monkeypatch.setattr(costs, "_CLEAR", costs.Path(f"{tmp_path}/none/clear_refs"))
+    with peak_memory() as peak:
+        pass
+    assert math.isnan(peak.mb)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from evalplugin.errors import ParameterError, PluginError, UnknownNameError
+from evalplugin.registry import Registry, load_plugin_file
+
+
+@pytest.fixture
+def shapes() -> Registry[object]:
+    registry: Registry[object] = Registry("shape")
+
+    @registry.register("square")
+    @dataclass(frozen=True)
+    class Square:
+        """A square."""
+
+        side: float = 1.0
+
+    @registry.register("circle")
+    @dataclass(frozen=True)
+    class Circle:
+        radius: float = 1.0
+
+    return registry
+
+
+def test_a_name_gives_its_component_with_checked_parameters(shapes: Registry[object]) -> None:
+    assert shapes.create("square", {"side": 2}).side == 2.0  # type: ignore[attr-defined]
+    with pytest.raises(ParameterError, match=r"unknown parameter 'sid' of square; did you mean 'side'\?"):
+        shapes.create("square", {"sid": 2})
+
+
+def test_an_unknown_name_is_answered_with_the_nearest_one(shapes: Registry[object]) -> None:
+    with pytest.raises(UnknownNameError, match=r"^unknown shape 'sqare'; did you mean 'square'\?$"):
+        shapes.entry("sqare")
+    with pytest.raises(UnknownNameError, match=r"^unknown shape 'xyz'; allowed: circle, square$"):
+        shapes.entry("xyz")
+
+
+def test_names_are_sorted_and_summaries_are_first_lines(shapes: Registry[object]) -> None:
+    assert [(entry.name, entry.summary) for entry in shapes] == [("circle", ""), ("square", "A square.")]
+
+
+def test_a_taken_name_is_refused_with_both_origins(shapes: Registry[object]) -> None:
+    with pytest.raises(PluginError, match=r"'square' is already registered by .*test_registry"):
+
+        @shapes.register("square")
+        @dataclass
+        class Other:
+            pass
+
+
+def test_a_class_that_is_no_dataclass_is_refused(shapes: Registry[object]) -> None:
+    with pytest.raises(PluginError, match="Plain must be a dataclass"):
+
+        @shapes.register("plain")
+        class Plain:
+            pass
+
+
+def test_a_class_that_lacks_what_its_kind_needs_is_refused() -> None:
+    registry: Registry[object] = Registry(
+        "shape", check=lambda cls: None if hasattr(cls, "area") else "has no area()"
+    )
+    with pytest.raises(PluginError, match=r"shape 'line': Line has no area\(\)"):
+
+        @registry.register("line")
+        @dataclass
+        class Line:
+            pass
+
+
+def test_a_plugin_file_registers_under_its_path_and_may_be_loaded_twice(tmp_path: Path) -> None:
+    from evalplugin.models import MODELS
+
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\n"
+        "import evalplugin\n"
+        "@evalplugin.model('mine-for-test')\n"
+        "@dataclass\n"
+        "class Mine:\n"
+        "    def fit(self, train, rng): ...\n"
+        "    def scores(self, users): ...\n"
+    )
+    load_plugin_file(file)
+    load_plugin_file(file)
+    assert MODELS.entry("mine-for-test").origin == str(file)
+    del MODELS._entries["mine-for-test"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("raises.py", "1 / 0", "plugin cannot be loaded: ZeroDivisionError: division by zero"),
+        ("syntax.py", "def", "plugin cannot be loaded: SyntaxError"),
+        ("notes.txt", "", r"a plugin is a Python file \(.py\), not 'notes.txt'"),
+    ],
+)
+def test_a_plugin_file_that_cannot_be_loaded_says_why(
+    tmp_path: Path, name: str, text: str, message: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    with pytest.raises(PluginError, match=message):
+        load_plugin_file(tmp_path / name)
+    assert not [module for module in sys.modules if module.startswith("evalplugin_plugin_raises")]
+
+
+def test_a_missing_plugin_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=f"plugin file not found: {tmp_path}/none.py"):
+        load_plugin_file(tmp_path / "none.py")
+
+
+def test_an_installed_package_offers_models_by_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evalplugin.models import MODELS
+
+    (tmp_path / "acme_recs.py").write_text(
+        "from dataclasses import dataclass\n"
+        "@dataclass\n"
+        "class Acme:\n"
+        "    '''Recommends anvils.'''\n"
+        "    def fit(self, train, rng): ...\n"
+        "    def scores(self, users): ...\n"
+    )
+    info = tmp_path / "acme_recs-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-recs\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[evalplugin.models]\nacme = acme_recs:Acme\nbroken-acme = acme_recs:Nothing\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert "acme" in MODELS.names()
+    assert "acme_recs" not in sys.modules  # listing names imports nothing
+    assert (MODELS.entry("acme").origin, MODELS.entry("acme").summary) == (
+        "package acme-recs",
+        "Recommends anvils.",
+    )
+    with pytest.raises(
+        PluginError, match="package acme-recs: cannot load model 'broken-acme' from acme_recs:Nothing"
+    ):
+        MODELS.entry("broken-acme")
+    del MODELS._entries["acme"]
