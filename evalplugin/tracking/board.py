@@ -6,20 +6,39 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-__all__ = ["MAX_EXPERIMENT_TAG", "SHARED_VIEW_TAG", "Board", "board_path", "compare_path", "make_board"]
+from evalplugin.metrics import parse
+from evalplugin.report.leaderboard import LeaderboardRow, headline_metrics
+from evalplugin.results import BakeoffResult
+from evalplugin.tracking.names import metric_names
+
+__all__ = [
+    "BOARD_PREFIX",
+    "MAX_EXPERIMENT_TAG",
+    "SHARED_VIEW_TAG",
+    "Board",
+    "Links",
+    "board_of",
+    "board_path",
+    "compare_path",
+    "make_board",
+]
 
 SHARED_VIEW_TAG = "mlflow.sharedViewState."
+BOARD_PREFIX = "evalplugin-"  # before the bake-off's id in the keys of our boards
 MAX_EXPERIMENT_TAG = 20_000  # characters
 
 # A new browser shows MLflow's pages for language models unless the link says otherwise.
 _WORKFLOW = {"workflowType": "machine_learning"}
 # Sections that MLflow's own grouping would make for these metrics; there for who looks for them, closed.
-_CLOSED = ("dist", "ci", "undefined", "fold", "beyond", "Model metrics", "System metrics")
+_CLOSED = ("dist", "ci", "undefined", "Model metrics", "System metrics")
+# From this version on a saved view has a name and is listed; before, it is found by its link alone.
+_NAMED_SINCE = (3, 17)
+_COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
 
 
 @dataclass(frozen=True)
@@ -30,76 +49,90 @@ class Board:
     name: str
     state: Mapping[str, Any] = field(repr=False)
 
-    def tag_value(self, now_ms: int) -> str:
+    def tag_value(self, now_ms: int, *, mlflow_version: str) -> str:
         """Return the value of the experiment tag that holds the board, created at ``now_ms``."""
         packed = base64.b64encode(zlib.compress(_json(self.state).encode(), 9)).decode()
+        major, minor = (int(part) for part in mlflow_version.split(".")[:2])
+        if (major, minor) < _NAMED_SINCE:
+            return f"deflate;{packed}"
         view = {"name": self.name, "createdAt": now_ms, "updatedAt": now_ms, "state": f"deflate;{packed}"}
         return json.dumps(view, ensure_ascii=False)
 
 
+@dataclass(frozen=True)
+class Links:
+    """Where a bake-off can be looked at."""
+
+    tracking_uri: str  # absolute, without credentials
+    base_url: str  # of MLflow's pages
+    board_url_path: str
+    compare_url_path: str
+    ui_command: str | None  # what to start first; None where a server shows the pages already
+    experiment_id: str
+    summary_run_id: str
+    warnings: tuple[str, ...] = ()  # what could not be logged and is not needed
+
+    @property
+    def board_url(self) -> str:
+        """The page with all models' charts."""
+        return self.base_url + self.board_url_path
+
+    @property
+    def compare_url(self) -> str:
+        """The page with parameters, metrics and artifacts side by side."""
+        return self.base_url + self.compare_url_path
+
+
 def make_board(
+    bakeoff: str,
     *,
-    headline: Sequence[tuple[str, str]],
-    curves: Sequence[tuple[str, str]],
-    quantiles: Sequence[tuple[str, str]],
-    primary: str,
+    headline: Sequence[str],
+    curves: Sequence[str],
+    per_user: Sequence[str],
     descending: bool,
     differences: bool,
     folds: bool,
 ) -> Board:
-    """Return the board for a set of metrics. The same set gives the same key, so bake-offs share it.
+    """Return the board of one bake-off.
 
     Args:
-        headline: MLflow name and title of each headline metric, the primary one first.
-        curves: MLflow name and title of each metric drawn over k.
-        quantiles: MLflow name and title of each metric that has a value for every user.
-        primary: MLflow name of the metric that sorts the runs.
-        descending: Whether the best run has the highest primary metric.
+        bakeoff: The bake-off's id; the board shows its models and nothing else.
+        headline: MLflow names of the headline metrics; the first one sorts the runs.
+        curves: MLflow names of the metrics that are drawn over k.
+        per_user: MLflow names of the headline metrics that have a value for every user.
+        descending: Whether the best run has the highest value of the first headline metric.
         differences: Whether there is a baseline to differ from.
         folds: Whether there is a value for each fold.
     """
+    layout = [
+        ("Mean over users", [_bar(key) for key in headline], 3, 280),
+        (
+            "Every user, lowest to highest (step = percentile of users)",
+            [_line(f"per_user_quantile/{key}") for key in per_user],
+            3,
+            340,
+        ),
+        ("Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves], 3, 340),
+        (
+            "Difference from the baseline over the same users",
+            [_bar(f"vs_baseline/{key}") for key in per_user if differences],
+            3,
+            280,
+        ),
+        ("Fold by fold (step = fold)", [_line(f"fold/{key}") for key in headline if folds], 3, 340),
+        ("Cost", [_bar(f"cost/{cost}") for cost in _COSTS], 4, 260),
+    ]
     sections: list[dict[str, Any]] = []
     charts: list[dict[str, Any]] = []
-
-    def section(name: str, cards: Iterable[dict[str, Any]], *, columns: int = 3, height: int = 300) -> None:
-        uuid = _uuid(name)
-        cards = list(cards)
+    for name, cards, columns_wide, height in layout:
         if cards:
-            sections.append(_section(name, display=True) | {"columns": columns, "cardHeight": height})
+            sections.append(_section(name, display=True) | {"columns": columns_wide, "cardHeight": height})
             charts.extend(
-                {**card, "uuid": _uuid(name, str(i)), "metricSectionId": uuid} for i, card in enumerate(cards)
+                {**card, "uuid": _uuid(name, str(i)), "metricSectionId": _uuid(name)}
+                for i, card in enumerate(cards)
             )
-
-    section("Mean over users", [_bar(key, title) for key, title in headline])
-    if differences:
-        section(
-            "Difference from the baseline, same users",
-            [_bar(f"vs_baseline/{key}", f"{title}: model minus baseline") for key, title in quantiles],
-        )
-    section(
-        "Every user, worst to best",
-        [
-            _line(f"per_user_quantile/{key}", f"{title}: value (y) at each percentile of users (x)")
-            for key, title in quantiles
-        ],
-        height=360,
-    )
-    section("Metric at k", [_line(f"at_k/{key}", f"{title} at k, over k") for key, title in curves])
-    if folds:
-        section("Fold by fold", [_line(f"fold/{key}", f"{title} in each fold") for key, title in headline])
-    section(
-        "Cost",
-        [
-            _bar("cost/fit_seconds", "fit, seconds"),
-            _bar("cost/recommend_seconds", "recommend, seconds"),
-            _bar("cost/score_seconds", "score, seconds"),
-            _bar("cost/peak_memory_mb", "peak memory, MB"),
-        ],
-        columns=4,
-        height=260,
-    )
-    sections.extend(_section(name, display=False) for name in _CLOSED if not (folds and name == "fold"))
-    columns = [f"metrics.`{key}`" for key, _ in headline]
+    sections.extend(_section(name, display=False) for name in _CLOSED)
+    columns = [f"metrics.`{key}`" for key in headline]
     columns += ["metrics.`users`", "metrics.`cost/fit_seconds`", "metrics.`cost/recommend_seconds`"]
     columns += ["params.`model.type`", "attributes.`Dataset`"]
     state: dict[str, Any] = {
@@ -122,23 +155,41 @@ def make_board(
         "groupsExpanded": {},
         "autoRefreshEnabled": True,
         "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
-        "orderByKey": f"metrics.`{primary}`",
+        # It stands here and not in the link: MLflow's page opens no saved view under a link that has a filter.
+        "searchFilter": _filter(bakeoff),
+        "orderByKey": f"metrics.`{headline[0]}`",
         "orderByAsc": not descending,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
     }
-    key = "evalplugin-" + hashlib.sha256(_json(state).encode()).hexdigest()[:12]
-    titles = ", ".join(title for _, title in headline)
-    return Board(key, f"Bake-off: {titles if len(titles) <= 60 else titles[:57] + '...'}", state)
+    return Board(f"{BOARD_PREFIX}{bakeoff}", f"Bake-off {bakeoff}", state)
+
+
+def board_of(result: BakeoffResult, rows: Sequence[LeaderboardRow]) -> Board | None:
+    """Return the board that fits a bake-off's outcome; None where no model has a value to show."""
+    bakeoff = result.bakeoff
+    names = metric_names(headline_metrics(bakeoff))
+    cells = [cell for row in rows for cell in row.cells.values()]
+    shown = {cell.metric for cell in cells}
+    spread = {cell.metric for cell in cells if cell.summary is not None and cell.summary.n}
+    families = dict.fromkeys(f for m in result.models if m.per_user is not None for f in m.per_user.at_k)
+    if not shown:
+        return None
+    return make_board(
+        bakeoff.id,
+        headline=[name for metric, name in names.items() if metric in shown],
+        curves=list(metric_names(families).values()),
+        per_user=[name for metric, name in names.items() if metric in spread],
+        descending=parse(bakeoff.primary).metric.higher_is_better is not False,
+        differences=any(cell.difference is not None for cell in cells),
+        folds=any(len(m.fold_means) > 1 for m in result.models),
+    )
 
 
 def board_path(experiment_id: str, bakeoff: str, board: Board | None) -> str:
     """Return the path of the run page that shows the models of one bake-off, on the board if there is one."""
-    # The filter stands in the link and not on the board, so that one board serves every bake-off.
-    chosen = f"tags.`evalplugin.bakeoff` = '{bakeoff}' and tags.`evalplugin.role` = 'model'"
-    query = {**_WORKFLOW, "searchFilter": chosen, "compareRunsMode": "CHART"}
-    if board is not None:
-        query["viewStateShareKey"] = board.key
+    query = {**_WORKFLOW, "compareRunsMode": "CHART"}
+    query |= {"searchFilter": _filter(bakeoff)} if board is None else {"viewStateShareKey": board.key}
     return f"/#/experiments/{quote(experiment_id)}/runs?{urlencode(query, quote_via=quote)}"
 
 
@@ -146,6 +197,10 @@ def compare_path(experiment_id: str, run_ids: Sequence[str]) -> str:
     """Return the path of the page that compares runs: parameters, metrics and artifacts side by side."""
     query = {"runs": json.dumps(list(run_ids)), "experiments": json.dumps([experiment_id]), **_WORKFLOW}
     return f"/#/compare-runs?{urlencode(query, quote_via=quote)}"
+
+
+def _filter(bakeoff: str) -> str:
+    return f"tags.`evalplugin.bakeoff` = '{bakeoff}' and tags.`evalplugin.role` = 'model'"
 
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:
@@ -159,23 +214,20 @@ def _section(name: str, *, display: bool) -> dict[str, Any]:
     }
 
 
-def _card(kind: str, key: str, title: str) -> dict[str, Any]:
+def _bar(key: str) -> dict[str, Any]:
     return {
-        "type": kind,
+        "type": "BAR",
         "metricKey": key,
-        "displayName": title,
         "runsCountToCompare": 100,
         "deleted": False,
+        # A chart that counts as generated would be turned into another kind by the page.
         "isGenerated": False,
     }
 
 
-def _bar(key: str, title: str) -> dict[str, Any]:
-    return _card("BAR", key, title)
-
-
-def _line(key: str, title: str) -> dict[str, Any]:
-    return _card("LINE", key, title) | {
+def _line(key: str) -> dict[str, Any]:
+    return _bar(key) | {
+        "type": "LINE",
         "selectedMetricKeys": [key],
         "lineSmoothness": 0,
         "xAxisScaleType": "linear",

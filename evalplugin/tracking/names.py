@@ -14,7 +14,7 @@ MAX_KEY_LENGTH = 250
 # Logged under these names beside the metrics themselves.
 RESERVED = frozenset({"users", "users_undefined"})
 
-_SPELLING = (("(", "_"), (", ", "_"), (",", "_"), ("=", "-"), (")", ""), ("@", "_at_"))
+_SPELLING = (("(", "_"), (", ", "_"), (",", "_"), ("=", "-"), (")", ""), ("+", ""), ("@", "_at_"))
 _ALPHABET = re.compile(r"[A-Za-z0-9_\-. ]+")
 # ":" is left out although MLflow takes it on most systems: on Windows it does not.
 _ALLOWED_KEY = re.compile(r"[/\w.\- ]+")
@@ -35,12 +35,14 @@ def metric_name(canonical: str) -> str:
             f"metric {canonical!r}: MLflow cannot store the name: {bad[:1]!r} is not allowed; "
             f"allowed: letters a-z, digits, '_', '-', '.', blanks and the signs of ndcg(gain=exp2)@10"
         )
-    if not is_allowed(name):
-        raise TrackingError(f"metric {canonical!r}: MLflow would read the name {name!r} as a path that changes")
     if len(name) > MAX_KEY_LENGTH - _SUFFIX_ROOM:
         raise TrackingError(
             f"metric {canonical[:60]!r}...: the name has {len(name)} characters in MLflow; "
             f"at most {MAX_KEY_LENGTH - _SUFFIX_ROOM} are possible"
+        )
+    if not is_allowed(name):
+        raise TrackingError(
+            f"metric {canonical!r}: MLflow would read the name {name!r} as a path that changes"
         )
     if name in RESERVED:
         raise TrackingError(f"metric {canonical!r}: MLflow's {name!r} already holds the count of users")

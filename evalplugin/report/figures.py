@@ -1,0 +1,175 @@
+"""Pictures of every user's scores, made to be laid side by side."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.metrics import parse
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Curve", "axis_limits", "per_user_figures"]
+
+_SIZE = (6.4, 4.4)  # inches; with 100 dots each, sharp where it is shown and legible as a thumbnail
+_DPI = 100
+_POINTS = np.linspace(0.0, 100.0, 401)
+_INK, _QUIET, _GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
+_OTHER = "#C4C4C4"
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One model's values of one metric, user by user, as they are drawn."""
+
+    model: str
+    values: npt.NDArray[np.float64]  # (U,), NaN where undefined
+    colour: str
+    is_baseline: bool = False
+
+
+def axis_limits(metric: str, values: Iterable[npt.NDArray[np.float64]]) -> tuple[float, float]:
+    """Return the value axis that all pictures of one metric share: from the metric's lowest value, if it has one."""
+    lowest, highest = parse(metric).metric.bounds
+    finite = [v[np.isfinite(v)] for v in values]
+    finite = [v for v in finite if len(v)]
+    if not finite:
+        return (0.0, 1.0)
+    low, high = min(float(v.min()) for v in finite), max(float(v.max()) for v in finite)
+    low = lowest if math.isfinite(lowest) else low
+    # Most of an axis up to 1 would be empty where no user comes near.
+    is_wide = math.isfinite(highest) and high - low > 0.5 * (highest - low)
+    high = highest if is_wide else _round_up(high, low)
+    return (low, high) if high > low else (low, low + 1.0)
+
+
+def per_user_figures(
+    metric: str, curves: Sequence[Curve], limits: tuple[float, float], *, subtitles: Mapping[str, str]
+) -> dict[str, bytes]:
+    """Return one PNG a model: its users, lowest first, in colour, the others in grey, on the same axes in all.
+
+    Args:
+        metric: Canonical name.
+        curves: Every model's values; models without a defined value are left out.
+        limits: What ``axis_limits`` returned.
+        subtitles: A second line for each model, by name.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    drawn = [(c, _quantiles(c.values)) for c in curves if np.isfinite(c.values).any()]
+    pictures: dict[str, bytes] = {}
+    for curve, quantiles in drawn:
+        figure = Figure(figsize=_SIZE, dpi=_DPI, facecolor="white")
+        FigureCanvasAgg(figure)
+        axes = figure.add_axes((0.105, 0.155, 0.85, 0.695))
+        _frame(axes, metric, limits)
+        for other, their_quantiles in drawn:
+            if other is not curve:
+                axes.plot(
+                    _POINTS,
+                    their_quantiles,
+                    color=_QUIET if other.is_baseline else _OTHER,
+                    linewidth=1.3,
+                    linestyle=(0, (4, 2)) if other.is_baseline else "solid",
+                    zorder=2,
+                )
+        _draw(axes, curve, quantiles, limits)
+        _text(figure, 0.105, 0.965, curve.model, size=16, weight="bold", color=curve.colour)
+        _text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=_INK)
+        _key(figure, drawn, curve)
+        buffer = io.BytesIO()
+        with warnings.catch_warnings():
+            # A name in a script that the font lacks is drawn as boxes: that must not spoil the run.
+            warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+            figure.savefig(buffer, format="png", metadata={"Software": None})
+        pictures[curve.model] = buffer.getvalue()
+    return pictures
+
+
+def _frame(axes: Axes, metric: str, limits: tuple[float, float]) -> None:
+    span = limits[1] - limits[0]
+    axes.set_xlim(0, 100)
+    axes.set_ylim(limits[0] - 0.015 * span, limits[1] + 0.03 * span)
+    axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+    axes.set_xlabel("share of users, lowest first", color=_QUIET, fontsize=11, loc="left")
+    axes.set_ylabel(metric, color=_QUIET, fontsize=11, parse_math=False)
+    axes.tick_params(length=0, labelsize=10, labelcolor=_QUIET)
+    axes.grid(color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def _draw(axes: Axes, curve: Curve, quantiles: npt.NDArray[np.float64], limits: tuple[float, float]) -> None:
+    axes.fill_between(_POINTS, quantiles, limits[0], color=curve.colour, alpha=0.13, linewidth=0, zorder=3)
+    axes.plot(
+        _POINTS, quantiles, color=curve.colour, linewidth=3.0, zorder=5, solid_capstyle="round", clip_on=False
+    )
+    values = curve.values[np.isfinite(curve.values)]
+    mean = float(values.mean())
+    axes.axhline(mean, color=curve.colour, linewidth=1.2, linestyle=(0, (1, 1.5)), zorder=4)
+    above = mean < limits[0] + 0.9 * (limits[1] - limits[0])
+    axes.annotate(
+        f"mean {mean:.4g}",
+        (0.8, mean),
+        xytext=(0, 3 if above else -3),
+        textcoords="offset points",
+        va="bottom" if above else "top",
+        color=curve.colour,
+        fontsize=11,
+        fontweight="bold",
+        zorder=6,
+    )
+    zeros = float(np.mean(values == 0))
+    if zeros >= 0.01 and limits[0] <= 0 <= limits[1]:
+        axes.plot(
+            [0, 100 * zeros],
+            [0, 0],
+            color=curve.colour,
+            linewidth=6,
+            solid_capstyle="butt",
+            zorder=5,
+            clip_on=False,
+        )
+
+
+def _key(figure: Any, drawn: Sequence[tuple[Curve, npt.NDArray[np.float64]]], curve: Curve) -> None:
+    others = [c for c, _ in drawn if c is not curve]
+    parts = []
+    if baseline := [c.model for c in others if c.is_baseline]:
+        parts.append(f"dashed: {baseline[0][:30]} (baseline)")
+    if count := sum(not c.is_baseline for c in others):
+        parts.append(f"grey: the {'other model' if count == 1 else f'{count} other models'}")
+    _text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=_QUIET)
+
+
+def _text(figure: Any, x: float, y: float, text: str, *, size: int, color: str, **style: Any) -> None:
+    shown = text if len(text) <= 64 else text[:61] + "..."
+    # Names may hold "$", which would start a formula.
+    figure.text(
+        x, y, shown, fontsize=size, color=color, va="top" if y > 0.85 else "bottom", parse_math=False, **style
+    )
+
+
+def _quantiles(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    defined = values[np.isfinite(values)]
+    quantiles: npt.NDArray[np.float64] = np.percentile(defined, _POINTS)
+    return quantiles
+
+
+def _round_up(high: float, low: float) -> float:
+    span = high - low
+    if span <= 0:
+        return high
+    unit = 10.0 ** math.floor(math.log10(span))
+    step = next(s for s in (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10) if s * unit >= span * (1 - 1e-12))
+    return low + step * unit

@@ -1,0 +1,8 @@
+"""What is logged of a bake-off, as plain values, and how it gets into MLflow."""
+
+from __future__ import annotations
+
+from evalplugin.tracking.board import Links
+from evalplugin.tracking.mlflow_tracker import MlflowTracker
+
+__all__ = ["Links", "MlflowTracker"]

@@ -1,0 +1,125 @@
+"""Where the tracking store is: one absolute URI, and what a person needs to look into it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from evalplugin.errors import TrackingError
+from evalplugin.tracking.redaction import redact
+
+__all__ = ["DEFAULT_URI", "UI_URL", "artifact_location", "resolve_uri", "ui_base_url", "ui_command"]
+
+DEFAULT_URI = "sqlite:///mlflow.db"
+UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
+_INSTEAD = (
+    "MLflow keeps no runs in plain folders any more; use a database such as sqlite:///mlflow.db, "
+    "and bring old runs over with: mlflow migrate-filestore"
+)
+
+
+def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
+    """Return the absolute tracking URI: the one given, or MLFLOW_TRACKING_URI, or ``sqlite:///mlflow.db``.
+
+    A relative SQLite path is relative to ``folder`` (default: the working directory).
+
+    Raises:
+        TrackingError: A plain folder, a database in memory, an unknown kind of store, or old runs in ``./mlruns``
+            while no store is named.
+    """
+    folder = (folder or Path.cwd()).absolute()
+    given = uri or os.environ.get("MLFLOW_TRACKING_URI", "").strip()
+    if not given:
+        if old := _old_runs(folder):
+            raise TrackingError(
+                f"no tracking store is named, and {old} holds runs of an older MLflow, which MLflow would turn to. "
+                f"{_INSTEAD}; or name a store: --tracking-uri {DEFAULT_URI}"
+            )
+        given = DEFAULT_URI
+    if given == "databricks" or given.startswith("databricks://"):
+        return given
+    scheme = (
+        given.partition(":")[0].partition("+")[0].lower()
+        if "://" in given or given.startswith("file:")
+        else ""
+    )
+    if scheme in ("http", "https"):
+        return given.rstrip("/")
+    if scheme == "sqlite":
+        return _absolute_sqlite(given, folder)
+    if scheme in _DATABASES:
+        return given
+    if scheme in ("", "file"):
+        raise TrackingError(f"tracking URI {redact(given)!r} is a plain folder. {_INSTEAD}")
+    raise TrackingError(
+        f"tracking URI {redact(given)!r}: {scheme!r} is no kind of tracking store; "
+        f"allowed: http, https, databricks, {', '.join(_DATABASES)}"
+    )
+
+
+def artifact_location(uri: str, experiment: str) -> str | None:
+    """Return the folder, as a URI, for the artifacts of a new experiment; None: the store decides.
+
+    For SQLite it stands beside the database: MLflow's own choice depends on where a command was started.
+    """
+    path = _sqlite_path(uri)
+    if path is None:
+        return None
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).strip("-.")[:60]
+    # Names that differ only in what a file name cannot hold stay apart.
+    return (
+        path.parent / "mlartifacts" / f"{name}-{hashlib.sha256(experiment.encode()).hexdigest()[:8]}"
+    ).as_uri()
+
+
+def ui_command(uri: str) -> str | None:
+    """Return the command that shows a store's pages on this machine; None for a server, which shows them itself."""
+    if urlsplit(uri).scheme.partition("+")[0] not in _DATABASES:
+        return None
+    return f"mlflow ui --backend-store-uri {shlex.quote(redact(uri))}"
+
+
+def ui_base_url(uri: str) -> str:
+    """Return the address that paths of links are appended to, without credentials."""
+    parts = urlsplit(uri)
+    if parts.scheme in ("http", "https"):
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    if parts.scheme == "databricks" or uri == "databricks":
+        return os.environ.get("DATABRICKS_HOST", "").rstrip("/") + "/ml"
+    return UI_URL
+
+
+def _absolute_sqlite(uri: str, folder: Path) -> str:
+    head, _, rest = uri.partition("://")
+    path, query = (rest[1:] if rest.startswith("/") else rest).partition("?")[::2]
+    if not rest.startswith("/") and rest:
+        raise TrackingError(f"tracking URI {uri!r}: a path follows three slashes, as in sqlite:///mlflow.db")
+    if path in ("", ":memory:"):
+        raise TrackingError(
+            f"tracking URI {uri!r} is a database in memory, which is gone when the program ends"
+        )
+    absolute = Path(os.path.abspath(folder / path))
+    if absolute.is_dir():
+        raise TrackingError(
+            f"tracking URI {uri!r}: {absolute} is a folder; name a file in it, such as mlflow.db"
+        )
+    return f"{head}:///{absolute.as_posix()}{'?' + query if query else ''}"
+
+
+def _sqlite_path(uri: str) -> Path | None:
+    head, _, rest = uri.partition(":///")
+    return Path(rest.partition("?")[0]) if head.partition("+")[0] == "sqlite" else None
+
+
+def _old_runs(folder: Path) -> Path | None:
+    runs = folder / "mlruns"
+    try:
+        found = any(entry.name.isdigit() and (entry / "meta.yaml").exists() for entry in runs.iterdir())
+    except OSError:
+        return None
+    return runs if found else None

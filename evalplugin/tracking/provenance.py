@@ -1,0 +1,112 @@
+"""Where a bake-off ran and from what: process, code, packages."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import os
+import platform
+import socket
+import subprocess
+import sys
+from importlib.metadata import distributions
+from pathlib import Path
+
+from evalplugin.tracking.redaction import redact
+
+__all__ = ["environment_text", "git_tags", "is_gone", "process_tags", "user_name"]
+
+_GIT_SECONDS = 10
+
+
+def process_tags() -> dict[str, str]:
+    """Return the tags that say which process made a run: host, process id, and where that id counts."""
+    return {
+        "evalplugin.host": socket.gethostname(),
+        "evalplugin.pid": str(os.getpid()),
+        "evalplugin.pid_namespace": _pid_namespace(),
+    }
+
+
+def is_gone(tags: dict[str, str]) -> bool:
+    """Return whether the process that a run's tags name ran here and is there no more.
+
+    A process that cannot be seen from here (another host, another container) is never gone.
+    """
+    here = process_tags()
+    same = all(tags.get(key) == here[key] for key in ("evalplugin.host", "evalplugin.pid_namespace"))
+    pid = tags.get("evalplugin.pid", "")
+    return same and pid.isascii() and pid.isdigit() and not _is_alive(int(pid))
+
+
+def user_name() -> str:
+    """Return the name of the person who runs this, or ``unknown`` where the system has none for the user id."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "unknown"
+
+
+def git_tags(folder: Path) -> dict[str, str]:
+    """Return MLflow's tags for the commit checked out in a folder and whether files differ from it; {} without git."""
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return {}
+    changed = _git(folder, "status", "--porcelain")
+    tags = {"mlflow.source.git.commit": commit}
+    if changed is not None:
+        tags["evalplugin.git_dirty"] = "true" if changed else "false"
+    if branch := _git(folder, "branch", "--show-current"):
+        tags["mlflow.source.git.branch"] = branch
+    if url := _git(folder, "config", "--get", "remote.origin.url"):
+        tags["mlflow.source.git.repoURL"] = redact(url)
+    return tags
+
+
+@functools.cache
+def environment_text() -> str:
+    """Return the Python version, the platform and every installed package with its version, one a line."""
+    packages = {(d.metadata["Name"] or "?").lower(): d.version for d in distributions()}
+    head = [
+        f"# Python {sys.version.split()[0]} ({platform.python_implementation()})",
+        f"# {platform.platform()}",
+        f"# {os.cpu_count()} processors",
+    ]
+    return "\n".join([*head, *(f"{name}=={packages[name]}" for name in sorted(packages)), ""])
+
+
+def _git(folder: Path, *args: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *args],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_GIT_SECONDS,
+            check=False,
+            # Never ask for anything, and leave the index alone.
+            env={**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _pid_namespace() -> str:
+    # Containers may share a host name; their process ids count in another namespace.
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _is_alive(pid: int) -> bool:
+    if sys.platform == "win32":  # there, signal 0 would end the process
+        return True
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True

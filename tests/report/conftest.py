@@ -1,0 +1,157 @@
+"""Small bake-offs with known values, made without fitting anything."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from evalplugin.data import Interactions
+from evalplugin.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
+from evalplugin.scoring import PerUserScores
+
+METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
+PER_USER = METRICS[:3]
+
+
+def interactions(
+    n_users: int = 12, n_items: int = 9, *, seed: int = 0, text_ids: bool = False
+) -> Interactions:
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((n_users, n_items)) < 0.5)
+    users, items = np.arange(100, 100 + n_users), np.arange(n_items)
+    if text_ids:
+        users = np.array(sorted(f"u{i:04d}" for i in range(n_users)), dtype=object)
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rng.integers(1, 6, len(user)).astype(np.float32),
+        timestamp=np.arange(len(user), dtype=np.int64),
+        users=users,
+        items=items,
+    )
+
+
+def data_info(dataset: str = "toy", split: str = "", *, n_folds: int = 1, **changes: object) -> DataInfo:
+    full = interactions()
+    held_out = np.arange(len(full)) % 4 == 0
+    info = DataInfo(
+        dataset=dataset,
+        type="synthetic",
+        params={"n_users": 12, "options": {"scale": [1, 5]}},
+        split=split,
+        split_type="last_n",
+        split_params={"n": 1},
+        full=full,
+        train=full.select(~held_out),
+        test=full.select(held_out),
+        n_folds=n_folds,
+        counts={"test_users": 12, "cold_users": 0, "cold_items": 1},
+        notes=("2 duplicate pairs: the last one counts",),
+    )
+    return dataclasses.replace(info, **changes)  # type: ignore[arg-type]
+
+
+def per_user(
+    level: float, *, n_users: int = 200, undefined: int = 3, text_ids: bool = False
+) -> PerUserScores:
+    """Scores whose mean is about ``level``; the first users are undefined."""
+    rng = np.random.default_rng(round(1000 * level))
+    values = np.clip(rng.normal(level, 0.15, (n_users, len(PER_USER))), 0, 1)
+    values[:undefined] = np.nan
+    users = np.arange(n_users)
+    if text_ids:
+        users = np.array([f"u{i:06d}" for i in range(n_users)], dtype=object)
+    return PerUserScores(
+        users=users,
+        values=values,
+        metrics=PER_USER,
+        overall={"coverage@10": level},
+        at_k={"ndcg": {k: level * k / 20 for k in (1, 5, 10, 20)}, "recall": {1: 0.1, 20: float("nan")}},
+    )
+
+
+def model_result(
+    name: str,
+    level: float = 0.3,
+    *,
+    info: DataInfo | None = None,
+    scores: PerUserScores | None = None,
+    **changes: object,
+) -> ModelResult:
+    scores = scores or per_user(level)
+    result = ModelResult(
+        data=info or data_info(),
+        model=name,
+        type="surprise.KNNBasic",
+        params={
+            "k": 40,
+            "sim_options": {"name": "cosine", "user_based": True},
+            "verbose": False,
+            "shrink": None,
+        },
+        costs=Costs(1.5, 0.25, 0.125, 512.0),
+        per_user=scores,
+        fold_means=(scores.means,),
+        top_n=pa.table({"user": [1, 1], "item": [5, 3], "rank": [1, 2], "score": [0.5, 0.25]}),
+    )
+    return dataclasses.replace(result, **changes)  # type: ignore[arg-type]
+
+
+def failed_result(name: str, *, info: DataInfo | None = None, error: str | None = None) -> ModelResult:
+    text = error or 'Traceback (most recent call last):\n  File "m.py", line 3\nValueError: k must be <= 12'
+    return ModelResult(info or data_info(), name, "random", {}, error=text)
+
+
+def bakeoff(models: Sequence[str] = ("random", "knn", "svd"), **changes: object) -> Bakeoff:
+    asked = Bakeoff(
+        id="20260101-120000-3f2a",
+        experiment="toy bake-off",
+        seed=10,
+        n=20,
+        candidates="unseen",
+        threshold=4.0,
+        metrics=METRICS,
+        primary="ndcg@10",
+        baseline="random",
+        models=tuple(models),
+        config_name="toy.yaml",
+        config_text="# as written\nseed: 10\n",
+        config_resolved="seed: 10\nn: 20\n",
+        config_dir=".",
+        config_hash="c" * 64,
+        metrics_hash="d" * 64,
+        datasets=("toy",),
+    )
+    return dataclasses.replace(asked, **changes)  # type: ignore[arg-type]
+
+
+def whole() -> BakeoffResult:
+    """Three models that differ clearly, and one that failed."""
+    models = (
+        model_result("random", 0.1),
+        model_result("knn", 0.3),
+        model_result("svd", 0.5),
+        failed_result("broken"),
+    )
+    return BakeoffResult(bakeoff(("random", "knn", "svd", "broken")), models)
+
+
+@pytest.fixture(scope="session")
+def make() -> SimpleNamespace:
+    """Everything that makes a sample bake-off."""
+    return SimpleNamespace(
+        METRICS=METRICS,
+        PER_USER=PER_USER,
+        bakeoff=bakeoff,
+        data_info=data_info,
+        failed_result=failed_result,
+        interactions=interactions,
+        model_result=model_result,
+        per_user=per_user,
+        whole=whole,
+    )

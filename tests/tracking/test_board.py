@@ -1,0 +1,111 @@
+"""The saved view of MLflow's run page, as a value."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from types import SimpleNamespace
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from evalplugin.report import leaderboard_rows
+from evalplugin.results import BakeoffResult
+from evalplugin.tracking.board import MAX_EXPERIMENT_TAG, Board, board_of, board_path, compare_path
+
+
+@pytest.fixture
+def board(make: SimpleNamespace) -> Board:
+    result = make.whole()
+    made = board_of(result, leaderboard_rows(result))
+    assert made is not None
+    return made
+
+
+def query(path: str) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(path.replace("/#", "")).query)
+
+
+def test_a_board_has_a_section_for_each_kind_of_chart(board: Board) -> None:
+    sections = {s["uuid"]: s["name"] for s in board.state["compareRunSections"] if s["display"]}
+    assert list(sections.values()) == [
+        "Mean over users",
+        "Every user, lowest to highest (step = percentile of users)",
+        "Metric at k (step = k)",
+        "Difference from the baseline over the same users",
+        "Cost",
+    ]
+    charts = board.state["compareRunCharts"]
+    assert {c["metricSectionId"] for c in charts} == set(sections)
+    assert len({c["uuid"] for c in charts}) == len(charts)
+    first = [c["metricKey"] for c in charts if sections[c["metricSectionId"]] == "Mean over users"]
+    assert first == ["ndcg_at_10", "recall_at_10", "rr", "coverage_at_10"]
+
+
+def test_a_board_shows_the_models_of_its_bakeoff_best_first(board: Board) -> None:
+    assert board.state["orderByKey"] == "metrics.`ndcg_at_10`"
+    assert board.state["orderByAsc"] is False
+    assert "20260101-120000-3f2a" in board.state["searchFilter"]
+    assert board.state["runsHiddenMode"] == "SHOW_ALL"
+
+
+def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:
+    asked = make.bakeoff(("knn",), metrics=("rmse",), primary="rmse", baseline=None)
+    scores = make.per_user(0.5)
+    scores = type(scores)(scores.users, scores.values[:, :1], ("rmse",))
+    result = BakeoffResult(asked, (make.model_result("knn", scores=scores),))
+    made = board_of(result, leaderboard_rows(result))
+    assert made is not None
+    assert made.state["orderByAsc"] is True
+    names = [s["name"] for s in made.state["compareRunSections"] if s["display"]]
+    assert "Difference from the baseline over the same users" not in names
+
+
+def test_folds_have_a_section_when_there_are_several(make: SimpleNamespace) -> None:
+    result = BakeoffResult(
+        make.bakeoff(("knn",)), (make.model_result("knn", fold_means=({"rr": 0.1}, {"rr": 0.2})),)
+    )
+    made = board_of(result, leaderboard_rows(result))
+    assert made is not None
+    assert "Fold by fold (step = fold)" in [s["name"] for s in made.state["compareRunSections"]]
+
+
+def test_without_a_value_there_is_no_board(make: SimpleNamespace) -> None:
+    result = BakeoffResult(make.bakeoff(), (make.failed_result("broken"),))
+    assert board_of(result, leaderboard_rows(result)) is None
+
+
+def test_the_tag_holds_the_state_as_the_page_reads_it(board: Board) -> None:
+    view = json.loads(board.tag_value(1_700_000_000_000, mlflow_version="3.17.2"))
+    assert view["name"] == "Bake-off 20260101-120000-3f2a"
+    assert view["createdAt"] == view["updatedAt"] == 1_700_000_000_000
+    head, packed = view["state"].split(";")
+    assert head == "deflate"
+    assert json.loads(zlib.decompress(base64.b64decode(packed))) == board.state
+    assert len(board.tag_value(0, mlflow_version="3.17.2")) < MAX_EXPERIMENT_TAG / 5
+
+
+def test_an_older_mlflow_gets_the_state_alone(board: Board) -> None:
+    assert board.tag_value(0, mlflow_version="3.9.0rc1").startswith("deflate;")
+
+
+def test_links_open_the_pages_for_models_on_the_board(board: Board) -> None:
+    asked = query(board_path("7", "b1", board))
+    assert asked["workflowType"] == ["machine_learning"]
+    assert asked["viewStateShareKey"] == [board.key]
+    assert "searchFilter" not in asked  # a link with a filter opens no saved view
+    assert board_path("7", "b1", board).startswith("/#/experiments/7/runs?")
+
+
+def test_without_a_board_the_link_has_the_filter_itself() -> None:
+    assert query(board_path("7", "b1", None))["searchFilter"] == [
+        "tags.`evalplugin.bakeoff` = 'b1' and tags.`evalplugin.role` = 'model'"
+    ]
+
+
+def test_the_compare_link_names_every_run() -> None:
+    asked = query(compare_path("7", ["a", "b"]))
+    assert json.loads(asked["runs"][0]) == ["a", "b"]
+    assert json.loads(asked["experiments"][0]) == ["7"]
+    assert asked["workflowType"] == ["machine_learning"]

@@ -1,0 +1,92 @@
+"""Where the tracking store is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from evalplugin.errors import TrackingError
+from evalplugin.tracking.location import artifact_location, resolve_uri, ui_base_url, ui_command
+
+
+def test_without_a_name_the_store_is_a_database_in_the_working_directory() -> None:
+    assert resolve_uri(None) == f"sqlite:///{Path.cwd()}/mlflow.db"
+
+
+def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:5000/")
+    assert resolve_uri(None) == "http://127.0.0.1:5000"
+    assert resolve_uri("sqlite:////x/y.db") == "sqlite:////x/y.db"
+
+
+def test_a_relative_path_becomes_absolute(tmp_path: Path) -> None:
+    assert (
+        resolve_uri("sqlite:///a/../b c/m.db?timeout=9", folder=tmp_path)
+        == f"sqlite:///{tmp_path}/b c/m.db?timeout=9"
+    )
+
+
+@pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///tmp/x", "/tmp/x", "file:x"])
+def test_a_plain_folder_is_refused_with_the_way_out(uri: str) -> None:
+    with pytest.raises(TrackingError, match=r"plain folder.*mlflow migrate-filestore"):
+        resolve_uri(uri)
+
+
+def test_old_runs_are_pointed_out_when_no_store_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mlruns" / "0").mkdir(parents=True)
+    assert resolve_uri(None, folder=tmp_path).startswith("sqlite:///")
+    (tmp_path / "mlruns" / "0" / "meta.yaml").touch()
+    with pytest.raises(TrackingError, match=r"mlruns holds runs of an older MLflow.*migrate-filestore"):
+        resolve_uri(None, folder=tmp_path)
+    assert resolve_uri("sqlite:///mlflow.db", folder=tmp_path).endswith("mlflow.db")
+
+
+@pytest.mark.parametrize(
+    ("uri", "message"),
+    [
+        ("sqlite://", "is a database in memory"),
+        ("sqlite:///:memory:", "is a database in memory"),
+        ("sqlite://mlflow.db", "a path follows three slashes"),
+        (
+            "ftp://ann:pw@host/x",
+            "tracking URI 'ftp://***@host/x': 'ftp' is no kind of tracking store; allowed: http",
+        ),
+    ],
+)
+def test_a_store_that_cannot_work_is_refused(uri: str, message: str) -> None:
+    with pytest.raises(TrackingError, match=re.escape(message)):
+        resolve_uri(uri)
+
+
+def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TrackingError, match="is a folder; name a file in it"):
+        resolve_uri(f"sqlite:///{tmp_path}")
+
+
+def test_other_stores_are_left_as_they_are() -> None:
+    for uri in ("postgresql+psycopg2://u:p@h/db", "databricks", "databricks://profile"):
+        assert resolve_uri(uri) == uri
+
+
+def test_artifacts_of_a_database_file_stand_beside_it() -> None:
+    place = artifact_location("sqlite:////some where/mlflow.db", "my exp/1")
+    assert place is not None
+    assert re.fullmatch(r"file:///some%20where/mlartifacts/my-exp-1-[0-9a-f]{8}", place)
+    assert artifact_location("http://host", "x") is None
+
+
+def test_experiments_whose_names_look_alike_as_files_have_different_folders() -> None:
+    assert artifact_location("sqlite:////m.db", "a/b") != artifact_location("sqlite:////m.db", "a:b")
+
+
+def test_the_command_for_the_pages_can_be_pasted() -> None:
+    assert ui_command("sqlite:////a b/m.db") == "mlflow ui --backend-store-uri 'sqlite:////a b/m.db'"
+    assert ui_command("postgresql://u:p@h/db") == "mlflow ui --backend-store-uri 'postgresql://***@h/db'"
+    assert ui_command("https://host") is None
+
+
+def test_links_hold_no_credentials() -> None:
+    assert ui_base_url("https://ann:pw@host:8443/mlflow") == "https://host:8443/mlflow"
+    assert ui_base_url("sqlite:////m.db") == "http://127.0.0.1:5000"

@@ -1,0 +1,121 @@
+"""A whole bake-off logged to a real MLflow server over HTTP, and looked at in a real browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from mlflow import MlflowClient
+
+from evalplugin.tracking import Links, MlflowTracker
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.server
+
+CHROMIUM = os.environ.get("EVALPLUGIN_CHROMIUM") or next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+browser = pytest.mark.skipif(
+    CHROMIUM is None, reason="no Chromium is installed (or named by EVALPLUGIN_CHROMIUM)"
+)
+
+
+@pytest.fixture(scope="module")
+def links(server: SimpleNamespace, make: SimpleNamespace) -> Links:
+    result = make.whole()
+    tracker = MlflowTracker.open(result.bakeoff, server.url)
+    run_ids = []
+    for model in result.models:
+        run_ids.append(tracker.start_model(model.data, model.model, model.type))
+        tracker.finish_model(run_ids[-1], model)
+    return tracker.finish_bakeoff(result, run_ids)
+
+
+def test_a_bakeoff_logged_over_http_is_whole(
+    links: Links, server: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = MlflowClient(tracking_uri=server.url)
+    runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
+    assert {name: run.info.status for name, run in runs.items() if not name.startswith("summary")} == {
+        "random": "FINISHED",
+        "knn": "FINISHED",
+        "svd": "FINISHED",
+        "broken": "FAILED",
+    }
+    knn = runs["knn"].info.run_id
+    assert len(client.get_metric_history(knn, "per_user_quantile/ndcg_at_10")) == 101
+    files = {file.path for file in client.list_artifacts(knn)}
+    assert {"summary.md", "per_user.json", "per_user_ndcg_at_10.png", "config.yaml", "data"} == files
+    assert len(runs["knn"].inputs.dataset_inputs) == 2
+    assert links.warnings == ()
+    assert links.ui_command is None
+    assert links.board_url.startswith(f"{server.url}/#/experiments/")
+
+
+def test_nothing_is_printed(
+    server: SimpleNamespace, make: SimpleNamespace, capfd: pytest.CaptureFixture[str]
+) -> None:
+    tracker = MlflowTracker.open(make.bakeoff(("knn",), experiment="quiet"), server.url)
+    run_id = tracker.start_model(make.data_info(), "knn", "x")
+    tracker.finish_model(run_id, make.model_result("knn"))
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.fixture
+def page() -> Iterator[Page]:
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+    flags += ["--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        page = chromium.new_page(viewport={"width": 1700, "height": 2600})
+        page.set_default_timeout(60_000)
+        yield page
+        chromium.close()
+
+
+@browser
+@pytest.mark.browser
+def test_the_board_shows_all_models_best_first_in_its_own_sections(
+    links: Links, page: Page, tmp_path: Path
+) -> None:
+    page.goto(links.board_url)
+    for section in (
+        "Mean over users (4)",
+        "Every user, lowest to highest (step = percentile of users) (3)",
+        "Metric at k (step = k) (2)",
+        "Difference from the baseline over the same users (3)",
+    ):
+        page.get_by_text(section, exact=True).first.wait_for()
+    page.get_by_text("per_user_quantile/ndcg_at_10", exact=True).first.wait_for()
+    page.locator(".js-plotly-plot .barlayer path").first.wait_for()
+    page.locator(".js-plotly-plot .scatterlayer path.js-line").first.wait_for()
+    assert page.get_by_text("Bake-off 20260101-120000-3f2a").count() >= 1
+    names = (
+        page.get_by_role("link")
+        .filter(has_text="svd")
+        .or_(page.get_by_role("link").filter(has_text="random"))
+    )
+    assert [name.strip() for name in names.all_inner_texts()][:2] == ["svd", "random"]
+    assert page.get_by_role("link", name="summary").count() == 0
+    assert page.screenshot(path=tmp_path / "board.png")
+
+
+@browser
+@pytest.mark.browser
+def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -> None:
+    page.goto(links.compare_url)
+    page.get_by_text("Comparing 3 Runs from 1 Experiment").wait_for()
+    page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.dispatch_event("click")
+    page.wait_for_function(
+        "[...document.images].filter(i => i.complete && i.naturalWidth === 640 && i.naturalHeight === 440).length === 3"
+    )

@@ -1,0 +1,338 @@
+"""Whole bake-offs logged to a real SQLite store and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run, ViewType
+
+from evalplugin.errors import TrackingError
+from evalplugin.results import BakeoffResult
+from evalplugin.tracking import Links, MlflowTracker
+from evalplugin.tracking.board import SHARED_VIEW_TAG
+from evalplugin.tracking.connection import connect, talking
+
+
+@pytest.fixture(scope="module")
+def logged(make: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A bake-off of three models and one that fails, logged once for all tests that read it."""
+    uri = f"sqlite:///{tmp_path_factory.mktemp('störe 1')}/mlflow.db"
+    return log_all(make.whole(), uri)
+
+
+def log_all(result: BakeoffResult, uri: str) -> SimpleNamespace:
+    tracker = MlflowTracker.open(result.bakeoff, uri)
+    run_ids = []
+    for model in result.models:
+        run_ids.append(tracker.start_model(model.data, model.model, model.type))
+        tracker.finish_model(run_ids[-1], model)
+    links = tracker.finish_bakeoff(result, run_ids)
+    client = MlflowClient(tracking_uri=uri)
+    runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
+    return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
+
+
+def artifacts(client: MlflowClient, run: Run, folder: str | None = None) -> set[str]:
+    return {file.path for file in client.list_artifacts(run.info.run_id, folder)}
+
+
+def text(client: MlflowClient, run: Run, path: str) -> str:
+    return Path(client.download_artifacts(run.info.run_id, path)).read_text(encoding="utf-8")
+
+
+def test_there_is_one_flat_run_a_model_and_a_summary(logged: SimpleNamespace) -> None:
+    assert set(logged.runs) == {"random", "knn", "svd", "broken", "summary 20260101-120000-3f2a"}
+    assert {name: run.info.status for name, run in logged.runs.items()} == {
+        "random": "FINISHED",
+        "knn": "FINISHED",
+        "svd": "FINISHED",
+        "broken": "FAILED",
+        "summary 20260101-120000-3f2a": "FINISHED",
+    }
+    assert not any("mlflow.parentRunId" in run.data.tags for run in logged.runs.values())
+
+
+def test_numbers_are_read_back_as_they_were(logged: SimpleNamespace, make: SimpleNamespace) -> None:
+    metrics = logged.runs["knn"].data.metrics
+    assert metrics["ndcg_at_10"] == make.whole().models[1].per_user.means["ndcg@10"]
+    assert metrics["users"] == 197
+    assert metrics["vs_baseline/ndcg_at_10.low"] > 0
+    curve = logged.client.get_metric_history(logged.runs["knn"].info.run_id, "per_user_quantile/rr")
+    assert sorted(m.step for m in curve) == list(range(101))
+
+
+def test_files_that_are_compared_stand_at_the_root_under_the_same_names(logged: SimpleNamespace) -> None:
+    expected = {
+        "data",
+        "config.yaml",
+        "summary.md",
+        "per_user.json",
+        "per_user_ndcg_at_10.png",
+        "per_user_recall_at_10.png",
+        "per_user_rr.png",
+    }
+    for model in ("random", "knn", "svd"):
+        assert artifacts(logged.client, logged.runs[model]) == expected
+    assert artifacts(logged.client, logged.runs["knn"], "data") == {
+        "data/per_user.parquet",
+        "data/top_n.parquet",
+        "data/config_resolved.yaml",
+        "data/environment.txt",
+    }
+    assert text(logged.client, logged.runs["knn"], "config.yaml") == "# as written\nseed: 10\n"
+
+
+def test_mlflow_reads_the_table_of_users(logged: SimpleNamespace) -> None:
+    tag = json.loads(logged.runs["knn"].data.tags["mlflow.loggedArtifacts"])
+    assert tag == [{"path": "per_user.json", "type": "table"}]
+    table = json.loads(text(logged.client, logged.runs["knn"], "per_user.json"))
+    assert table["columns"][0] == "user"
+
+
+def test_a_failed_model_has_its_traceback_and_no_numbers(logged: SimpleNamespace) -> None:
+    run = logged.runs["broken"]
+    assert "ValueError: k must be <= 12" in text(logged.client, run, "traceback.txt")
+    assert run.data.metrics == {}
+    assert "FAILED" in run.data.tags["mlflow.note.content"]
+
+
+def test_the_inputs_are_the_train_and_test_data(logged: SimpleNamespace, make: SimpleNamespace) -> None:
+    inputs = logged.runs["knn"].inputs.dataset_inputs
+    info = make.data_info()
+    assert {(i.tags[0].value, i.dataset.digest) for i in inputs} == {
+        ("training", info.train.digest),
+        ("evaluation", info.test.digest),
+    }
+
+
+def test_each_model_has_its_own_colour_and_the_baseline_is_grey(logged: SimpleNamespace) -> None:
+    colours = {name: run.data.tags.get("mlflow.runColor") for name, run in logged.runs.items()}
+    assert colours["random"] == "#7F7F7F"
+    assert len({colours[name] for name in ("random", "knn", "svd", "broken")}) == 4
+
+
+def test_the_summary_run_compares_all_models(logged: SimpleNamespace) -> None:
+    summary = logged.runs["summary 20260101-120000-3f2a"]
+    assert summary.info.run_id == logged.links.summary_run_id
+    assert summary.data.tags["evalplugin.role"] == "summary"
+    assert summary.data.metrics["diff/ndcg_at_10/svd.low"] > 0
+    assert summary.data.metrics["models_failed"] == 1
+    assert "| 1 | svd |" in text(logged.client, summary, "leaderboard.md")
+    assert logged.links.board_url_path in summary.data.tags["mlflow.note.content"]
+
+
+def test_the_links_tell_where_to_look(logged: SimpleNamespace) -> None:
+    links: Links = logged.links
+    assert links.warnings == ()
+    assert links.ui_command == f"mlflow ui --backend-store-uri '{logged.uri}'"
+    assert links.board_url.startswith("http://127.0.0.1:5000/#/experiments/")
+    assert "workflowType=machine_learning" in links.compare_url
+    best_first = [logged.runs[name].info.run_id for name in ("svd", "knn", "random")]
+    assert [links.compare_url.find(run_id) for run_id in best_first] == sorted(
+        links.compare_url.find(run_id) for run_id in best_first
+    )
+    assert logged.runs["broken"].info.run_id not in links.compare_url
+
+
+def test_the_experiment_is_one_of_models_and_has_the_board(logged: SimpleNamespace) -> None:
+    experiment = logged.client.get_experiment(logged.links.experiment_id)
+    assert experiment.tags["mlflow.experimentKind"] == "custom_model_development"
+    assert f"{SHARED_VIEW_TAG}evalplugin-20260101-120000-3f2a" in experiment.tags
+    store = Path(logged.uri.removeprefix("sqlite:///"))
+    assert experiment.artifact_location.startswith((store.parent / "mlartifacts").as_uri())
+
+
+def test_what_is_sent_again_is_stored_once(make: SimpleNamespace, uri: str) -> None:
+    result = make.model_result("knn")
+    tracker = MlflowTracker.open(make.bakeoff(("knn",), baseline=None), uri)
+    run_id = tracker.start_model(result.data, "knn", "x")
+    client = MlflowClient(tracking_uri=uri)
+    seen = []
+    for _ in range(2):
+        tracker.finish_model(run_id, result)
+        history = {k: len(client.get_metric_history(run_id, k)) for k in client.get_run(run_id).data.metrics}
+        seen.append((history, len(client.get_run(run_id).inputs.dataset_inputs)))
+    assert seen[0] == seen[1]
+    assert seen[0][0]["ndcg_at_10"] == 1
+
+
+def test_a_run_is_running_while_its_model_is_fitted_and_killed_when_that_is_cut_off(
+    make: SimpleNamespace, uri: str
+) -> None:
+    tracker = MlflowTracker.open(make.bakeoff(("a", "b"), baseline=None), uri)
+    done, cut_off = (tracker.start_model(make.data_info(), name, "x") for name in ("a", "b"))
+    tracker.finish_model(done, make.model_result("a"))
+    client = MlflowClient(tracking_uri=uri)
+    assert client.get_run(cut_off).info.status == "RUNNING"
+    tracker.abort()
+    assert [client.get_run(r).info.status for r in (done, cut_off)] == ["FINISHED", "KILLED"]
+    tracker.abort()  # nothing is left to do
+
+
+def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(
+    make: SimpleNamespace, uri: str
+) -> None:
+    asked = make.bakeoff(("a",), baseline=None)
+    tracker = MlflowTracker.open(asked, uri)
+    ours, dead, elsewhere = (tracker.start_model(make.data_info(), "a", "x") for _ in range(3))
+    process = subprocess.Popen(["true"])
+    process.wait()
+    client = MlflowClient(tracking_uri=uri)
+    for run_id in (dead, elsewhere):
+        client.set_tag(run_id, "evalplugin.pid", str(process.pid))
+    client.set_tag(elsewhere, "evalplugin.host", "another-machine")
+    foreign = client.create_run(tracker.experiment_id).info.run_id
+    MlflowTracker.open(asked, uri)
+    statuses = [client.get_run(run_id).info.status for run_id in (ours, dead, elsewhere, foreign)]
+    assert statuses == ["RUNNING", "KILLED", "RUNNING", "RUNNING"]
+
+
+def test_a_run_that_mlflow_has_started_becomes_the_summary(
+    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = connect(uri)
+    run = client.create_run("0", tags={"mlflow.source.type": "PROJECT"})
+    monkeypatch.setenv("MLFLOW_RUN_ID", run.info.run_id)
+    first = log_all(make.whole(), uri)
+    assert first.links.summary_run_id == run.info.run_id
+    adopted = client.get_run(run.info.run_id)
+    assert adopted.info.status == "FINISHED"
+    assert adopted.data.tags["evalplugin.role"] == "summary"
+    assert adopted.data.tags["mlflow.source.type"] == "PROJECT"
+    second = log_all(make.whole(), uri)  # it has ended, so the next bake-off gets one of its own
+    assert second.links.summary_run_id != run.info.run_id
+
+
+def test_a_run_id_that_the_store_does_not_have_is_an_error(
+    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0" * 32)
+    with pytest.raises(TrackingError, match=r"cannot adopt the run of MLFLOW_RUN_ID=0{32}: .*not found"):
+        MlflowTracker.open(make.bakeoff(), uri)
+
+
+def test_a_deleted_experiment_is_an_error_that_tells_how_to_restore_it(
+    make: SimpleNamespace, uri: str
+) -> None:
+    client = connect(uri)
+    experiment_id = client.create_experiment("toy bake-off")
+    client.delete_experiment(experiment_id)
+    with pytest.raises(
+        TrackingError, match=rf"'toy bake-off' .*is deleted.*restore --experiment-id {experiment_id}"
+    ):
+        MlflowTracker.open(make.bakeoff(), uri)
+    client.restore_experiment(experiment_id)
+    assert MlflowTracker.open(make.bakeoff(), uri).experiment_id == experiment_id
+
+
+def test_the_kind_of_an_experiment_that_is_there_stays_as_it_is(make: SimpleNamespace, uri: str) -> None:
+    experiment_id = connect(uri).create_experiment(
+        "toy bake-off", tags={"mlflow.experimentKind": "genai_development"}
+    )
+    MlflowTracker.open(make.bakeoff(), uri)
+    assert connect(uri).get_experiment(experiment_id).tags["mlflow.experimentKind"] == "genai_development"
+
+
+def test_metrics_that_collide_are_refused_before_anything_is_fitted(make: SimpleNamespace, uri: str) -> None:
+    with pytest.raises(TrackingError, match="would both be"):
+        MlflowTracker.open(make.bakeoff(metrics=("a_b", "a(b)"), primary="a_b"), uri)
+
+
+def test_several_datasets_give_runs_names_of_their_own(make: SimpleNamespace, uri: str) -> None:
+    models = tuple(make.model_result("knn", info=make.data_info(name, split="last")) for name in ("a", "b"))
+    found = log_all(BakeoffResult(make.bakeoff(("knn",), datasets=("a", "b"), baseline=None), models), uri)
+    assert {"knn · a · last", "knn · b · last"} <= set(found.runs)
+
+
+def test_any_name_and_any_text_can_be_logged(make: SimpleNamespace, uri: str) -> None:
+    names = ("knn[k=10] <b>|%", "協調 · émile", "knn(k=10) <b>/%")
+    models = tuple(make.model_result(name, 0.2 + i / 10) for i, name in enumerate(names))
+    asked = make.bakeoff(names, baseline=names[0], experiment="ünï/code", config_text="# 協調\n" * 3000)
+    found = log_all(BakeoffResult(asked, models), uri)
+    assert set(names) < set(found.runs)
+    assert found.links.warnings == ()
+    summary = found.client.get_run(found.links.summary_run_id)
+    assert sum(key.startswith("diff/rr/") and key.endswith(".low") for key in summary.data.metrics) == 2
+
+
+def test_long_parameters_do_not_stop_a_run(make: SimpleNamespace, uri: str) -> None:
+    params = {f"p{i}": "x" * 5999 for i in range(120)} | {"long": "x" * 6001, "empty": ""}
+    found = log_all(BakeoffResult(make.bakeoff(("knn",)), (make.model_result("knn", params=params),)), uri)
+    stored = found.runs["knn"].data.params
+    assert len(stored["model.p119"]) == 5999
+    assert stored["model.empty"] == ""
+    assert "model.long" not in stored
+    assert "model.long is too long" in text(found.client, found.runs["knn"], "summary.md").replace("\\", "")
+
+
+def test_when_every_model_fails_the_summary_has_failed_too(make: SimpleNamespace, uri: str) -> None:
+    found = log_all(BakeoffResult(make.bakeoff(("broken",)), (make.failed_result("broken"),)), uri)
+    assert found.client.get_run(found.links.summary_run_id).info.status == "FAILED"
+    assert found.links.warnings == ("no board was saved: no model has a value to show",)
+    assert "searchFilter=" in found.links.board_url
+
+
+def test_only_the_newest_boards_are_kept(make: SimpleNamespace, uri: str) -> None:
+    client = connect(uri)
+    experiment_id = client.create_experiment("toy bake-off")
+    for i in range(22):
+        client.set_experiment_tag(
+            experiment_id, f"{SHARED_VIEW_TAG}evalplugin-{i:02d}", json.dumps({"createdAt": i})
+        )
+    client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}mine", "somebody's own view")
+    log_all(make.whole(), uri)
+    boards = {
+        k.removeprefix(SHARED_VIEW_TAG)
+        for k in client.get_experiment(experiment_id).tags
+        if "sharedView" in k
+    }
+    assert len(boards) == 21
+    assert {"mine", "evalplugin-21", "evalplugin-20260101-120000-3f2a"} < boards
+    assert "evalplugin-02" not in boards
+
+
+def test_a_server_that_is_not_there_is_one_clear_error_within_seconds(
+    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", raising=False)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    start = time.monotonic()
+    with pytest.raises(
+        TrackingError, match=rf"MLflow at http://\*\*\*@127\.0\.0\.1:{port}: cannot reach it: "
+    ) as caught:
+        MlflowTracker.open(make.bakeoff(), f"http://ann:s3cret@127.0.0.1:{port}")
+    assert time.monotonic() - start < 30  # MLflow's own settings take minutes
+    assert "s3cret" not in str(caught.value)
+    assert "MLFLOW_HTTP_REQUEST_MAX_RETRIES" not in os.environ
+
+
+def test_a_store_that_is_no_database_is_one_clear_error(make: SimpleNamespace, tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").write_text("no database " * 100)
+    with pytest.raises(TrackingError, match=r"cannot reach it: .*not a database"):
+        MlflowTracker.open(make.bakeoff(), f"sqlite:///{tmp_path}/mlflow.db")
+
+
+def test_a_store_that_goes_away_is_an_error_and_aborting_stays_quiet(make: SimpleNamespace, uri: str) -> None:
+    tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
+    run_id = tracker.start_model(make.data_info(), "knn", "x")
+    tracker.client.delete_run(run_id)
+    with pytest.raises(TrackingError, match="cannot log knn: "):
+        tracker.finish_model(run_id, make.model_result("knn"))
+    tracker.abort()
+    deleted = tracker.client.search_runs([tracker.experiment_id], run_view_type=ViewType.DELETED_ONLY)
+    assert [run.info.run_id for run in deleted] == [run_id]
+
+
+def test_an_error_that_is_not_of_mlflow_passes_through(uri: str) -> None:
+    with pytest.raises(ZeroDivisionError), talking(uri, "divide"):
+        raise ZeroDivisionError

@@ -1,0 +1,312 @@
+"""What is logged, as plain values: no MLflow is needed to know it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evalplugin.report import headline, leaderboard_rows
+from evalplugin.tracking import labels
+from evalplugin.tracking.artifacts import model_artifacts, per_user_table, sampled_users, write
+from evalplugin.tracking.provenance import environment_text, git_tags, is_gone, process_tags
+from evalplugin.tracking.values import dataset_inputs, difference_metrics, model_metrics, summary_metrics
+
+
+def logged(
+    make: SimpleNamespace, result: object, asked: object | None = None
+) -> dict[tuple[str, int], float]:
+    asked = asked or make.bakeoff()
+    values = model_metrics(asked, result, headline(asked, result)).metrics
+    found = {(m.key, m.step): m.value for m in values}
+    assert len(found) == len(values)  # nothing is logged twice
+    return found
+
+
+def test_headline_means_stand_at_step_0_and_come_first(make: SimpleNamespace) -> None:
+    result = make.model_result("knn")
+    values = logged(make, result)
+    assert [key for key, _ in list(values)[:4]] == ["ndcg_at_10", "recall_at_10", "rr", "coverage_at_10"]
+    assert values["ndcg_at_10", 0] == pytest.approx(np.nanmean(result.per_user.column("ndcg@10")))
+    assert values["coverage_at_10", 0] == 0.3
+
+
+def test_the_spread_of_every_user_metric_is_logged(make: SimpleNamespace) -> None:
+    result = make.model_result("knn")
+    values = logged(make, result)
+    column = result.per_user.column("rr")
+    defined = column[~np.isnan(column)]
+    assert values["dist/rr.p10", 0] == pytest.approx(np.quantile(defined, 0.1))
+    assert values["dist/rr.p50", 0] == pytest.approx(np.quantile(defined, 0.5))
+    assert values["dist/rr.p90", 0] == pytest.approx(np.quantile(defined, 0.9))
+    assert values["dist/rr.std", 0] == pytest.approx(defined.std(ddof=1))
+    assert values["dist/rr.zero_share", 0] == np.mean(defined == 0)
+    assert values["ci/rr.low", 0] < values["rr", 0] < values["ci/rr.high", 0]
+    assert not any(key.startswith(("dist/coverage", "ci/coverage")) for key, _ in values)
+
+
+def test_a_quantile_function_has_a_value_at_each_percentile(make: SimpleNamespace) -> None:
+    curve = [
+        v for (key, _), v in logged(make, make.model_result("knn")).items() if key == "per_user_quantile/rr"
+    ]
+    assert len(curve) == 101
+    assert curve == sorted(curve)
+
+
+def test_users_are_counted(make: SimpleNamespace) -> None:
+    values = logged(make, make.model_result("knn"))
+    assert values["users", 0] == 197
+    assert values["users_undefined", 0] == 3
+    assert values["undefined/rr", 0] == 3
+    assert ("undefined/coverage_at_10", 0) not in values
+
+
+def test_curves_are_stepped_by_k_and_what_is_not_finite_is_counted_instead(make: SimpleNamespace) -> None:
+    asked, result = make.bakeoff(), make.model_result("knn", 0.4)
+    values = logged(make, result)
+    assert values["at_k/ndcg", 20] == pytest.approx(0.4)
+    assert values["at_k/recall", 1] == 0.1
+    assert ("at_k/recall", 20) not in values
+    assert values["undefined/values_left_out", 0] == 1
+    assert model_metrics(asked, result, headline(asked, result)).left_out == ("at_k/recall",)
+    assert all(math.isfinite(v) for v in values.values())
+
+
+def test_costs_are_logged_where_they_are_known(make: SimpleNamespace) -> None:
+    costs = dataclasses.replace(make.model_result("knn").costs, peak_memory_mb=math.nan)
+    values = logged(make, make.model_result("knn", costs=costs))
+    assert values["cost/fit_seconds", 0] == 1.5
+    assert ("cost/peak_memory_mb", 0) not in values
+
+
+def test_folds_are_logged_from_1_when_there_are_several(make: SimpleNamespace) -> None:
+    folds = ({"ndcg@10": 0.1, "other": 1.0}, {"ndcg@10": 0.3})
+    values = logged(make, make.model_result("knn", fold_means=folds))
+    assert {k: v for k, v in values.items() if k[0].startswith("fold/")} == {
+        ("fold/ndcg_at_10", 1): 0.1,
+        ("fold/ndcg_at_10", 2): 0.3,
+    }
+    assert not any(key.startswith("fold/") for key, _ in logged(make, make.model_result("knn")))
+
+
+def test_a_model_that_failed_has_no_metrics(make: SimpleNamespace) -> None:
+    assert logged(make, make.failed_result("broken")) == {}
+
+
+def test_a_metric_that_no_user_has_is_counted_and_nothing_else(make: SimpleNamespace) -> None:
+    scores = make.per_user(0.3)
+    scores.values[:, 2] = np.nan
+    values = logged(make, make.model_result("knn", scores=scores))
+    assert {key for key, _ in values if key.endswith("rr") or "/rr" in key} == {"undefined/rr"}
+    assert values["undefined/rr", 0] == 200
+
+
+def test_differences_are_logged_with_their_intervals(make: SimpleNamespace) -> None:
+    result = make.whole()
+    rows = leaderboard_rows(result)
+    own = {m.key: m.value for m in difference_metrics(result.bakeoff, rows[0]).metrics}
+    assert set(own) == {
+        f"vs_baseline/{m}{part}"
+        for m in ("ndcg_at_10", "recall_at_10", "rr")
+        for part in ("", ".low", ".high")
+    }
+    summary = {m.key: m.value for m in summary_metrics(result.bakeoff, rows).metrics}
+    assert summary["diff/ndcg_at_10/svd"] == own["vs_baseline/ndcg_at_10"]
+    assert summary["diff/ndcg_at_10/svd.low"] <= summary["diff/ndcg_at_10/svd"]
+    assert (summary["models"], summary["models_failed"]) == (4, 1)
+    baseline = next(row for row in rows if row.is_baseline)
+    assert difference_metrics(result.bakeoff, baseline).metrics == ()
+
+
+def test_parameters_are_flattened_under_what_they_belong_to(make: SimpleNamespace) -> None:
+    params, too_long = labels.model_params(make.bakeoff(), make.model_result("knn"))
+    assert too_long == []
+    assert {
+        "model.name": "knn",
+        "model.type": "surprise.KNNBasic",
+        "model.k": "40",
+        "model.sim_options.name": "cosine",
+        "model.sim_options.user_based": "true",
+        "model.shrink": "null",
+        "data.name": "toy",
+        "data.options.scale": "[1, 5]",
+        "split.type": "last_n",
+        "split.n": "1",
+        "split.cold_items": "1",
+        "eval.seed": "10",
+        "eval.metrics": "ndcg@10, recall@10, rr, coverage@10",
+    }.items() <= params.items()
+
+
+def test_a_parameter_that_is_too_long_is_named_and_left_to_the_config(make: SimpleNamespace) -> None:
+    result = make.model_result("knn", params={"k": 1, "items": ["x" * 70] * 100})
+    params, too_long = labels.model_params(make.bakeoff(), result)
+    assert too_long == ["model.items"]
+    assert "model.items" not in params
+    assert all(len(value) <= labels.MAX_PARAM for value in params.values())
+
+
+def test_credentials_in_parameters_are_hidden(make: SimpleNamespace) -> None:
+    info = make.data_info(params={"url": "https://ann:pw@host/x.csv", "password": "pw"})
+    params, _ = labels.model_params(make.bakeoff(), make.model_result("knn", info=info))
+    assert (params["data.url"], params["data.password"]) == ("https://***@host/x.csv", "***")
+    assert "pw" not in dataset_inputs(info)[0].source
+
+
+def test_a_run_is_found_by_its_tags(make: SimpleNamespace) -> None:
+    asked = make.bakeoff()
+    tags = labels.model_tags(
+        labels.common_tags(asked), make.data_info(split="a"), "knn", "surprise.KNNBasic", "#0072B2"
+    )
+    assert tags["evalplugin.role"] == "model"
+    assert tags["evalplugin.bakeoff"] == asked.id
+    assert tags["evalplugin.model"] == "knn"
+    assert tags["evalplugin.dataset"] == "toy"
+    assert tags["evalplugin.split"] == "a"
+    assert tags["evalplugin.config_hash"] == "c" * 64
+    assert tags["evalplugin.metrics_hash"] == "d" * 64
+    assert tags["evalplugin.pid"] == str(os.getpid())
+    assert tags["mlflow.runColor"] == "#0072B2"
+    assert tags["mlflow.source.name"] == "toy.yaml"
+
+
+def test_long_tags_are_cut_and_stay_different() -> None:
+    first, second = labels.cut("x" * 9000 + "a"), labels.cut("x" * 9000 + "b")
+    assert len(first) == labels.MAX_TAG
+    assert first != second
+
+
+def test_a_run_is_named_after_its_model_and_what_else_there_are_several_of() -> None:
+    assert labels.run_name("", "", "knn") == "knn"
+    assert labels.run_name("ml", "last", "knn") == "knn · ml · last"
+
+
+def test_the_inputs_are_the_whole_train_and_test_data(make: SimpleNamespace) -> None:
+    info = make.data_info()
+    train, test = dataset_inputs(info)
+    assert (train.context, test.context) == ("training", "evaluation")
+    assert (train.digest, test.digest) == (info.train.digest, info.test.digest)
+    assert len(train.digest) <= 36
+    profile = json.loads(train.profile)
+    assert profile["interactions"] == len(info.train)
+    assert profile["density"] == len(info.train) / (profile["users"] * profile["items"])
+    assert [c["name"] for c in json.loads(train.schema)["mlflow_colspec"]] == [
+        "user",
+        "item",
+        "rating",
+        "timestamp",
+    ]
+
+
+def test_train_and_test_data_that_are_the_same_are_two_inputs(make: SimpleNamespace) -> None:
+    info = make.data_info()
+    train, test = dataset_inputs(dataclasses.replace(info, test=info.train))
+    assert train.digest == test.digest
+    assert train.name != test.name
+
+
+def test_the_table_of_a_small_bakeoff_holds_every_user_and_null_where_undefined(
+    make: SimpleNamespace,
+) -> None:
+    scores = make.per_user(0.3)
+    table = per_user_table(scores, sampled_users(scores.users))
+    assert table["columns"] == ["user", "ndcg@10", "recall@10", "rr"]
+    assert len(table["data"]) == 200
+    assert table["data"][0] == [0, None, None, None]
+    assert json.loads(json.dumps(table, allow_nan=False))
+
+
+@pytest.mark.parametrize("text_ids", [False, True])
+def test_the_sample_of_users_does_not_depend_on_the_other_users(
+    make: SimpleNamespace, text_ids: bool
+) -> None:
+    users = make.per_user(0.3, n_users=3000, text_ids=text_ids).users
+    chosen = set(users[sampled_users(users, 100)].tolist())
+    assert len(chosen) == 100
+    fewer = users[: 3000 - 1]
+    assert len(chosen & set(fewer[sampled_users(fewer, 100)].tolist())) >= 99
+
+
+def test_a_run_has_its_files(make: SimpleNamespace, tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    asked = make.bakeoff(config_text="uri: postgresql://a:pw@h/x\n")
+    result = make.model_result("knn", scores=make.per_user(0.3, n_users=1500, text_ids=True))
+    write(model_artifacts(asked, result, headline(asked, result), left_out_params=("model.x",)), tmp_path)
+    assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()} == {
+        "config.yaml",
+        "summary.md",
+        "per_user.json",
+        "data/per_user.parquet",
+        "data/top_n.parquet",
+        "data/config_resolved.yaml",
+        "data/environment.txt",
+    }
+    assert (tmp_path / "config.yaml").read_text() == "uri: postgresql://***@h/x\n"
+    summary = (tmp_path / "summary.md").read_text()
+    assert "holds 1,000 of 1,500 users" in summary
+    assert "parameter model.x is too long for MLflow" in summary
+    assert len(json.loads((tmp_path / "per_user.json").read_text())["data"]) == 1000
+    whole = pq.read_table(tmp_path / "data" / "per_user.parquet")
+    assert whole.column_names == ["user", "ndcg@10", "recall@10", "rr"]
+    assert whole["user"].to_pylist() == result.per_user.users.tolist()
+    np.testing.assert_array_equal(whole["rr"].to_numpy(), result.per_user.column("rr"))
+    assert pq.read_table(tmp_path / "data" / "top_n.parquet").column_names == [
+        "user",
+        "item",
+        "rank",
+        "score",
+    ]
+
+
+def test_a_failed_run_has_its_traceback_without_credentials(make: SimpleNamespace, tmp_path: Path) -> None:
+    result = make.failed_result("broken", error="Traceback\nOSError: postgresql://a:pw@h \udcff")
+    write(model_artifacts(make.bakeoff(), result, {}), tmp_path)
+    assert (tmp_path / "traceback.txt").read_text() == "Traceback\nOSError: postgresql://***@h \\udcff"
+    assert not (tmp_path / "per_user.json").exists()
+
+
+def test_the_environment_names_every_package() -> None:
+    lines = environment_text().splitlines()
+    assert lines[0].startswith("# Python 3.")
+    assert any(line.startswith("mlflow==") for line in lines)
+
+
+def test_git_tags_name_the_commit_and_whether_files_differ_from_it(tmp_path: Path) -> None:
+    assert git_tags(tmp_path) == {}
+    assert git_tags(tmp_path / "missing") == {}
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    (tmp_path / "a.yaml").write_text("a: 1\n")
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-q", "-m", "first"], check=True)
+    subprocess.run([*git, "remote", "add", "origin", "https://ann:pw@host/x.git"], check=True)
+    tags = git_tags(tmp_path)
+    assert len(tags["mlflow.source.git.commit"]) == 40
+    assert tags["mlflow.source.git.branch"] == "main"
+    assert tags["mlflow.source.git.repoURL"] == "https://***@host/x.git"
+    assert tags["evalplugin.git_dirty"] == "false"
+    (tmp_path / "a.yaml").write_text("a: 2\n")
+    assert git_tags(tmp_path)["evalplugin.git_dirty"] == "true"
+
+
+def test_only_a_dead_process_of_this_machine_is_gone() -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    here = process_tags()
+    assert not is_gone(here)
+    assert is_gone({**here, "evalplugin.pid": str(dead.pid)})
+    for other in (
+        {"evalplugin.host": "elsewhere"},
+        {"evalplugin.pid_namespace": "pid:[1]"},
+        {"evalplugin.pid": "x"},
+    ):
+        assert not is_gone({**here, "evalplugin.pid": str(dead.pid), **other})
+    assert not is_gone({})
