@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.config import CheckedConfig
-from evalplugin.data import LoadContext
 from evalplugin.metrics import definitions_hash
 from evalplugin.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.runner import Observer, Prepared, Silent, prepare, run_model
@@ -17,7 +16,7 @@ from evalplugin.runner import Observer, Prepared, Silent, prepare, run_model
 if TYPE_CHECKING:
     from evalplugin.tracking import Links, MlflowTracker
 
-__all__ = ["Outcome", "describe_bakeoff", "load_context", "run_bakeoff"]
+__all__ = ["Outcome", "describe_bakeoff", "run_bakeoff"]
 
 
 @dataclass(frozen=True)
@@ -26,11 +25,6 @@ class Outcome:
 
     result: BakeoffResult
     links: Links
-
-
-def load_context(config: CheckedConfig, data_home: Path | None, observer: Observer) -> LoadContext:
-    """Return what datasets need to know to load themselves."""
-    return LoadContext(data_home=data_home, base=config.folder, report=lambda text, fraction: None)
 
 
 def describe_bakeoff(config: CheckedConfig, *, experiment: str | None = None) -> Bakeoff:
@@ -77,7 +71,7 @@ def run_bakeoff(
         TrackingError: The tracking store cannot be reached; nothing has been fitted.
     """
     observer = observer or Silent()
-    prepared = prepare(config, load_context(config, data_home, observer), observer)
+    prepared = prepare(config, data_home, observer)
     bakeoff = describe_bakeoff(config, experiment=experiment)
     from evalplugin.tracking import MlflowTracker
 
@@ -92,7 +86,11 @@ def run_bakeoff(
 
 
 def _run(
-    config: CheckedConfig, bakeoff: Bakeoff, prepared: list[Prepared], tracker: MlflowTracker, observer: Observer
+    config: CheckedConfig,
+    bakeoff: Bakeoff,
+    prepared: list[Prepared],
+    tracker: MlflowTracker,
+    observer: Observer,
 ) -> Outcome:
     results: list[ModelResult] = []
     runs: list[str] = []
@@ -116,4 +114,7 @@ def _line(result: ModelResult) -> str:
         return f"{result.model}: FAILED: {result.error.strip().splitlines()[-1]}"
     assert result.costs is not None
     costs = result.costs
-    return f"{result.model}: fit {costs.fit_seconds:.2f} s, recommend {costs.recommend_seconds:.2f} s, score {costs.score_seconds:.2f} s"
+    return (
+        f"{result.model}: fit {costs.fit_seconds:.2f} s, recommend {costs.recommend_seconds:.2f} s, "
+        f"score {costs.score_seconds:.2f} s"
+    )

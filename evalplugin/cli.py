@@ -30,7 +30,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""
     options = {"debug": False}
     try:
-        code = cli.main(list(sys.argv[1:] if argv is None else argv), "evalplugin", standalone_mode=False, obj=options)
+        code = cli.main(
+            list(sys.argv[1:] if argv is None else argv), "evalplugin", standalone_mode=False, obj=options
+        )
         return code if isinstance(code, int) else EXIT_DONE
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
@@ -51,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             click.echo(f"{_styled('error:')} {error}" if "\n" not in str(error) else str(error), err=True)
         return error.exit_code
-    except Exception:
+    except Exception:  # noqa: BLE001 - the edge of the program: shown whole
         traceback.print_exc()
         click.echo("this is a defect of evalplugin or of a plugin: please report the lines above", err=True)
         return EXIT_FAILED
@@ -97,7 +99,9 @@ _plugin = click.option(
     multiple=True,
     help="A Python file with components of your own, loaded first.",
 )
-_configs = click.argument("configs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CONFIG...")
+_configs = click.argument(
+    "configs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CONFIG..."
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -159,7 +163,11 @@ def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: P
     for config in _load_all(configs, overrides, data_home):
         sizes = " x ".join(
             _count(len(things), kind)
-            for things, kind in ((config.models, "model"), (config.datasets, "dataset"), (config.splits, "split"))
+            for things, kind in (
+                (config.models, "model"),
+                (config.datasets, "dataset"),
+                (config.splits, "split"),
+            )
         )
         click.echo(f"{config.name}: valid: {sizes}, {_count(len(config.metrics), 'metric')}")
     return EXIT_DONE
@@ -217,11 +225,14 @@ def schema() -> int:
     return EXIT_DONE
 
 
-def _load_all(configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None) -> list[CheckedConfig]:
+def _load_all(
+    configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None
+) -> list[CheckedConfig]:
     from evalplugin.config import load
     from evalplugin.errors import ConfigError
 
-    checked, lines = [], []
+    checked: list[CheckedConfig] = []
+    lines: list[str] = []
     for path in configs:
         try:
             checked.append(load(path, overrides=overrides, data_home=data_home))

@@ -79,6 +79,7 @@ class Bakeoff:
     config_dir: str  # the folder the config stands in: where git is asked for the commit
     config_hash: str
     metrics_hash: str
+    datasets: tuple[str, ...] = ()  # names in config order; run names tell them apart where there are several
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -24,7 +25,17 @@ from evalplugin.seeding import generator
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CURVE_KS", "Observer", "Prepared", "Silent", "Task", "TaskResult", "prepare", "run_model", "run_task"]
+__all__ = [
+    "CURVE_KS",
+    "Observer",
+    "Prepared",
+    "Silent",
+    "Task",
+    "TaskResult",
+    "prepare",
+    "run_model",
+    "run_task",
+]
 
 # Cutoffs of the metric-at-k curves, as far as the lists reach.
 CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -84,14 +95,16 @@ class TaskResult:
     costs: Costs
 
 
-def prepare(config: CheckedConfig, context: LoadContext, observer: Observer) -> list[Prepared]:
+def prepare(config: CheckedConfig, data_home: Path | None, observer: Observer) -> list[Prepared]:
     """Return every dataset under every split, with its folds and candidates.
 
-    All data is read before any model is fitted, so that bad data costs no work.
+    All data is read before any model is fitted, so that bad data costs no work. ``data_home`` is where datasets are
+    looked for before they are downloaded.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
     """
+    context = LoadContext(data_home=data_home, base=config.folder, report=_in_tenths(observer))
     prepared = []
     for dataset in config.datasets:
         with observer.work(f"read {dataset.name}"):
@@ -108,6 +121,19 @@ def prepare(config: CheckedConfig, context: LoadContext, observer: Observer) -> 
                 observer.say(f"{dataset.name}, {split.name}: {note}")
             prepared.append(one)
     return prepared
+
+
+def _in_tenths(observer: Observer) -> Callable[[str, float | None], None]:
+    """Return a report that says each new text once, and once more at every tenth of the way."""
+    said: set[tuple[str, int]] = set()
+
+    def report(text: str, fraction: float | None) -> None:
+        tenth = int((fraction or 0.0) * 10)
+        if (text, tenth) not in said:
+            said.add((text, tenth))
+            observer.say(f"{text}: {tenth * 10} %" if tenth else text)
+
+    return report
 
 
 def _prepare(config: CheckedConfig, dataset: NamedDataset, data: Interactions, split: NamedSplit) -> Prepared:
@@ -142,7 +168,9 @@ def _prepare(config: CheckedConfig, dataset: NamedDataset, data: Interactions, s
     return Prepared(info, tuple(folds), tuple(candidates))
 
 
-def run_model(config: CheckedConfig, prepared: Prepared, model: NamedModel, observer: Observer) -> ModelResult:
+def run_model(
+    config: CheckedConfig, prepared: Prepared, model: NamedModel, observer: Observer
+) -> ModelResult:
     """Return the result of one model over all folds of one split; a failure is part of the result."""
     info = prepared.info
     done: list[TaskResult] = []
@@ -153,15 +181,21 @@ def run_model(config: CheckedConfig, prepared: Prepared, model: NamedModel, obse
                 split=fold,
                 candidates=candidates,
                 seed=config.spec.seed,
-                stream=(info.full.digest, info.split_type, json.dumps(info.split_params, sort_keys=True), str(fold.fold)),
+                stream=(
+                    info.full.digest,
+                    info.split_type,
+                    json.dumps(info.split_params, sort_keys=True),
+                    str(fold.fold),
+                ),
                 n=config.spec.recommend.n,
                 metrics=config.metrics,
                 threshold=config.spec.relevance.threshold,
             )
-            label = f"{model.name}, fold {fold.fold + 1} of {info.n_folds}" if info.n_folds > 1 else model.name
+            label = (
+                f"{model.name}, fold {fold.fold + 1} of {info.n_folds}" if info.n_folds > 1 else model.name
+            )
             done.append(run_task(task, label, observer))
-    except Exception:
-        # The edge of a task: whatever a model raises is recorded whole, and the others go on.
+    except Exception:  # noqa: BLE001 - the edge of a task: recorded whole, and the other models go on
         return ModelResult(info, model.name, model.type, model.params, error=traceback.format_exc())
     return ModelResult(
         data=info,
@@ -186,9 +220,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
         with observer.work(f"fit {label}"), watch.time("fit"):
             model.fit(split.train, rng)
         with observer.work(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
-            top_n = recommend(
-                model, users, task.n, task.candidates, split.train.n_items, progress=advance, name=task.model.name
-            )
+            top_n = recommend(model, users, task.n, task.candidates, split.train.n_items, progress=advance)
         with observer.work(f"score {label}"), watch.time("score"):
             needed = any("predictions" in metric.metric.needs for metric in task.metrics)
             per_user = score_top_n(
@@ -197,13 +229,11 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
                 split.train,
                 task.metrics,
                 threshold=task.threshold,
-                predictions=predict_ratings(model, split.test, name=task.model.name) if needed else None,
+                predictions=predict_ratings(model, split.test) if needed else None,
                 curve_ks=_curve_ks(task.n, task.metrics),
             )
     seconds = watch.seconds
-    return TaskResult(
-        top_n, per_user, Costs(seconds["fit"], seconds["recommend"], seconds["score"], peak.mb)
-    )
+    return TaskResult(top_n, per_user, Costs(seconds["fit"], seconds["recommend"], seconds["score"], peak.mb))
 
 
 def _curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:

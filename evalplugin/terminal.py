@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.table import Table
 
+from evalplugin.report import LEVEL, Cell, LeaderboardRow, headline_metrics, leaderboard_rows
 from evalplugin.runner import Observer
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome
     from evalplugin.plan import Plan
+    from evalplugin.results import Bakeoff
 
 __all__ = ["observer", "show_outcome", "show_plan"]
 
+_UNBOUNDED = 10_000
+_WIDTH = 110  # of a leaderboard that goes to a file
 _SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -63,3 +78,140 @@ class _Lines:
                 self.say(f"{label}: {seen:,} of {total:,}")
 
         yield advance
+
+
+def show_plan(plan: Plan) -> None:
+    """Print what a bake-off would do and need."""
+    table = _table(
+        "dataset", "split", "model", "type", ">tasks", ">users", ">n", ">lists", ">block", ">fit at peak",
+        title=f"{plan.config}: {_count(len(plan.tasks), 'run')} in the experiment {plan.experiment!r}",
+    )  # fmt: skip
+    for task in plan.tasks:
+        table.add_row(
+            *(escape(text) for text in (task.dataset, task.split, task.model, task.type)),
+            *(f"{number:,}" for number in (task.folds, task.users, task.n)),
+            *(_size(mb) for mb in (task.lists_mb, task.block_mb, task.fit_mb)),
+        )
+    console = _stdout()
+    console.print(table)
+    console.print(
+        "tasks: folds to fit; users: who get a list; lists, block, fit at peak: memory for all lists, for a block of "
+        "scores, and for fitting, where the model can tell",
+        style="dim",
+    )
+
+
+def show_outcome(outcome: Outcome) -> None:
+    """Print who won: a table for each dataset and split, what the marks mean, and where to look further."""
+    console = _stdout()
+    bakeoff = outcome.result.bakeoff
+    rows = leaderboard_rows(outcome.result)
+    for (dataset, split), group in groupby(rows, key=lambda row: (row.dataset, row.split)):
+        _show_leaderboard(console, f"{dataset}, {split}", list(group), bakeoff)
+    for line in _legend(rows, bakeoff):
+        console.print(line, highlight=False)
+    console.print()
+    links = outcome.links
+    shown = {
+        "store": links.tracking_uri,
+        "look": links.ui_command,
+        "board": links.board_url,
+        "compare": links.compare_url,
+    }
+    for label, text in shown.items():
+        if text is not None:
+            # Never wrapped: a link that is broken over two lines cannot be clicked, a command cannot be copied.
+            console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
+    for warning in links.warnings:
+        Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
+
+
+def _show_leaderboard(console: Console, title: str, rows: list[LeaderboardRow], bakeoff: Bakeoff) -> None:
+    metrics = headline_metrics(bakeoff)
+    names = max([len("model"), *(len(row.model) for row in rows)])
+    fitting = max(1, (min(console.width, _WIDTH) - names - 8) // 17)
+    chunks = [metrics[i : i + fitting] for i in range(0, len(metrics), fitting)]
+    for number, chunk in enumerate([*chunks, None]):
+        heads = [f">{escape(metric)}" for metric in chunk] if chunk is not None else _COSTS
+        table = _table(">", "model", *heads, title=title if number == 0 else None)
+        for row in rows:
+            place = "-" if row.rank is None else str(row.rank)
+            name = escape(row.model) + (" [dim](baseline)[/dim]" if row.is_baseline else "")
+            if row.error is not None:
+                cells = ["[red]failed[/red]"] + [""] * (len(heads) - 1)
+            elif chunk is None:
+                cells = _costs(row)
+            else:
+                cells = [_cell(row.cells[metric]) for metric in chunk]
+            table.add_row(place, name, *cells)
+        console.print(table)
+
+
+_COSTS = (">fit", ">recommend", ">score", ">peak memory")
+_MARKS = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": "  "}
+
+
+def _cell(cell: Cell) -> str:
+    mean = f"{_number(cell.mean)}{_MARKS[cell.mark]}"
+    if math.isnan(cell.low):
+        return mean
+    return f"{mean}\n[dim]{_number(cell.low)}–{_number(cell.high)}  [/dim]"
+
+
+def _costs(row: LeaderboardRow) -> list[str]:
+    assert row.costs is not None
+    costs = row.costs
+    seconds = [f"{s:.2f} s" for s in (costs.fit_seconds, costs.recommend_seconds, costs.score_seconds)]
+    return [*seconds, _size(costs.peak_memory_mb)]
+
+
+def _legend(rows: Sequence[LeaderboardRow], bakeoff: Bakeoff) -> Iterator[str]:
+    cells = [cell for row in rows for cell in row.cells.values()]
+    methods = sorted({cell.method for cell in cells if cell.method})
+    if methods:
+        yield f"[dim]Small: {LEVEL:.0%} interval of the mean ({' or '.join(methods)}).[/dim]"
+    if any(cell.mark for cell in cells):
+        yield (
+            f"[dim][green]▲[/green] better, [red]▼[/red] worse than {escape(bakeoff.baseline or '')}: the {LEVEL:.0%} "
+            "interval of the difference, user by user, excludes 0 (each pair on its own, not corrected).[/dim]"
+        )
+    primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
+    if primary and primary[0].summary is not None:
+        low, high = min(c.users for c in primary), max(c.users for c in primary)
+        users = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        yield f"Users: {users} counted, {max(c.undefined for c in primary):,} undefined (no relevant truth)."
+    for row in rows:
+        if row.error is not None:
+            yield f"[red]{escape(row.model)} failed:[/red] {escape(row.error)}"
+
+
+def _table(*heads: str, title: str | None = None) -> Table:
+    """Return an empty table; a head that starts with ``>`` is right-aligned."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for head in heads:
+        right = head.startswith(">")
+        # Names may be folded in a narrow terminal; a number that is cut would be another number.
+        table.add_column(
+            head.removeprefix(">"), justify="right" if right else "left", no_wrap=right, overflow="fold"
+        )
+    return table
+
+
+def _stdout() -> Console:
+    console = Console()
+    # Redirected output has no width of its own, and rich would cut tables at a guess of 80 columns.
+    return console if console.is_terminal else Console(width=_UNBOUNDED)
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4f}"
+
+
+def _size(mb: float | None) -> str:
+    if mb is None or math.isnan(mb):
+        return "–"
+    return f"{mb / 1024:.1f} GB" if mb >= 1024 else f"{mb:.1f} MB" if mb < 10 else f"{mb:.0f} MB"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -1,0 +1,71 @@
+"""What a bake-off would do and need, without fitting anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evalplugin.config import CheckedConfig
+from evalplugin.models import BLOCK_BYTES, MODELS
+from evalplugin.runner import Observer, prepare
+
+__all__ = ["Plan", "PlannedTask", "plan"]
+
+
+@dataclass(frozen=True)
+class PlannedTask:
+    """One model on one dataset under one split, all its folds."""
+
+    dataset: str
+    split: str
+    model: str
+    type: str
+    folds: int
+    users: int  # how many get a list, of the first fold
+    n: int
+    lists_mb: float  # the lists, in 2**20 bytes
+    block_mb: float  # a block of scores while lists are made, in 2**20 bytes
+    fit_mb: float | None  # what fitting needs at its peak, in 2**20 bytes; None where the model does not say
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All tasks of a config, in the order in which they would run."""
+
+    config: str
+    experiment: str
+    tasks: tuple[PlannedTask, ...]
+
+
+def plan(config: CheckedConfig, data_home: Path | None, observer: Observer) -> Plan:
+    """Return what a bake-off would do; the data is read and split, nothing is fitted and nothing is logged.
+
+    Raises:
+        DataError: Data that is missing or breaks a rule.
+    """
+    tasks = []
+    n = config.spec.recommend.n
+    for prepared in prepare(config, data_home, observer):
+        info, fold = prepared.info, prepared.folds[0]
+        users = len(np.unique(fold.test.user))
+        for named in config.models:
+            needed = getattr(MODELS.create(named.type, named.params), "fit_bytes", lambda train: None)(
+                fold.train
+            )
+            tasks.append(
+                PlannedTask(
+                    dataset=info.dataset,
+                    split=info.split,
+                    model=named.name,
+                    type=named.type,
+                    folds=info.n_folds,
+                    users=users,
+                    n=n,
+                    lists_mb=users * n * (4 + 8) / 2**20,
+                    block_mb=min(BLOCK_BYTES, users * info.full.n_items * 8) / 2**20,
+                    fit_mb=None if needed is None else needed / 2**20,
+                )
+            )
+    return Plan(config.name, config.spec.experiment, tuple(tasks))

@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evalplugin import __version__
+from evalplugin.cli import main
+
+ROOT = Path(__file__).parents[1]
+KNN = str(ROOT / "configs" / "knn.yaml")
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    out = capsys.readouterr().out
+    for command in ("run", "validate", "list", "describe", "schema"):
+        assert f"\n  {command} " in out
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{__version__}\n"
+
+
+def test_no_command_shows_help_and_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    assert "Usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["rn"], "No such command 'rn'"),
+        (["run"], "Missing argument 'CONFIG...'"),
+        (["run", "a.yaml", "--sett", "a=1"], "No such option '--sett'"),
+        (["list", "model"], "'model' is not one of"),
+        (["run", "none.yaml"], "none.yaml: no such file"),
+        (
+            ["describe", "model", "surprise.KNNBase"],
+            "unknown model 'surprise.KNNBase'; did you mean 'surprise.KNNBas",
+        ),
+        (["list", "models", "--plugin", "none.py"], "plugin file not found"),
+    ],
+)
+def test_a_mistake_is_one_clear_message_and_exit_code_2(
+    argv: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    captured = capsys.readouterr()
+    assert expected in captured.err.replace("No such option: --sett", "No such option '--sett'")
+    assert captured.out == ""
+    assert "Traceback" not in captured.err
+
+
+def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", "none.yaml", "--debug"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+    assert main(["--debug", "validate", "none.yaml"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_validate_says_what_is_in_each_config(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", KNN, str(ROOT / "configs" / "blobs.yaml")]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{KNN}: valid: 7 models x 1 dataset x 1 split, 9 metrics",
+        f"{ROOT}/configs/blobs.yaml: valid: 2 models x 1 dataset x 1 split, 6 metrics",
+    ]
+
+
+def test_validate_tells_the_mistakes_of_all_configs_at_once(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(f"experiment: {name}\nseed: x\n")
+    assert main(["validate", str(tmp_path / "a.yaml"), KNN, str(tmp_path / "b.yaml")]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path}/a.yaml:2:7: seed: must be an integer, not 'x'" in lines
+    assert f"{tmp_path}/b.yaml:2:7: seed: must be an integer, not 'x'" in lines
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("models", ["popularity", "random", "sklearn.NMF", "surprise.KNNBasic", "surprise.SVDpp"]),
+        ("metrics", ["ap", "coverage", "ndcg", "rbp", "rmse"]),
+        ("datasets", ["blobs", "csv", "movielens", "parquet", "synthetic"]),
+        ("splits", ["holdout", "kfold", "last_n", "none", "sample_users", "temporal"]),
+    ],
+)
+def test_list_has_each_name_with_a_summary(
+    kind: str, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", kind]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert set(names) <= set(lines)
+    assert all(summary.strip() for summary in lines.values())
+
+
+def test_list_says_where_a_plugin_came_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from evalplugin.models import MODELS
+
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\nimport evalplugin\n"
+        "@evalplugin.model('listed-for-test')\n@dataclass\nclass Mine:\n    'Guesses.'\n"
+        "    def fit(self, train, rng): ...\n    def scores(self, users): ...\n"
+    )
+    assert main(["list", "models", "--plugin", str(file)]) == 0
+    assert f"Guesses.  [{file}]" in capsys.readouterr().out
+    del MODELS._entries["listed-for-test"]
+
+
+def test_describe_has_definition_parameters_and_source(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["describe", "metric", "ndcg"]) == 0
+    out = capsys.readouterr().out
+    assert "Jarvelin" in out.replace("ä", "a")
+    assert '  gain: "linear" | "exp2" | "binary"; default "linear"' in out
+    assert main(["describe", "model", "surprise.KNNBasic"]) == 0
+    out = capsys.readouterr().out
+    assert "  k: integer >= 1; default 40" in out
+    assert "  sim_options.name:" in out
+
+
+def test_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["properties"]["seed"]["minimum"] == 0
+
+
+def test_a_dry_run_prints_the_plan_and_leaves_nothing_behind(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    before = set(Path.cwd().iterdir())
+    assert main(["run", KNN, "--dry-run", "--set", "models.3.params.min_k=2"]) == 0
+    out = capsys.readouterr().out
+    for word in ("knn-item(k=10)", "random", "1,000", "100"):
+        assert word in out
+    assert set(Path.cwd().iterdir()) == before

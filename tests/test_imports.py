@@ -1,0 +1,84 @@
+"""Help and validation stay instant: what they import is counted, in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+HEAVY = ("mlflow", "sklearn", "surprise", "numba", "pandas", "scipy", "pyarrow", "matplotlib", "rich")
+
+
+def imported_by(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint('\\n'.join(sorted(sys.modules)), file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    return {line.partition(".")[0] for line in done.stderr.splitlines()}
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "forbidden"),
+    [
+        ("import", "import evalplugin", (*HEAVY, "numpy", "pydantic", "yaml", "click")),
+        ("help", "from evalplugin.cli import main; main(['--help'])", (*HEAVY, "numpy", "pydantic", "yaml")),
+        (
+            "run help",
+            "from evalplugin.cli import main; main(['run', '--help'])",
+            (*HEAVY, "numpy", "pydantic", "yaml"),
+        ),
+        (
+            "validate",
+            "from evalplugin.cli import main; assert main(['validate', 'configs/knn.yaml']) == 0",
+            HEAVY,
+        ),
+        ("list", "from evalplugin.cli import main; assert main(['list', 'models']) == 0", HEAVY),
+        (
+            "describe",
+            "from evalplugin.cli import main; assert main(['describe', 'metric', 'ndcg']) == 0",
+            HEAVY,
+        ),
+        ("schema", "from evalplugin.cli import main; assert main(['schema']) == 0", HEAVY),
+    ],
+)
+def test_no_heavy_library_is_imported(what: str, code: str, forbidden: tuple[str, ...]) -> None:
+    assert imported_by(code) & set(forbidden) == set()
+
+
+def test_every_public_name_is_there() -> None:
+    import evalplugin
+
+    for name in evalplugin.__all__:
+        assert getattr(evalplugin, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = evalplugin.nothing
+
+
+def modules() -> list[str]:
+    return sorted(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in (ROOT / "evalplugin").rglob("*.py")
+        if path.name != "__main__.py"
+    )
+
+
+@pytest.mark.parametrize("name", modules())
+def test_all_is_complete(name: str) -> None:
+    """``__all__`` has every public function and class that the module defines, and nothing that is not there."""
+    import importlib
+    import inspect
+
+    module = importlib.import_module(name)
+    listed = set(module.__all__)
+    assert all(hasattr(module, public) for public in listed)
+    defined = {
+        public
+        for public, value in vars(module).items()
+        if not public.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == name
+    }
+    assert defined <= listed

@@ -1,0 +1,257 @@
+"""Whole bake-offs, as a user runs them: a process, a YAML file, a real SQLite store."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+FAILING = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("failing")
+@dataclass
+class Failing:
+    def fit(self, train, rng):
+        raise RuntimeError("this model cannot learn")
+
+    def scores(self, users): ...
+"""
+
+WAITING = """
+import sys, time
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("waiting")
+@dataclass
+class Waiting:
+    def fit(self, train, rng):
+        print("now waiting", file=sys.stderr, flush=True)
+        time.sleep(600)
+
+    def scores(self, users): ...
+"""
+
+
+def config(folder: Path, **changes: Any) -> Path:
+    file = folder / "config.yaml"
+    data = {
+        "experiment": "whole",
+        "seed": 3,
+        "datasets": [
+            {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
+        ],
+        "split": {"type": "last_n", "n": 4},
+        "relevance": {"threshold": 4.0},
+        "recommend": {"n": 20},
+        "metrics": ["ndcg@10", "recall@10", "coverage@10"],
+        "models": ["random", "popularity"],
+        "compare": {"baseline": "random"},
+    }
+    file.write_text(yaml.safe_dump({**data, **changes}))
+    return file
+
+
+def start(*argv: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "evalplugin", *argv], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+def run(*argv: str) -> tuple[int, str, str]:
+    process = start(*argv)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+def runs(folder: Path) -> dict[str, Any]:
+    """Return the runs of the store in a folder: model or role -> run."""
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{folder}/mlflow.db")
+    experiments = [e.experiment_id for e in client.search_experiments()]
+    found = client.search_runs(experiments)
+    return {r.data.tags.get("evalplugin.model") or r.data.tags["evalplugin.role"]: r for r in found}
+
+
+def artifact(run: Any, path: str) -> Path:
+    return Path(run.info.artifact_uri.removeprefix("file://")) / path
+
+
+def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_scores(tmp_path: Path) -> None:
+    code, out, err = run("run", str(config(tmp_path)))
+    assert code == 0, err
+    for word in (
+        "tiny, last_n",
+        "ndcg@10",
+        "popularity",
+        "random (baseline)",
+        "mlflow ui --backend-store-uri",
+    ):
+        assert word in out
+    assert "workflowType=machine_learning" in out
+    found = runs(Path.cwd())
+    assert set(found) == {"random", "popularity", "summary"}
+    assert {r.info.status for r in found.values()} == {"FINISHED"}
+    scores = pd.read_parquet(artifact(found["random"], "data/per_user.parquet"))
+    lists = pd.read_parquet(artifact(found["random"], "data/top_n.parquet"))
+    assert list(lists.columns) == ["user", "item", "rank", "score"]
+    assert lists.groupby("user").size().max() == 20
+    assert found["random"].data.metrics["ndcg_at_10"] == pytest.approx(
+        np.nanmean(scores["ndcg@10"]), abs=1e-12
+    )
+
+
+def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(tmp_path: Path) -> None:
+    assert run("run", str(config(tmp_path)))[0] == 0
+    first = runs(Path.cwd())["random"].data.metrics
+    knn = {"name": "knn", "type": "surprise.KNNBasic", "params": {"k": 5}}
+    renamed = {"name": "chance", "type": "random"}
+    models = [knn, renamed, "popularity"]
+    file = config(tmp_path, models=models, experiment="again", compare={"baseline": "chance"})
+    assert run("run", str(file))[0] == 0
+    again = runs(Path.cwd())["chance"].data.metrics
+    same = [name for name in first if not name.startswith(("cost/", "system/"))]
+    assert {name: first[name] for name in same} == {name: again[name] for name in same}
+
+
+def test_a_model_that_fails_fails_alone(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    file = config(tmp_path, plugins=["failing.py"], models=["random", "failing", "popularity"])
+    code, out, err = run("run", str(file))
+    assert code == 1
+    assert "failing failed: RuntimeError: this model cannot learn" in out
+    assert "Traceback" not in err
+    found = runs(Path.cwd())
+    assert {name: r.info.status for name, r in found.items()} == {
+        "random": "FINISHED",
+        "failing": "FAILED",
+        "popularity": "FINISHED",
+        "summary": "FINISHED",
+    }
+    assert "this model cannot learn" in artifact(found["failing"], "traceback.txt").read_text()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_bake_off_leaves_no_run_running(tmp_path: Path, number: signal.Signals) -> None:
+    (tmp_path / "waiting.py").write_text(WAITING)
+    process = start("run", str(config(tmp_path, plugins=["waiting.py"], models=["random", "waiting"])))
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "now waiting" in line:
+            break
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    statuses = {name: r.info.status for name, r in runs(Path.cwd()).items()}
+    assert statuses["random"] == "FINISHED"
+    assert statuses["waiting"] == "KILLED"
+    assert "RUNNING" not in statuses.values()
+
+
+def test_a_tracking_server_that_is_not_there_is_told_before_anything_is_fitted(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (tmp_path / "waiting.py").write_text(WAITING)
+    file = config(tmp_path, plugins=["waiting.py"], models=["waiting"], compare={})
+    code, out, err = run("run", str(file), "--tracking-uri", f"http://user:secret@127.0.0.1:{port}")
+    assert code == 1
+    assert f"127.0.0.1:{port}" in err
+    assert "secret" not in err
+    assert "now waiting" not in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_folds_become_one_run_with_each_users_scores_averaged(tmp_path: Path) -> None:
+    split = {"type": "kfold", "k": 3}
+    assert (
+        run(
+            "run",
+            str(
+                config(
+                    tmp_path, split=split, metrics=["recall@10", "rmse"], models=["random", "surprise.SVD"]
+                )
+            ),
+        )[0]
+        == 0
+    )
+    found = runs(Path.cwd())
+    assert set(found) == {"random", "surprise.SVD", "summary"}
+    lists = pd.read_parquet(artifact(found["random"], "data/top_n.parquet"))
+    assert sorted(lists["fold"].unique()) == [1, 2, 3]
+    scores = pd.read_parquet(artifact(found["surprise.SVD"], "data/per_user.parquet"))
+    assert len(scores) == lists["user"].nunique()
+    assert found["surprise.SVD"].data.metrics["rmse"] == pytest.approx(np.nanmean(scores["rmse"]), abs=1e-12)
+
+
+def test_several_datasets_and_splits_make_a_run_for_each(tmp_path: Path) -> None:
+    tiny = {"type": "synthetic", "n_users": 40, "n_items": 50, "n_interactions": 800}
+    file = config(
+        tmp_path,
+        datasets=[{"name": "one", **tiny}, {"name": "two", **tiny, "seed": 1}],
+        split=[
+            {"name": "last", "type": "last_n", "n": 2},
+            {"name": "fifth", "type": "holdout", "fraction": 0.2},
+        ],
+        models=["popularity"],
+        compare={},
+    )
+    code, out, err = run("run", str(file))
+    assert code == 0, err
+    for title in ("one, last", "one, fifth", "two, last", "two, fifth"):
+        assert title in out
+
+
+def test_a_bake_off_from_python_takes_a_data_frame() -> None:
+    import evalplugin
+
+    generator = np.random.default_rng(0)
+    pairs = generator.permutation(40 * 30)[:600]
+    frame = pd.DataFrame(
+        {
+            "who": [f"u{u:02d}" for u in pairs // 30],
+            "what": pairs % 30,
+            "stars": generator.integers(1, 6, 600),
+        }
+    )
+    outcome = evalplugin.run(
+        {
+            "experiment": "from python",
+            "datasets": [
+                {
+                    "name": "mine",
+                    "type": "dataframe",
+                    "frame": frame,
+                    "user": "who",
+                    "item": "what",
+                    "rating": "stars",
+                }
+            ],
+            "split": {"type": "holdout", "fraction": 0.3},
+            "recommend": {"n": 10},
+            "metrics": ["ndcg@10"],
+            "models": ["random", "popularity"],
+        }
+    )
+    scores = outcome.result.models[0].per_user
+    assert scores is not None
+    assert set(scores.users) <= set(frame["who"])
+    assert set(runs(Path.cwd())) == {"random", "popularity", "summary"}
