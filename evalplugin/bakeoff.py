@@ -47,6 +47,8 @@ def describe_bakeoff(config: CheckedConfig, *, experiment: str | None = None) ->
         config_dir=str(config.folder),
         config_hash=config.hash,
         metrics_hash=definitions_hash(config.metrics),
+        datasets=tuple(dataset.name for dataset in config.datasets),
+        splits=tuple(split.name for split in config.splits),
     )
 
 

@@ -33,7 +33,7 @@ class DataInfo:
     dataset: str  # name in the config
     type: str  # registered dataset type
     params: Mapping[str, Any]
-    split: str  # name in the config, "" when the config has one split
+    split: str  # name in the config
     split_type: str
     split_params: Mapping[str, Any]
     full: Interactions
@@ -79,7 +79,13 @@ class Bakeoff:
     config_dir: str  # the folder the config stands in: where git is asked for the commit
     config_hash: str
     metrics_hash: str
-    datasets: tuple[str, ...] = ()  # names in config order; run names tell them apart where there are several
+    datasets: tuple[str, ...] = ()  # names in config order
+    splits: tuple[str, ...] = ()  # names in config order
+
+    def run_name(self, dataset: str, split: str, model: str) -> str:
+        """Return what a run is called: the model, with dataset and split where the bake-off has several of them."""
+        several = (dataset, len(self.datasets) > 1), (split, len(self.splits) > 1)
+        return " · ".join([model, *(name for name, needed in several if needed)])
 
 
 @dataclass(frozen=True)

@@ -92,9 +92,8 @@ def headline(bakeoff: Bakeoff, result: ModelResult) -> dict[str, Cell]:
         if metric in scores.metrics:
             values = scores.column(metric)
             summary = summarise(values)
-            rng = generator(
-                bakeoff.seed, "interval", result.data.dataset, result.data.split, result.model, metric
-            )
+            # Named by the metric alone: the names of models and data change no number.
+            rng = generator(bakeoff.seed, "interval", metric)
             interval = mean_interval(values, level=LEVEL, rng=rng)
             cells[metric] = Cell(
                 metric,

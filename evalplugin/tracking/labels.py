@@ -23,7 +23,6 @@ __all__ = [
     "model_params",
     "model_tags",
     "note",
-    "run_name",
     "summary_params",
     "summary_tags",
 ]
@@ -105,11 +104,6 @@ def summary_tags(common: Mapping[str, str]) -> dict[str, str]:
 def note(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
     """Return what the run's page shows as its description: Markdown."""
     return cut(redact(note_markdown(bakeoff, result, cells)))
-
-
-def run_name(dataset: str, split: str, model: str) -> str:
-    """Return a run's name: the model's, with those of dataset and split that are not empty."""
-    return " · ".join(filter(None, (model, dataset, split)))
 
 
 def cut(text: str, length: int = MAX_TAG) -> str:

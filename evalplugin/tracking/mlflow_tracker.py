@@ -75,8 +75,7 @@ class MlflowTracker:
         """Return the id of a new run, RUNNING, for a model that is about to be fitted."""
         colour = model_colours(self.bakeoff.models, self.bakeoff.baseline)[model]
         tags = labels.model_tags(self.common_tags, data, model, type, colour)
-        several = len(self.bakeoff.datasets) > 1
-        name = labels.run_name(data.dataset if several else "", data.split, model)
+        name = self.bakeoff.run_name(data.dataset, data.split, model)
         with talking(self.uri, f"start the run of {model}"):
             run = self.client.create_run(self.experiment_id, tags=tags, run_name=name)
         self._started[run.info.run_id] = run.info.start_time

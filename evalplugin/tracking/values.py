@@ -10,7 +10,7 @@ from typing import Any
 
 from evalplugin.report.leaderboard import Cell, LeaderboardRow
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
-from evalplugin.tracking.labels import cut, run_name
+from evalplugin.tracking.labels import cut
 from evalplugin.tracking.names import metric_names, model_keys
 from evalplugin.tracking.redaction import redact_values
 
@@ -110,8 +110,7 @@ def difference_metrics(bakeoff: Bakeoff, row: LeaderboardRow) -> Logged:
 def summary_metrics(bakeoff: Bakeoff, rows: Sequence[LeaderboardRow]) -> Logged:
     """Return the metrics of the summary run: how many models, and every model's paired differences."""
     names = metric_names(bakeoff.metrics)
-    several = len(bakeoff.datasets) > 1
-    labels = {_key(r): run_name(r.dataset if several else "", r.split, r.model) for r in rows}
+    labels = {_key(r): bakeoff.run_name(r.dataset, r.split, r.model) for r in rows}
     keys = model_keys(labels.values())
     failed = sum(row.error is not None for row in rows)
     values = [Metric("models", len(rows)), Metric("models_failed", failed)]

@@ -53,7 +53,7 @@ def test_a_bakeoff_logged_over_http_is_whole(
     knn = runs["knn"].info.run_id
     assert len(client.get_metric_history(knn, "per_user_quantile/ndcg_at_10")) == 101
     files = {file.path for file in client.list_artifacts(knn)}
-    assert {"summary.md", "per_user.json", "per_user_ndcg_at_10.png", "config.yaml", "data"} == files
+    assert {"summary.md", "per_user.json", "per_user_ndcg_at_10.png", "config.yaml", "data"} < files
     assert len(runs["knn"].inputs.dataset_inputs) == 2
     assert links.warnings == ()
     assert links.ui_command is None
@@ -78,7 +78,7 @@ def page() -> Iterator[Page]:
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         page = chromium.new_page(viewport={"width": 1700, "height": 2600})
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(30_000)
         yield page
         chromium.close()
 
@@ -90,23 +90,19 @@ def test_the_board_shows_all_models_best_first_in_its_own_sections(
 ) -> None:
     page.goto(links.board_url)
     for section in (
-        "Mean over users (4)",
-        "Every user, lowest to highest (step = percentile of users) (3)",
-        "Metric at k (step = k) (2)",
-        "Difference from the baseline over the same users (3)",
+        "Mean over users",
+        "Every user, lowest to highest (step = percentile of users)",
+        "Metric at k (step = k)",
+        "Difference from the baseline over the same users",
     ):
         page.get_by_text(section, exact=True).first.wait_for()
     page.get_by_text("per_user_quantile/ndcg_at_10", exact=True).first.wait_for()
     page.locator(".js-plotly-plot .barlayer path").first.wait_for()
     page.locator(".js-plotly-plot .scatterlayer path.js-line").first.wait_for()
     assert page.get_by_text("Bake-off 20260101-120000-3f2a").count() >= 1
-    names = (
-        page.get_by_role("link")
-        .filter(has_text="svd")
-        .or_(page.get_by_role("link").filter(has_text="random"))
-    )
-    assert [name.strip() for name in names.all_inner_texts()][:2] == ["svd", "random"]
-    assert page.get_by_role("link", name="summary").count() == 0
+    shown = [name.strip() for name in page.get_by_role("link").all_inner_texts()]
+    models = ("random", "knn", "svd", "broken", "summary")
+    assert [name for name in shown if name.startswith(models)] == ["svd", "knn", "random", "broken"]
     assert page.screenshot(path=tmp_path / "board.png")
 
 
@@ -117,5 +113,6 @@ def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -
     page.get_by_text("Comparing 3 Runs from 1 Experiment").wait_for()
     page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.dispatch_event("click")
     page.wait_for_function(
-        "[...document.images].filter(i => i.complete && i.naturalWidth === 640 && i.naturalHeight === 440).length === 3"
+        "new Set([...document.images].filter(i => i.naturalWidth === 640 && i.naturalHeight === 440)"
+        ".map(i => i.src)).size === 3"
     )

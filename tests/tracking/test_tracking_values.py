@@ -183,11 +183,6 @@ def test_long_tags_are_cut_and_stay_different() -> None:
     assert first != second
 
 
-def test_a_run_is_named_after_its_model_and_what_else_there_are_several_of() -> None:
-    assert labels.run_name("", "", "knn") == "knn"
-    assert labels.run_name("ml", "last", "knn") == "knn · ml · last"
-
-
 def test_the_inputs_are_the_whole_train_and_test_data(make: SimpleNamespace) -> None:
     info = make.data_info()
     train, test = dataset_inputs(info)

@@ -1,0 +1,99 @@
+"""Make the README's pictures: run configs/knn.yaml and photograph what MLflow shows of it.
+
+    python experiments/pictures/make.py        # needs the test extra and a Chromium
+
+Writes board.png and compare.png beside this file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+SIZE = {"width": 1500, "height": 1000}
+
+
+def main() -> None:
+    """Write the pictures."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = subprocess.run(
+            [sys.executable, "-m", "evalplugin", "run", str(ROOT / "configs" / "knn.yaml")],
+            cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
+        ).stdout  # fmt: skip
+        links = dict(
+            line.split(maxsplit=1) for line in output.splitlines() if line.startswith(("board", "compare"))
+        )
+        with mlflow_ui(Path(folder) / "mlflow.db") as base, browser() as page:
+            for name, link in links.items():
+                page.goto(link.replace("http://127.0.0.1:5000", base))
+                photograph(page, name)
+
+
+def photograph(page: object, name: str) -> None:
+    """Wait until a page has drawn itself, and write its picture."""
+    if name == "board":
+        page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
+    else:
+        page.wait_for_selector("text=Artifacts", timeout=60_000)
+    page.wait_for_timeout(4_000)
+    page.screenshot(path=str(HERE / f"{name}.png"))
+
+
+@contextlib.contextmanager
+def mlflow_ui(store: Path) -> Iterator[str]:
+    """Serve MLflow's pages for a store on a free port; yields their address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "ui",
+        "--backend-store-uri",
+        f"sqlite:///{store}",
+        "--port",
+        str(port),
+    ]
+    server = subprocess.Popen(command, cwd=store.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    base = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(240):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{base}/health", timeout=1)
+                break
+            time.sleep(0.5)
+        yield base
+    finally:
+        server.terminate()
+        server.wait()
+
+
+@contextlib.contextmanager
+def browser() -> Iterator[object]:
+    """Open a page in the Chromium of this machine."""
+    from playwright.sync_api import sync_playwright
+
+    binary = shutil.which("chromium") or shutil.which("google-chrome")
+    if binary is None:
+        raise SystemExit("no Chromium found: install Debian's chromium")
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        chromium = playwright.chromium.launch(executable_path=binary, args=arguments)
+        yield chromium.new_page(viewport=SIZE)
+        chromium.close()
+
+
+if __name__ == "__main__":
+    main()
