@@ -9,6 +9,9 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
 
+import sys
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -30,3 +33,22 @@ def _own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _own_registries() -> Iterator[None]:
+    """What a test registers is gone after it, so that another test may use the same names."""
+    from evalplugin.data import DATASETS, SPLITS
+    from evalplugin.metrics import METRICS
+    from evalplugin.models import MODELS
+
+    registries = (DATASETS, SPLITS, METRICS, MODELS)
+    before = [dict(registry._entries) for registry in registries]
+    modules = set(sys.modules)
+    yield
+    for registry, entries in zip(registries, before, strict=True):
+        registry._entries.clear()
+        registry._entries.update(entries)
+    for name in set(sys.modules) - modules:
+        if name.startswith("evalplugin_plugin_"):
+            del sys.modules[name]

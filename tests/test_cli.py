@@ -96,7 +96,6 @@ def test_list_has_each_name_with_a_summary(
 
 
 def test_list_says_where_a_plugin_came_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from evalplugin.models import MODELS
 
     file = tmp_path / "mine.py"
     file.write_text(
@@ -106,7 +105,6 @@ def test_list_says_where_a_plugin_came_from(tmp_path: Path, capsys: pytest.Captu
     )
     assert main(["list", "models", "--plugin", str(file)]) == 0
     assert f"Guesses.  [{file}]" in capsys.readouterr().out
-    del MODELS._entries["listed-for-test"]
 
 
 def test_describe_has_definition_parameters_and_source(capsys: pytest.CaptureFixture[str]) -> None:

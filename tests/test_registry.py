@@ -91,7 +91,6 @@ def test_a_plugin_file_registers_under_its_path_and_may_be_loaded_twice(tmp_path
     load_plugin_file(file)
     load_plugin_file(file)
     assert MODELS.entry("mine-for-test").origin == str(file)
-    del MODELS._entries["mine-for-test"]
 
 
 @pytest.mark.parametrize(
@@ -146,4 +145,3 @@ def test_an_installed_package_offers_models_by_entry_point(
         PluginError, match="package acme-recs: cannot load model 'broken-acme' from acme_recs:Nothing"
     ):
         MODELS.entry("broken-acme")
-    del MODELS._entries["acme"]

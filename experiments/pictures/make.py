@@ -18,10 +18,14 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SIZE = {"width": 1500, "height": 1000}
+SIZE = {"width": 1700, "height": 1100}
 
 
 def main() -> None:
@@ -40,13 +44,18 @@ def main() -> None:
                 photograph(page, name)
 
 
-def photograph(page: object, name: str) -> None:
+def photograph(page: Page, name: str) -> None:
     """Wait until a page has drawn itself, and write its picture."""
     if name == "board":
-        page.wait_for_selector(".js-plotly-plot .main-svg", timeout=60_000)
+        page.locator(".js-plotly-plot .barlayer path").first.wait_for()
     else:
-        page.wait_for_selector("text=Artifacts", timeout=60_000)
-    page.wait_for_timeout(4_000)
+        # One artifact at a time is shown for all runs: choose the distribution over users.
+        page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.dispatch_event("click")
+        page.wait_for_function(
+            "new Set([...document.images].filter(i => i.naturalWidth > 500).map(i => i.src)).size >= 7"
+        )
+        page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.scroll_into_view_if_needed()
+    page.wait_for_timeout(3_000)  # charts slide into place
     page.screenshot(path=str(HERE / f"{name}.png"))
 
 
@@ -81,7 +90,7 @@ def mlflow_ui(store: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def browser() -> Iterator[object]:
+def browser() -> Iterator[Page]:
     """Open a page in the Chromium of this machine."""
     from playwright.sync_api import sync_playwright
 
@@ -91,7 +100,11 @@ def browser() -> Iterator[object]:
     with sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
         chromium = playwright.chromium.launch(executable_path=binary, args=arguments)
-        yield chromium.new_page(viewport=SIZE)
+        page = chromium.new_page(viewport=SIZE)
+        page.set_default_timeout(60_000)
+        # MLflow opens a panel of its own on the first visit.
+        page.add_init_script("localStorage['mlflow.assistant.fab.autoOpenedOnFirstLoad_v1'] = 'true'")
+        yield page
         chromium.close()
 
 

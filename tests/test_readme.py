@@ -1,0 +1,138 @@
+"""Every command and example of the README does what the README says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evalplugin.cli import main
+from evalplugin.config import load
+from evalplugin.errors import ConfigError
+from evalplugin.testing import check_recommender
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def block(language: str, holding: str) -> str:
+    (found,) = [text for text in blocks(language) if holding in text]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _clone() -> None:
+    """What the README's commands find in a clone of the repository."""
+    shutil.copytree(ROOT / "configs", "configs")
+
+
+@pytest.fixture
+def example() -> Path:
+    """The README's config, with the files that it names."""
+    Path("my_model.py").write_text(block("python", "# my_model.py"))
+    Path("ratings").mkdir()
+    generator = np.random.default_rng(0)
+    pairs = generator.permutation(60 * 150)[:3000]
+    ratings = pd.DataFrame(
+        {"user_id": pairs // 150, "item_id": pairs % 150, "stars": generator.integers(1, 6, 3000)}
+    )
+    ratings["time"] = generator.integers(1_600_000_000, 1_700_000_000, 3000)
+    ratings[:2000].to_csv("ratings/a.csv", index=False)
+    ratings[2000:].to_csv("ratings/b.csv", index=False)
+    file = Path("mine.yaml")
+    file.write_text(block("yaml", "experiment: my-bake-off"))
+    return file
+
+
+def numbers(text: str) -> list[tuple[str, float]]:
+    """Return the models of the result tables and the means behind them, leaving out what takes time or memory."""
+    found = []
+    for line in text.splitlines():
+        if row := re.match(r" *\d+ +(\S+)(?: \(baseline\))? +(?=[0-9–])(.*)", line):
+            if " s " in line:
+                continue
+            means = re.findall(r"(?<![\d.–])(\d\.\d{4})(?!\d*–)", row[2])
+            found += [(row[1], float(mean)) for mean in means]
+    return found
+
+
+def test_the_first_command_ends_with_the_output_that_is_shown() -> None:
+    first = block("sh", "evalplugin run")
+    command = first.strip().rsplit("&& ", 1)[1]
+    assert first.startswith("python3 -m venv .venv && .venv/bin/pip install -q . && ")
+    assert command == ".venv/bin/python -m evalplugin run configs/knn.yaml"
+    done = subprocess.run(
+        [sys.executable, *shlex.split(command)[1:]],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    shown, real = numbers(block("text", "item-neighbours")), numbers(done.stdout)
+    assert len(shown) == 7 * 5
+    real = real[: len(shown)]  # the README leaves out the tables behind the first one
+    assert [name for name, _ in shown] == [name for name, _ in real]
+    np.testing.assert_allclose([mean for _, mean in shown], [mean for _, mean in real], atol=2e-3)
+
+
+def test_the_second_command_runs_the_tests() -> None:
+    second = block("sh", "pytest")
+    assert second.strip().endswith(
+        ".venv/bin/pip install -q -e '.[test]' && .venv/bin/python -m pytest -q -n 2"
+    )
+
+
+COMMANDS = re.findall(r"`python -m (evalplugin [^`]*)`", README)
+
+
+@pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
+def test_a_command_works(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(command)[1:]) == 0
+    assert capsys.readouterr().out
+
+
+def test_there_are_commands_to_test() -> None:
+    assert len(set(COMMANDS)) >= 6
+
+
+def test_the_example_config_runs(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(example)]) == 0
+    out = capsys.readouterr().out
+    for model in ("popularity (baseline)", "knn(k=10)", "knn(k=40)", "recent"):
+        assert model in out
+
+
+def test_the_example_of_a_mistake_is_what_is_told(example: Path) -> None:
+    example.write_text(example.read_text().replace("half_life: 30", "halflife: 30"))
+    with pytest.raises(ConfigError) as caught:
+        load(example)
+    assert str(caught.value) == block("text", "did you mean").strip()
+
+
+def test_the_example_model_keeps_the_contract(example: Path) -> None:
+    load(example)
+    check_recommender("decayed-popularity")
+
+
+def test_the_example_from_python_works(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(block("python", "evalplugin.run("), {})
+    out = capsys.readouterr().out
+    assert re.search(r"^knn 0\.\d+$", out, re.MULTILINE)
+    assert "viewStateShareKey" in out
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
