@@ -8,7 +8,9 @@ Writes board.png and compare.png beside this file.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -19,13 +21,14 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-SIZE = {"width": 1700, "height": 1100}
+SIZE = {"width": 1700, "height": 890}
 
 
 def main() -> None:
@@ -40,7 +43,9 @@ def main() -> None:
         )
         with mlflow_ui(Path(folder) / "mlflow.db") as base, browser() as page:
             for name, link in links.items():
-                page.goto(link.replace("http://127.0.0.1:5000", base))
+                page.goto(
+                    (three_runs(link) if name == "compare" else link).replace("http://127.0.0.1:5000", base)
+                )
                 photograph(page, name)
 
 
@@ -50,13 +55,24 @@ def photograph(page: Page, name: str) -> None:
         page.locator(".js-plotly-plot .barlayer path").first.wait_for()
     else:
         # One artifact at a time is shown for all runs: choose the distribution over users.
-        page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.dispatch_event("click")
+        chosen = page.get_by_text("per_user_ndcg_at_10.png", exact=True).first
+        chosen.dispatch_event("click")
         page.wait_for_function(
-            "new Set([...document.images].filter(i => i.naturalWidth > 500).map(i => i.src)).size >= 7"
+            "new Set([...document.images].filter(i => i.naturalWidth > 500).map(i => i.src)).size >= 3"
         )
-        page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.scroll_into_view_if_needed()
+        page.get_by_text("Artifacts", exact=True).first.evaluate(
+            "heading => heading.scrollIntoView({block: 'center'})"
+        )
     page.wait_for_timeout(3_000)  # charts slide into place
     page.screenshot(path=str(HERE / f"{name}.png"))
+
+
+def three_runs(link: str) -> str:
+    """Return a compare link with the best, the third and the last model alone: more would be small on a picture."""
+    runs = re.search(r"runs=([^&]+)", link)
+    assert runs is not None
+    every = json.loads(unquote(runs[1]))
+    return link.replace(runs[1], quote(json.dumps([every[0], every[2], every[-1]])))
 
 
 @contextlib.contextmanager
