@@ -104,7 +104,7 @@ def _run(
                 tracker.finish_model(run_id, result)
             results.append(result)
             runs.append(run_id)
-            observer.say(_line(result))
+            observer.say(f"[{len(results)} of {len(prepared) * len(config.models)}] {_line(result)}")
     with observer.work("log the bake-off"):
         whole = BakeoffResult(bakeoff, tuple(results))
         links = tracker.finish_bakeoff(whole, runs)

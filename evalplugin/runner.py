@@ -124,14 +124,14 @@ def prepare(config: CheckedConfig, data_home: Path | None, observer: Observer) -
 
 
 def _in_tenths(observer: Observer) -> Callable[[str, float | None], None]:
-    """Return a report that says each new text once, and once more at every tenth of the way."""
+    """Return a report of "subject: how far" that says a subject once, and then at every tenth of the way to its end."""
     said: set[tuple[str, int]] = set()
 
     def report(text: str, fraction: float | None) -> None:
-        tenth = int((fraction or 0.0) * 10)
-        if (text, tenth) not in said:
-            said.add((text, tenth))
-            observer.say(f"{text}: {tenth * 10} %" if tenth else text)
+        step = text.partition(":")[0], int((fraction or 0.0) * 10)
+        if step not in said and step[1] < 10:
+            said.add(step)
+            observer.say(text)
 
     return report
 

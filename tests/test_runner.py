@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from evalplugin.config import load
+from evalplugin.data import LoadContext
+from evalplugin.errors import DataError
+from evalplugin.plan import plan
+from evalplugin.runner import Silent, Task, _in_tenths, prepare, run_model, run_task
+
+
+@dataclass
+class Listening:
+    said: list[str] = field(default_factory=list)
+    watched: dict[str, int] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    @contextmanager
+    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        self.watched[label] = 0
+
+        def advance(done: int) -> None:
+            self.watched[label] += done
+
+        yield advance
+        if total is not None:
+            assert self.watched[label] == total
+
+
+def config(**changes: object) -> dict[str, object]:
+    return {
+        "experiment": "e",
+        "datasets": [
+            {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
+        ],
+        "split": {"type": "last_n", "n": 4},
+        "recommend": {"n": 20},
+        "metrics": ["ndcg@10", "coverage@10", "rmse"],
+        "models": ["random", "popularity", "surprise.SVD"],
+        **changes,
+    }
+
+
+def test_every_user_with_a_truth_gets_a_list_and_progress_reaches_its_end() -> None:
+    checked, observer = load(config()), Listening()
+    (prepared,) = prepare(checked, None, observer)
+    result = run_model(checked, prepared, checked.models[0], observer)
+    assert result.per_user is not None
+    assert result.top_n is not None
+    tested = prepared.info.test.users[np.unique(prepared.info.test.user)]
+    assert set(result.top_n["user"].to_pylist()) == set(tested.tolist())
+    assert observer.watched["recommend random"] == len(result.per_user.users)
+    assert observer.said[0] == "tiny: 1,500 interactions of 60 users with 80 items"
+
+
+def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
+    checked = load(config())
+    (prepared,) = prepare(checked, None, Silent())
+    task = Task(
+        model=checked.models[2],
+        split=prepared.folds[0],
+        candidates=prepared.candidates[0],
+        seed=1,
+        stream=("x",),
+        n=20,
+        metrics=checked.metrics,
+        threshold=None,
+    )
+    here = run_task(task, "svd", Silent())
+    there = run_task(pickle.loads(pickle.dumps(task)), "svd", Silent())
+    np.testing.assert_array_equal(here.top_n.item, there.top_n.item)
+    np.testing.assert_array_equal(here.top_n.score, there.top_n.score)
+    np.testing.assert_array_equal(here.per_user.values, there.per_user.values)
+
+
+def test_a_model_that_cannot_do_what_is_asked_is_a_result_with_its_traceback() -> None:
+    checked = load(
+        config(models=[{"name": "large", "type": "sklearn.TruncatedSVD", "params": {"n_components": 500}}])
+    )
+    (prepared,) = prepare(checked, None, Silent())
+    result = run_model(checked, prepared, checked.models[0], Silent())
+    assert result.per_user is None
+    assert result.error is not None
+    assert "Traceback" in result.error
+    assert "n_components" in result.error
+
+
+def test_sampled_candidates_are_the_same_for_every_model_and_in_every_run() -> None:
+    first, again = (
+        prepare(
+            load(config(recommend={"n": 20, "candidates": "sampled", "negatives": 10}, models=models)),
+            None,
+            Silent(),
+        )
+        for models in (["random"], ["popularity", "random"])
+    )
+    included = first[0].candidates[0].included
+    assert included is not None
+    np.testing.assert_array_equal(included.item, again[0].candidates[0].included.item)  # type: ignore[union-attr]
+    fold = first[0].folds[0]
+    tested = np.unique(fold.test.user)
+    unknown = 80 - fold.train.rows.counts[tested] - 4
+    np.testing.assert_array_equal(included.counts[tested], 4 + np.minimum(10, unknown))
+
+
+def test_data_that_breaks_a_rule_is_told_before_any_model_runs() -> None:
+    checked = load(config(split={"type": "last_n", "n": 5000}))
+    with pytest.raises(DataError):
+        prepare(checked, None, Silent())
+
+
+def test_a_plan_counts_tasks_users_and_bytes() -> None:
+    checked = load(config(split={"type": "kfold", "k": 3}))
+    planned = plan(checked, None, Silent())
+    assert [(task.model, task.folds, task.n) for task in planned.tasks] == [
+        ("random", 3, 20),
+        ("popularity", 3, 20),
+        ("surprise.SVD", 3, 20),
+    ]
+    (prepared, *_) = prepare(checked, None, Silent())
+    users = len(np.unique(prepared.folds[0].test.user))
+    assert planned.tasks[0].users == users
+    assert planned.tasks[0].lists_mb * 2**20 == users * 20 * (4 + 8)
+    assert planned.tasks[0].block_mb * 2**20 == users * 80 * 8
+
+
+def test_long_reads_are_told_in_tenths() -> None:
+    observer = Listening()
+    report = _in_tenths(observer)
+    for done in range(1, 101):
+        report(f"downloading a.zip: {done} MiB", done / 100)
+    report("unpacking a.zip", None)
+    assert observer.said == [
+        *(f"downloading a.zip: {done} MiB" for done in (1, 10, 20, 30, 40, 50, 60, 70, 80, 90)),
+        "unpacking a.zip",
+    ]
+
+
+def test_a_load_context_without_a_listener_keeps_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    LoadContext().report("reading", 0.5)
+    assert capsys.readouterr() == ("", "")

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+import pytest
+
+from evalplugin import terminal
+
+
+def test_without_a_terminal_talk_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    observer = terminal.observer()
+    observer.say("read [bold]data[/bold]")
+    with observer.work("fit knn", 10) as advance:
+        advance(10)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "read [bold]data[/bold]\nfit knn ...\n"
+
+
+def test_long_work_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
+    with terminal.observer().work("recommend knn", 4_000) as advance:
+        for _ in range(4):
+            now[0] += 6.0
+            advance(1_000)
+    assert capsys.readouterr().err.splitlines() == ["recommend knn ...", "recommend knn: 2,000 of 4,000"]
+
+
+@pytest.mark.parametrize(
+    ("mb", "text"), [(None, "–"), (float("nan"), "–"), (0.5, "0.5 MB"), (12.4, "12 MB"), (1536.0, "1.5 GB")]
+)
+def test_sizes_are_short(mb: float | None, text: str) -> None:
+    assert terminal._size(mb) == text
