@@ -26,6 +26,7 @@ __all__ = [
     "board_path",
     "compare_path",
     "make_board",
+    "why_no_board",
 ]
 
 SHARED_VIEW_TAG = "mlflow.sharedViewState."
@@ -36,8 +37,8 @@ MAX_EXPERIMENT_TAG = 20_000  # characters
 _WORKFLOW = {"workflowType": "machine_learning"}
 # Sections that MLflow's own grouping would make for these metrics; there for who looks for them, closed.
 _CLOSED = ("dist", "ci", "undefined", "Model metrics", "System metrics")
-# From this version on a saved view has a name and is listed; before, it is found by its link alone.
-_NAMED_SINCE = (3, 17)
+# MLflow does not document saved views; this is the first version in which ours was seen to open.
+_VIEWS_SINCE = (3, 17)
 _COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
 
 
@@ -49,14 +50,20 @@ class Board:
     name: str
     state: Mapping[str, Any] = field(repr=False)
 
-    def tag_value(self, now_ms: int, *, mlflow_version: str) -> str:
+    def tag_value(self, now_ms: int) -> str:
         """Return the value of the experiment tag that holds the board, created at ``now_ms``."""
         packed = base64.b64encode(zlib.compress(_json(self.state).encode(), 9)).decode()
-        major, minor = (int(part) for part in mlflow_version.split(".")[:2])
-        if (major, minor) < _NAMED_SINCE:
-            return f"deflate;{packed}"
         view = {"name": self.name, "createdAt": now_ms, "updatedAt": now_ms, "state": f"deflate;{packed}"}
         return json.dumps(view, ensure_ascii=False)
+
+
+def why_no_board(mlflow_version: str) -> str | None:
+    """Return why a version of MLflow gets no board, or None where it does."""
+    major, minor = (int(part) for part in mlflow_version.split(".")[:2])
+    if (major, minor) >= _VIEWS_SINCE:
+        return None
+    oldest = ".".join(map(str, _VIEWS_SINCE))
+    return f"no board was saved: it takes MLflow {oldest} or newer, and this is {mlflow_version}"
 
 
 @dataclass(frozen=True)

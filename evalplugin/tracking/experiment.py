@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from evalplugin.errors import TrackingError
-from evalplugin.tracking.board import BOARD_PREFIX, MAX_EXPERIMENT_TAG, SHARED_VIEW_TAG, Board
+from evalplugin.tracking.board import BOARD_PREFIX, MAX_EXPERIMENT_TAG, SHARED_VIEW_TAG, Board, why_no_board
 from evalplugin.tracking.connection import talking
 from evalplugin.tracking.location import artifact_location
 from evalplugin.tracking.provenance import is_gone, process_tags
@@ -72,7 +72,9 @@ def save_board(
     """Save a board with an experiment, and forget the oldest of ours; return it, or None and why it was not saved."""
     if board is None:
         return None, "no board was saved: no model has a value to show"
-    tag = board.tag_value(int(time.time() * 1000), mlflow_version=_mlflow_version())
+    if (reason := why_no_board(_mlflow_version())) is not None:
+        return None, reason
+    tag = board.tag_value(int(time.time() * 1000))
     if len(tag) > MAX_EXPERIMENT_TAG:
         return None, f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
     try:

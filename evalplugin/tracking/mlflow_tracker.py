@@ -158,6 +158,15 @@ class MlflowTracker:
             )
         return links
 
+    def finish_alone(self, run_id: str, result: ModelResult) -> str:
+        """Log a model that is compared with no other here, pictures included; return the path of its run's page."""
+        self.finish_model(run_id, result)
+        pictures = picture_artifacts(BakeoffResult(self.bakeoff, (result,)))
+        with talking(self.uri, "log the pictures"):
+            for files in pictures.values():
+                self._upload(run_id, files)
+        return f"/#/experiments/{self.experiment_id}/runs/{run_id}"
+
     def abort(self) -> None:
         """End every run that is still open as KILLED; quietly, since something else has gone wrong already."""
         for run_id in sorted(self._open):

@@ -30,7 +30,7 @@ _MAX_SOURCE = 60_000
 
 @dataclass(frozen=True)
 class Metric:
-    """One value to log under a key; ``step`` is k, a percentile or a fold where it is not 0."""
+    """One value to log under a key; ``step`` is k, a percentile, a recall in percent or a fold."""
 
     key: str
     value: float
@@ -90,6 +90,8 @@ def model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
         curves = metric_names(result.per_user.at_k)
         for family, curve in result.per_user.at_k.items():
             values += [Metric(f"at_k/{curves[family]}", value, k) for k, value in sorted(curve.items())]
+        precision = sorted(result.per_user.pr_curve.items())
+        values += [Metric("pr_curve/precision", value, percent) for percent, value in precision]
     if len(result.fold_means) > 1:
         for fold, means in enumerate(result.fold_means, start=1):
             values += [Metric(f"fold/{names[m]}", v, fold) for m, v in means.items() if m in names]
@@ -131,6 +133,8 @@ def dataset_inputs(info: DataInfo) -> tuple[DatasetInput, ...]:
     inputs = []
     # MLflow keeps one input for a name and digest: where nothing is held out, both have the same digest.
     for part, data, context in (("train", info.train, "training"), ("test", info.test, "evaluation")):
+        if data is None:
+            continue
         users, items = _distinct(data.user), _distinct(data.item)
         profile = {
             "users": users,

@@ -12,7 +12,14 @@ import pytest
 
 from evalplugin.report import leaderboard_rows
 from evalplugin.results import BakeoffResult
-from evalplugin.tracking.board import MAX_EXPERIMENT_TAG, Board, board_of, board_path, compare_path
+from evalplugin.tracking.board import (
+    MAX_EXPERIMENT_TAG,
+    Board,
+    board_of,
+    board_path,
+    compare_path,
+    why_no_board,
+)
 
 
 @pytest.fixture
@@ -77,17 +84,19 @@ def test_without_a_value_there_is_no_board(make: SimpleNamespace) -> None:
 
 
 def test_the_tag_holds_the_state_as_the_page_reads_it(board: Board) -> None:
-    view = json.loads(board.tag_value(1_700_000_000_000, mlflow_version="3.17.2"))
+    view = json.loads(board.tag_value(1_700_000_000_000))
     assert view["name"] == "Bake-off 20260101-120000-3f2a"
     assert view["createdAt"] == view["updatedAt"] == 1_700_000_000_000
     head, packed = view["state"].split(";")
     assert head == "deflate"
     assert json.loads(zlib.decompress(base64.b64decode(packed))) == board.state
-    assert len(board.tag_value(0, mlflow_version="3.17.2")) < MAX_EXPERIMENT_TAG / 5
+    assert len(board.tag_value(0)) < MAX_EXPERIMENT_TAG / 5
 
 
-def test_an_older_mlflow_gets_the_state_alone(board: Board) -> None:
-    assert board.tag_value(0, mlflow_version="3.9.0rc1").startswith("deflate;")
+def test_a_version_of_mlflow_whose_pages_do_not_know_the_board_gets_none_and_is_told() -> None:
+    assert why_no_board("3.17.2") is None
+    assert why_no_board("4.0.0rc1") is None
+    assert why_no_board("3.9.0") == "no board was saved: it takes MLflow 3.17 or newer, and this is 3.9.0"
 
 
 def test_links_open_the_pages_for_models_on_the_board(board: Board) -> None:

@@ -79,6 +79,15 @@ def test_curves_are_stepped_by_k_and_what_is_not_finite_is_counted_instead(make:
     assert all(math.isfinite(v) for v in values.values())
 
 
+def test_the_precision_recall_curve_is_stepped_by_recall_in_percent(make: SimpleNamespace) -> None:
+    result = make.model_result("knn")
+    assert result.per_user is not None
+    scores = dataclasses.replace(result.per_user, pr_curve={0: 0.9, 10: 0.5, 100: 0.1})
+    values = logged(make, dataclasses.replace(result, per_user=scores))
+    curve = {step: value for (key, step), value in values.items() if key == "pr_curve/precision"}
+    assert curve == {0: 0.9, 10: 0.5, 100: 0.1}
+
+
 def test_costs_are_logged_where_they_are_known(make: SimpleNamespace) -> None:
     costs = dataclasses.replace(make.model_result("knn").costs, peak_memory_mb=math.nan)
     values = logged(make, make.model_result("knn", costs=costs))
