@@ -107,7 +107,7 @@ def _run(
             observer.say(f"[{len(results)} of {len(prepared) * len(config.models)}] {_line(result)}")
     with observer.work("log the bake-off"):
         whole = BakeoffResult(bakeoff, tuple(results))
-        links = tracker.finish_bakeoff(whole, runs)
+        links = tracker.finish_bakeoff(whole, runs, board=config.spec.tracking.board)
     return Outcome(whole, links)
 
 

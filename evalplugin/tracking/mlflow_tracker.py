@@ -103,10 +103,10 @@ class MlflowTracker:
             self._upload(run_id, model_artifacts(bakeoff, result, cells, left_out_params=tuple(too_long)))
             self._end(run_id, "FINISHED" if result.error is None else "FAILED")
 
-    def finish_bakeoff(self, result: BakeoffResult, run_ids: Sequence[str]) -> Links:
+    def finish_bakeoff(self, result: BakeoffResult, run_ids: Sequence[str], *, board: bool = True) -> Links:
         """Log what needs all models (pictures, differences, the summary run, the board) and return the links.
 
-        ``run_ids`` are those of ``result.models``, in the same order.
+        ``run_ids`` are those of ``result.models``, in the same order. ``board``: whether to save a board.
         """
         bakeoff = self.bakeoff
         rows = leaderboard_rows(result, [self._cells[run_id] for run_id in run_ids])
@@ -121,11 +121,13 @@ class MlflowTracker:
                 key = (row.dataset, row.split, row.model)
                 self._log(run_of[key], values.difference_metrics(bakeoff, row).metrics)
                 self._upload(run_of[key], pictures.get(key, {}))
-        board, warning = save_board(self.client, self.uri, self.experiment_id, board_of(result, rows))
+        saved, warning = None, None
+        if board:
+            saved, warning = save_board(self.client, self.uri, self.experiment_id, board_of(result, rows))
         links = Links(
             tracking_uri=redact(self.uri),
             base_url=ui_base_url(self.uri),
-            board_url_path=board_path(self.experiment_id, bakeoff.id, board),
+            board_url_path=board_path(self.experiment_id, bakeoff.id, saved),
             compare_url_path=compare_path(self.experiment_id, ranked),
             ui_command=ui_command(self.uri),
             experiment_id=self.experiment_id,

@@ -28,13 +28,13 @@ def logged(make: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> S
     return log_all(make.whole(), uri)
 
 
-def log_all(result: BakeoffResult, uri: str) -> SimpleNamespace:
+def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNamespace:
     tracker = MlflowTracker.open(result.bakeoff, uri)
     run_ids = []
     for model in result.models:
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
         tracker.finish_model(run_ids[-1], model)
-    links = tracker.finish_bakeoff(result, run_ids)
+    links = tracker.finish_bakeoff(result, run_ids, board=board)
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
     return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
@@ -297,6 +297,14 @@ def test_only_the_newest_boards_are_kept(make: SimpleNamespace, uri: str) -> Non
     assert len(boards) == 21
     assert {"mine", "evalplugin-21", "evalplugin-20260101-120000-3f2a"} < boards
     assert "evalplugin-02" not in boards
+
+
+def test_a_board_that_is_not_wanted_is_not_saved(make: SimpleNamespace, uri: str) -> None:
+    found = log_all(make.whole(), uri, board=False)
+    tags = found.client.get_experiment(found.links.experiment_id).tags
+    assert not [key for key in tags if key.startswith(SHARED_VIEW_TAG)]
+    assert "viewStateShareKey" not in found.links.board_url
+    assert found.links.warnings == ()
 
 
 def test_a_server_that_is_not_there_is_one_clear_error_within_seconds(
