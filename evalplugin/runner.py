@@ -32,6 +32,7 @@ __all__ = [
     "Silent",
     "Task",
     "TaskResult",
+    "curve_ks",
     "prepare",
     "run_model",
     "run_task",
@@ -230,13 +231,15 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
                 task.metrics,
                 threshold=task.threshold,
                 predictions=predict_ratings(model, split.test) if needed else None,
-                curve_ks=_curve_ks(task.n, task.metrics),
+                candidates=task.candidates,
+                curve_ks=curve_ks(task.n, task.metrics),
             )
     seconds = watch.seconds
     return TaskResult(top_n, per_user, Costs(seconds["fit"], seconds["recommend"], seconds["score"], peak.mb))
 
 
-def _curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
+def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
+    """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those asked for."""
     asked = {metric.k for metric in metrics if metric.k is not None}
     return sorted({k for k in CURVE_KS if k <= n} | asked | {n})
 

@@ -2,23 +2,50 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
 from evalplugin.errors import DataError
-from evalplugin.metrics import Blocks, MetricSpec, OverallMetric, ScoringContext, UserMetric
+from evalplugin.metrics import (
+    RECALL_PERCENT,
+    Blocks,
+    MetricSpec,
+    OverallMetric,
+    ScoringContext,
+    UserMetric,
+    precision_recall_curve,
+)
 from evalplugin.models.topn import TopN
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Counts", "PerUserScores", "Summary", "average_folds", "score_top_n", "summarise"]
+__all__ = [
+    "Counts",
+    "PerUserScores",
+    "Scorer",
+    "Summary",
+    "UserBlocks",
+    "average_folds",
+    "check_request",
+    "is_built_in",
+    "score_top_n",
+    "summarise",
+]
+
+_PR_CURVE = "pr_curve/"  # no metric can have this name
+_MANTISSA, _HALF = 53, 27  # binary digits of a float64
+_WORTH_THREADS = 4  # blocks
 
 
 class Counts(NamedTuple):
@@ -35,6 +62,7 @@ class PerUserScores:
     ``users`` (U,) raw ids; ``values`` float64 (U, M); ``metrics`` canonical names of the M columns.
     ``overall`` holds the metrics that are one number a model (``coverage@10``), by canonical name. ``at_k``
     holds the curve of each metric family over the cutoff: ``{"ndcg": {1: 0.1, 2: 0.15, ...}}``, means.
+    ``pr_curve`` holds the mean interpolated precision at a recall of 0, 10 ... 100 percent.
     """
 
     users: npt.NDArray[np.generic]
@@ -42,6 +70,7 @@ class PerUserScores:
     metrics: tuple[str, ...]
     overall: Mapping[str, float] = field(default_factory=dict)
     at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    pr_curve: Mapping[int, float] = field(default_factory=dict)
 
     def column(self, metric: str) -> npt.NDArray[np.float64]:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""
@@ -74,6 +103,7 @@ def score_top_n(
     *,
     threshold: float | None,
     predictions: npt.NDArray[np.floating[Any]] | None = None,
+    candidates: Candidates | None = None,
     curve_ks: Sequence[int] = (),
 ) -> PerUserScores:
     """Return the scores of everybody who has a list or a truth, by raw user id in the order of codes.
@@ -90,48 +120,114 @@ def score_top_n(
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
         predictions: The model's predicted ratings of the truth's rows, (len(truth),); None for a model that
             predicts none: metrics that need them are then undefined for everybody.
-        curve_ks: The cutoffs of ``at_k``, computed for every metric of the list that takes k.
+        candidates: What the lists were chosen from; None: the whole catalogue.
+        curve_ks: The cutoffs of ``at_k``, computed for every metric of the list that takes k. Where there are
+            any, so is ``pr_curve``.
 
     Raises:
         DataError: A list or a truth with an item twice, unknown codes, predictions of the wrong number or not
             finite, ratings that a metric does not allow, a metric named twice or in need of the train data.
     """
-    _check_request(metrics, train, curve_ks)
-    blocks = Blocks.of(top_n, truth, train=train, threshold=threshold, predictions=predictions)
-    curves = {s.at(None).name: {k: s.at(k) for k in curve_ks} for s in metrics if s.metric.takes_k}
-    asked = {s.name: s for s in metrics}
-    extra = {s.name: s for curve in curves.values() for s in curve.values() if s.name not in asked}
-
-    columns = {
-        name: np.full(len(blocks.user), np.nan) for name, s in asked.items() if s.metric.scope == "user"
-    }
-    sums = {name: _RunningMean() for name, s in extra.items() if s.metric.scope == "user"}
-    states = {
-        name: s.metric.start(truth.n_items)
-        for name, s in {**asked, **extra}.items()
-        if isinstance(s.metric, OverallMetric)
-    }
-    for place, context in blocks:
-        for name, spec in {**asked, **extra}.items():
-            k = top_n.n if spec.k is None else spec.k
-            if isinstance(spec.metric, OverallMetric):
-                spec.metric.update(states[name], context, k)
-            elif name in columns:
-                columns[name][place] = _per_user(spec, context, k)
-            else:
-                sums[name].add(_per_user(spec, context, k))
-
-    overall = {n: s.metric.finish(states[n]) for n, s in asked.items() if isinstance(s.metric, OverallMetric)}
-    means = {name: _mean(values) for name, values in columns.items()} | overall
-    means |= {name: mean.value for name, mean in sums.items()}
-    means |= {n: s.metric.finish(states[n]) for n, s in extra.items() if isinstance(s.metric, OverallMetric)}
-    return PerUserScores(
-        users=truth.users[blocks.user],
-        values=np.column_stack(list(columns.values())) if columns else np.empty((len(blocks.user), 0)),
-        metrics=tuple(columns),
-        overall=overall,
-        at_k={name: {k: means[s.name] for k, s in curve.items()} for name, curve in curves.items() if curve},
+    check_request(metrics, train is not None, curve_ks)
+    blocks = Blocks.of(
+        top_n, truth, train=train, threshold=threshold, predictions=predictions, candidates=candidates
     )
+    scored = Scorer(metrics, len(blocks), blocks.n, blocks.n_items, curve_ks=curve_ks)
+    scored.add(blocks)
+    return scored.result(truth.users[blocks.user])
+
+
+class UserBlocks(Protocol):
+    """Users to score, in blocks that can be made in any order, and at the same time."""
+
+    def cuts(self) -> list[tuple[int, int]]:
+        """Return the first user of each block and the one behind its last."""
+
+    def context(self, low: int, high: int) -> ScoringContext:
+        """Return lists and truth of the users ``low`` to ``high - 1``."""
+
+
+class Scorer:
+    """Computes metrics block by block, in any order of the blocks, and keeps one row a user."""
+
+    def __init__(
+        self,
+        metrics: Sequence[MetricSpec],
+        n_users: int,
+        n: int,
+        n_items: int,
+        *,
+        curve_ks: Sequence[int] = (),
+    ) -> None:
+        """Make room for ``n_users`` users whose lists have up to ``n`` places; see ``score_top_n``."""
+        self.n, self.n_users = n, n_users
+        self.curves = {s.at(None).name: {k: s.at(k) for k in curve_ks} for s in metrics if s.metric.takes_k}
+        self.asked = {s.name: s for s in metrics}
+        extra = {s.name: s for c in self.curves.values() for s in c.values() if s.name not in self.asked}
+        self.every = {**self.asked, **extra}
+        user_metrics = [name for name, s in self.asked.items() if s.metric.scope == "user"]
+        self.columns = dict(zip(user_metrics, np.full((len(user_metrics), n_users), np.nan), strict=True))
+        self.sums = {name: _RunningMean() for name, s in extra.items() if s.metric.scope == "user"}
+        self.precision = [_RunningMean() for _ in RECALL_PERCENT] if curve_ks else []
+        self.states = {
+            name: s.metric.start(n_items)
+            for name, s in self.every.items()
+            if isinstance(s.metric, OverallMetric)
+        }
+
+    def add(self, blocks: UserBlocks, place: npt.NDArray[np.int64] | None = None) -> None:
+        """Take in blocks; ``place`` (U,) says where each of their users stands among all; None: at the same place."""
+
+        def scored(cut: tuple[int, int]) -> dict[str, npt.NDArray[np.float64]]:
+            context = blocks.context(*cut)
+            values = {}
+            for name, spec in self.every.items():
+                k = self.n if spec.k is None else spec.k
+                if isinstance(spec.metric, OverallMetric):
+                    spec.metric.update(self.states[name], context, k)
+                else:
+                    values[name] = _per_user(spec, context, k)
+            if self.precision:
+                values[_PR_CURVE] = precision_recall_curve(context)
+            return values
+
+        cuts = blocks.cuts()
+        # Not for metrics that take in one block after another, those that fill views of the train data as they
+        # go, and those of users, which may keep a state.
+        every = self.every.values()
+        alone = self.states or any("train" in s.metric.needs or not is_built_in(s) for s in every)
+        with ThreadPoolExecutor(1 if alone or len(cuts) < _WORTH_THREADS else _threads()) as pool:
+            for cut, values in zip(cuts, pool.map(scored, cuts), strict=True):
+                rows = slice(*cut) if place is None else place[slice(*cut)]
+                for mean, column in zip(
+                    self.precision, values.pop(_PR_CURVE, np.empty((0, 0))).T, strict=True
+                ):
+                    mean.add(column)
+                for name, column in values.items():
+                    if name in self.columns:
+                        self.columns[name][rows] = column
+                    else:
+                        self.sums[name].add(column)
+
+    def result(self, users: npt.NDArray[np.generic]) -> PerUserScores:
+        """Return the scores once every block is in; ``users`` (U,) are the raw ids."""
+        over_all = {n: s.metric for n, s in self.every.items() if isinstance(s.metric, OverallMetric)}
+        finished = {name: metric.finish(self.states[name]) for name, metric in over_all.items()}
+        means = {name: _mean(values) for name, values in self.columns.items()} | finished
+        means |= {name: mean.value for name, mean in self.sums.items()}
+        values = np.stack(list(self.columns.values())).T if self.columns else np.empty((self.n_users, 0))
+        return PerUserScores(
+            users=users,
+            values=values,
+            metrics=tuple(self.columns),
+            overall={name: value for name, value in finished.items() if name in self.asked},
+            at_k={
+                name: {k: means[s.name] for k, s in curve.items()}
+                for name, curve in self.curves.items()
+                if curve
+            },
+            pr_curve={p: m.value for p, m in zip(RECALL_PERCENT, self.precision, strict=False)},
+        )
 
 
 def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
@@ -172,6 +268,7 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
             name: {k: _mean(np.array([f.at_k[name][k] for f in folds])) for k in curve}
             for name, curve in first.at_k.items()
         },
+        pr_curve={p: _mean(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
     )
 
 
@@ -209,19 +306,41 @@ def summarise(values: npt.NDArray[np.float64]) -> Summary:
 
 
 class _RunningMean:
-    """The mean of the defined values of many blocks."""
+    """The mean of the defined values of many blocks, exact, so that it does not depend on the blocks."""
 
     def __init__(self) -> None:
-        self.total, self.n = 0.0, 0
+        self.sums: dict[int, int] = {}  # exponent -> sum of the whole numbers that it scales
+        self.n = 0
+        self.beyond = 0.0  # infinite as soon as one value is
 
     def add(self, values: npt.NDArray[np.float64]) -> None:
         defined = values[~np.isnan(values)]
-        self.total += float(defined.sum())
         self.n += len(defined)
+        if not np.isfinite(defined).all():
+            self.beyond += float(defined[np.isinf(defined)].sum())
+            defined = defined[np.isfinite(defined)]
+        fraction, exponent = np.frexp(defined)
+        scaled = np.ldexp(fraction, _MANTISSA).astype(np.int64)
+        # Sums of half of the digits each stay far below what float64 holds exactly.
+        high, low = scaled >> _HALF, scaled & (2**_HALF - 1)
+        lowest = int(exponent.min(initial=0))
+        highs = np.bincount(exponent - lowest, weights=high)
+        lows = np.bincount(exponent - lowest, weights=low)
+        for place in np.flatnonzero((highs != 0) | (lows != 0)).tolist():
+            total = (int(highs[place]) << _HALF) + int(lows[place])
+            self.sums[place + lowest] = self.sums.get(place + lowest, 0) + total
 
     @property
     def value(self) -> float:
-        return self.total / self.n if self.n else float("nan")
+        if not self.n:
+            return float("nan")
+        least = min(self.sums, default=0)
+        total = Fraction(sum(t << (e - least) for e, t in self.sums.items()))
+        return float(total * Fraction(2) ** (least - _MANTISSA) / self.n) + self.beyond
+
+
+def _threads() -> int:
+    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float:
@@ -242,14 +361,22 @@ def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> npt.NDArray[
     return values
 
 
-def _check_request(
-    metrics: Sequence[MetricSpec], train: Interactions | None, curve_ks: Sequence[int]
-) -> None:
+def is_built_in(spec: MetricSpec) -> bool:
+    """Return whether a metric is one of evalplugin's own, of which all is known."""
+    return type(spec.metric).__module__.startswith("evalplugin.")
+
+
+def check_request(metrics: Sequence[MetricSpec], has_train: bool, curve_ks: Sequence[int] = ()) -> None:
+    """Check what is asked before any work is done.
+
+    Raises:
+        DataError: A metric named twice or in need of the train data, a cutoff below 1.
+    """
     names = [spec.name for spec in metrics]
     for position, spec in enumerate(metrics):
         if spec.name in names[:position]:
             raise DataError(f"metric {spec.name} is asked for twice")
-        if "train" in spec.metric.needs and train is None:
+        if "train" in spec.metric.needs and not has_train:
             raise DataError(f"metric {spec.name} needs the train data")
     for k in curve_ks:
         if k < 1:

@@ -21,12 +21,27 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.data import Candidates, Interactions
+from evalplugin.metrics.contract import check_metric
 from evalplugin.models import MODELS, RatingPredictor, Recommender, TopN, recommend
 from evalplugin.models.topn import NO_ITEM
 from evalplugin.parameters import as_mapping, build
 from evalplugin.seeding import generator
 
-__all__ = ["RECOMMENDER_CHECKS", "check_recommender", "checkerboard"]
+__all__ = [
+    "RECOMMENDER_CHECKS",
+    "check_answers_unknown_users",
+    "check_learns_the_checkerboard",
+    "check_leaves_data_untouched",
+    "check_lists_are_valid",
+    "check_lists_do_not_depend_on_blocks",
+    "check_metric",
+    "check_parameters_are_plain",
+    "check_predicts_on_the_rating_scale",
+    "check_recommender",
+    "check_same_seed_gives_same_lists",
+    "check_survives_pickling",
+    "checkerboard",
+]
 
 Make = Callable[[], Recommender]
 

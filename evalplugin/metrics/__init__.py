@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from evalplugin.metrics import binary, catalogue, graded, ranked, ratings  # register the metrics
+from evalplugin.metrics import (  # register the metrics
+    beyond,
+    binary,
+    catalogue,
+    correlation,
+    graded,
+    ordered,
+    ranked,
+    ratings,
+)
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, Metric, OverallMetric, UserMetric, metric
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.context import Ranked, ScoringContext
 from evalplugin.metrics.example import evaluate
 from evalplugin.metrics.names import MetricSpec, definitions_hash, parse
+from evalplugin.metrics.ordered import RECALL_PERCENT, precision_recall_curve
+from evalplugin.metrics.train import TrainData
 
 __all__ = [
     "CONVENTIONS_VERSION",
     "METRICS",
+    "RECALL_PERCENT",
     "Blocks",
     "Metric",
     "MetricSpec",
     "OverallMetric",
     "Ranked",
     "ScoringContext",
+    "TrainData",
     "UserMetric",
+    "beyond",
     "binary",
     "catalogue",
+    "correlation",
     "definitions_hash",
     "evaluate",
     "graded",
     "metric",
+    "ordered",
     "parse",
+    "precision_recall_curve",
     "ranked",
     "ratings",
 ]

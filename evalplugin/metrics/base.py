@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import ClassVar, Literal, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.errors import PluginError
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.functions import MetricFunction, dataclass_of
 from evalplugin.registry import Registry
 
 __all__ = ["CONVENTIONS_VERSION", "METRICS", "Metric", "Need", "OverallMetric", "UserMetric", "metric"]
 
 C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=MetricFunction)
 Need: TypeAlias = Literal["predictions", "train"]
 
 # Raised when a convention that all metrics share changes: relevance, gain, who is undefined, ties.
 CONVENTIONS_VERSION = 1
+_STATED = ("higher_is_better", "bounds", "needs", "about", "version")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 
 
@@ -30,6 +34,7 @@ class Metric:
     bounds: ClassVar[tuple[float, float]]  # lowest and highest value possible
     scope: ClassVar[Literal["user", "overall"]]
     needs: ClassVar[tuple[Need, ...]] = ()  # beyond lists and truth: predicted ratings, the train data
+    about: ClassVar[Literal["truth", "lists"]] = "truth"  # lists: over everybody who has one
     takes_k: ClassVar[bool] = True  # whether the name may end in @k
     version: ClassVar[int] = 1  # raised by hand whenever the definition changes
 
@@ -79,12 +84,69 @@ def _lack(cls: type) -> str | None:
 METRICS: Registry[Metric] = Registry("metric", check=_lack)
 
 
-def metric(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a dataclass as the metric ``name``.
+def _create(name: str, params: Mapping[str, Any]) -> Metric:
+    # By name, so that what is pickled is small; the registry of the process that reads it makes the metric.
+    return METRICS.create(name, params)
+
+
+@overload
+def metric(name: str) -> Callable[[C], C]: ...
+
+
+@overload
+def metric(
+    name: str,
+    *,
+    higher_is_better: bool | None,
+    bounds: tuple[float, float],
+    needs: tuple[Need, ...] = (),
+    about: Literal["truth", "lists"] = "truth",
+    version: int = 1,
+) -> Callable[[F], F]: ...
+
+
+def metric(name: str, **stated: Any) -> Callable[[Any], Any]:
+    """Return a decorator that registers a dataclass, or a plain function, as the metric ``name``.
+
+    A dataclass states what a metric is in class variables; for a function it stands here::
+
+        @metric("first_is_relevant", higher_is_better=True, bounds=(0, 1))
+        def first_is_relevant(context, k, *, weight: float = 1.0):
+            return context.undefined_without_relevant(weight * context.n_hits(1))
+
+    The function is called with a ``ScoringContext`` of B users and k and returns float64 (B,), NaN where it is
+    undefined; one that takes the context alone makes a metric without k. Its keyword parameters, here ``weight``,
+    are the metric's. It stays a function that can be called.
+
+    Args:
+        name: What configs and reports call it.
+        stated: For a function: ``higher_is_better`` (None: neither is) and ``bounds``, and if need be ``needs``,
+            ``about`` and ``version``; see the class ``Metric``.
 
     Raises:
-        PluginError: The name could not be written in a metric list, or the class is no metric.
+        PluginError: The name could not be written in a metric list, is taken, or what is decorated is no metric.
     """
     if not _NAME.fullmatch(name):
         raise PluginError(f"metric {name!r}: a name is a letter followed by letters, digits and _ . -")
-    return METRICS.register(name)
+    if unknown := sorted(stated.keys() - _STATED):
+        allowed = ", ".join(_STATED)
+        raise PluginError(
+            f"metric {name!r}: {unknown[0]!r} is nothing that a metric states; it states {allowed}"
+        )
+
+    def decorate(target: Any) -> Any:
+        if isinstance(target, type):
+            if stated:
+                raise PluginError(
+                    f"metric {name!r}: the class {target.__name__} states {', '.join(stated)} itself"
+                )
+            return METRICS.register(name)(target)
+        for needed in ("higher_is_better", "bounds"):
+            if needed not in stated:
+                raise PluginError(
+                    f"metric {name!r}: a function needs {needed}: @metric({name!r}, {needed}=...)"
+                )
+        METRICS.register(name)(dataclass_of(target, UserMetric, stated, partial(_create, name)))
+        return target
+
+    return decorate

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
@@ -20,7 +21,8 @@ class Precision(UserMetric):
     """Share of the top k that is relevant.
 
     precision@k = hits in the top k / k. The divisor is k however short the list is: places behind its end are
-    misses. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+    misses; with ``denominator=listed`` it is what the top k holds (0 for an empty list), which favours short
+    lists. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
 
@@ -32,9 +34,14 @@ class Precision(UserMetric):
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
+    denominator: Annotated[
+        Literal["k", "listed"], Field(description="What hits are divided by; listed: items in the top k")
+    ] = "k"
+
     def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
         """Return float64 (B,)."""
-        return context.undefined_without_relevant(context.n_hits(k) / k)
+        listed = np.maximum(np.minimum(context.n_listed, k), 1) if self.denominator == "listed" else k
+        return context.undefined_without_relevant(context.n_hits(k) / listed)
 
 
 @metric("recall")
@@ -42,8 +49,9 @@ class Precision(UserMetric):
 class Recall(UserMetric):
     """Share of the user's relevant items that is in the top k.
 
-    recall@k = hits in the top k / relevant items. The divisor is never cut at k. Undefined (NaN) for a user
-    without a relevant item. Range 0 to 1, higher is better.
+    recall@k = hits in the top k / relevant items. The divisor is not cut at k; with ``denominator=min`` it is
+    the smaller of both, so that a perfect top k is 1. Undefined (NaN) for a user without a relevant item. Range
+    0 to 1, higher is better.
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3.
 
@@ -55,9 +63,16 @@ class Recall(UserMetric):
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
+    denominator: Annotated[
+        Literal["relevant", "min"], Field(description="What hits are divided by; min: at most k")
+    ] = "relevant"
+
     def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
         """Return float64 (B,)."""
-        return context.undefined_without_relevant(context.n_hits(k) / np.maximum(context.n_relevant, 1))
+        reachable = (
+            context.n_relevant if self.denominator == "relevant" else np.minimum(context.n_relevant, k)
+        )
+        return context.undefined_without_relevant(context.n_hits(k) / np.maximum(reachable, 1))
 
 
 @metric("f1")

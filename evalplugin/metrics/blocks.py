@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
 from evalplugin.errors import DataError
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.train import TrainData
 from evalplugin.models.topn import NO_ITEM, TopN
 
 __all__ = ["Blocks"]
 
 # List places a block: its few temporaries of 4 and 8 bytes a place stay in the second-level cache.
-_PLACES = 2**17
+_PLACES = 2**18
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +35,8 @@ class Blocks:
     rating: npt.NDArray[np.float64]  # (m,)
     relevant: npt.NDArray[np.bool_]  # (m,)
     predictions: npt.NDArray[np.float64] | None  # (m,)
-    train_counts: npt.NDArray[np.int64] | None
+    train: TrainData | None
+    n_candidates: npt.NDArray[np.int64] | None  # (U,)
     truth: Interactions
 
     @classmethod
@@ -45,12 +48,13 @@ class Blocks:
         train: Interactions | None = None,
         threshold: float | None = None,
         predictions: npt.NDArray[np.floating[Any]] | None = None,
+        candidates: Candidates | None = None,
         size: int | None = None,
     ) -> Blocks:
         """Return blocks over everybody who has a list or a truth. A user without a list has an empty one.
 
         ``threshold``: ratings from it on are relevant; None: ratings above 0 are. ``predictions``
-        (len(truth),).
+        (len(truth),). ``candidates``: what the lists were chosen from; None: the whole catalogue.
 
         Raises:
             DataError: Lists without a place, users of the lists that are not ascending or unknown, an item
@@ -75,11 +79,27 @@ class Blocks:
             indptr=np.concatenate([[0], np.cumsum(counts[user])]),
             item=truth.item[order],
             rating=rating,
-            relevant=rating > 0 if threshold is None else rating >= threshold,
+            # Ratings are float32: what a person wrote as 3.3 must reach a threshold of 3.3.
+            relevant=rating > 0 if threshold is None else rating >= np.float64(np.float32(threshold)),
             predictions=predictions,
-            train_counts=None if train is None else train.item_counts,
+            train=None if train is None else TrainData(train),
+            n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
             truth=truth,
         )
+
+    def __len__(self) -> int:
+        """How many users there are, U."""
+        return len(self.user)
+
+    @property
+    def n(self) -> int:
+        """Length of the lists."""
+        return self.top_n.n
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return self.truth.n_items
 
     def __iter__(self) -> Iterator[tuple[slice, ScoringContext]]:
         """Yield each block's place and context.
@@ -87,22 +107,32 @@ class Blocks:
         Raises:
             DataError: A list with an item twice, with an unknown item, or with a hole.
         """
-        for start in range(0, len(self.user), self.size):
-            stop = min(start + self.size, len(self.user))
-            rows = slice(int(self.indptr[start]), int(self.indptr[stop]))
-            yield (
-                slice(start, stop),
-                ScoringContext(
-                    item=self._lists(start, stop),
-                    truth_indptr=self.indptr[start : stop + 1] - self.indptr[start],
-                    truth_item=self.item[rows],
-                    truth_rating=self.rating[rows],
-                    truth_relevant=self.relevant[rows],
-                    n_items=self.truth.n_items,
-                    predictions=None if self.predictions is None else self.predictions[rows],
-                    train_counts=self.train_counts,
-                ),
-            )
+        for low, high in self.cuts():
+            yield slice(low, high), self.context(low, high)
+
+    def cuts(self) -> list[tuple[int, int]]:
+        """Return the first user of each block and the one behind its last."""
+        return [(low, min(low + self.size, len(self))) for low in range(0, len(self), self.size)]
+
+    def context(self, low: int, high: int) -> ScoringContext:
+        """Return lists and truth of the users ``low`` to ``high - 1``.
+
+        Raises:
+            DataError: A list with an item twice, with an unknown item, or with a hole.
+        """
+        rows = slice(int(self.indptr[low]), int(self.indptr[high]))
+        return ScoringContext(
+            item=self._lists(low, high),
+            truth_indptr=self.indptr[low : high + 1] - self.indptr[low],
+            truth_item=self.item[rows],
+            truth_rating=self.rating[rows],
+            truth_relevant=self.relevant[rows],
+            n_items=self.truth.n_items,
+            predictions=None if self.predictions is None else self.predictions[rows],
+            train=self.train,
+            user=self.user[low:high],
+            n_candidates=None if self.n_candidates is None else self.n_candidates[low:high],
+        )
 
     def _lists(self, start: int, stop: int) -> npt.NDArray[np.int32]:
         row = self.list_row[start:stop]
@@ -145,6 +175,13 @@ class Blocks:
 
     def _item(self, code: int) -> str:
         return _raw(self.truth.items[code])
+
+
+def _n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np.int64]:
+    if candidates.included is not None:
+        return candidates.included.counts
+    everything = np.full(truth.n_users, truth.n_items, dtype=np.int64)
+    return everything if candidates.excluded is None else everything - candidates.excluded.counts
 
 
 def _check_users(top_n: TopN, truth: Interactions) -> None:

@@ -1,4 +1,4 @@
-"""Metrics of all lists together: how much of the catalogue they show."""
+"""Metrics of all lists together: how much of the catalogue they show, how evenly, how unlike each other."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.topn import NO_ITEM
 
-__all__ = ["Coverage"]
+__all__ = ["Coverage", "Entropy", "Gini", "Personalization"]
 
 
 @metric("coverage")
@@ -47,3 +47,103 @@ class Coverage(OverallMetric):
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the share of marked items."""
         return float(np.count_nonzero(state) / len(state)) if len(state) else float("nan")
+
+
+class _Counting(OverallMetric):
+    """Counts how often each item is listed; the last place counts the lists. Whole numbers add up in any order."""
+
+    def start(self, n_items: int) -> npt.NDArray[np.int64]:
+        """Return how often each item was listed so far, and how many lists there were: int64 (n_items + 1,)."""
+        return np.zeros(n_items + 1, dtype=np.int64)
+
+    def update(self, state: npt.NDArray[np.generic], context: ScoringContext, k: int) -> None:
+        """Count the items of the block's top k."""
+        item = context.item[:, :k]
+        counted = np.bincount(item[item != NO_ITEM], minlength=len(state))
+        counted[-1] = np.count_nonzero(context.n_listed)
+        np.add(state, counted, out=state)
+
+
+@metric("gini")
+@dataclass(frozen=True)
+class Gini(_Counting):
+    """How unevenly the items of the catalogue are listed: 0 all alike, towards 1 always the same few.
+
+    gini@k = sum over i of (2 i - I - 1) c_i / (I * sum of c_i), with c_i how often the item stands in a top k, in
+    ascending order, and I the items of the catalogue, the never listed included. One number a model. Every list
+    counts, also that of a user without truth. Undefined (NaN) without a list. Range 0 to 1, lower is better.
+
+    Source: Gini, Variabilità e mutabilità, 1912; for recommenders Fleder and Hosanagar, Blockbuster culture's next
+    rise or fall, Management Science 55, 2009.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> evaluate("gini@1", lists=[["a"], ["a"]], truth=[{"a"}, {"b"}], catalogue="abcd")
+    [0.75]
+    """
+
+    higher_is_better: ClassVar[bool | None] = False
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def finish(self, state: npt.NDArray[np.generic]) -> float:
+        """Return the Gini index of the counts."""
+        counts = np.sort(state[:-1].astype(np.int64))
+        n, total = len(counts), int(counts.sum())
+        weights = 2 * np.arange(1, n + 1) - n - 1
+        return int(weights @ counts) / (n * total) if total else float("nan")
+
+
+@metric("entropy")
+@dataclass(frozen=True)
+class Entropy(_Counting):
+    """How evenly the items are listed, in bits: the entropy of a place drawn from all lists.
+
+    entropy@k = -sum of p_i log2 p_i, with p_i the share of the places of all top k that hold the item. One number
+    a model. Every list counts, also that of a user without truth. Undefined (NaN) without a list. From 0 (always
+    one item) to log2 of the catalogue's size (all alike), higher is better.
+
+    Source: Shannon, A mathematical theory of communication, 1948; for recommenders Adomavicius and Kwon, Improving
+    aggregate recommendation diversity, IEEE TKDE 24, 2012.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> evaluate("entropy@2", lists=[["a", "b"], ["c", "d"]], truth=[{"a"}, {"b"}])
+    [2.0]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+
+    def finish(self, state: npt.NDArray[np.generic]) -> float:
+        """Return the entropy of the counts."""
+        counts = state[:-1].astype(np.float64)
+        share = counts[counts > 0] / max(counts.sum(), 1)
+        return float(np.maximum(-(share * np.log2(share)).sum(), 0.0)) if len(share) else float("nan")
+
+
+@metric("personalization")
+@dataclass(frozen=True)
+class Personalization(_Counting):
+    """How little the users' lists overlap: one less the share of the other lists that hold a listed item.
+
+    personalization@k = 1 - mean over the places of all top k of (other lists with the place's item / other lists)
+    = 1 - sum of c (c - 1) / ((L - 1) * sum of c), with c how often an item is listed and L how many lists are not
+    empty. For lists of equal length it is 1 - mean over the pairs of lists of (items in both / length), and a
+    short list counts by what it holds. One number a model. Every list counts, also that of a user without truth.
+    Undefined (NaN) with fewer than two lists. Range 0 to 1, higher is better.
+
+    Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
+    (inter-user diversity by Hamming distance).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> evaluate("personalization@2", lists=[["a", "b"], ["a", "c"], ["d", "e"]], truth=[{"a"}] * 3)
+    [0.8333333333333334]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+    def finish(self, state: npt.NDArray[np.generic]) -> float:
+        """Return one less the mean overlap."""
+        counts, lists = state[:-1].astype(np.int64), int(state[-1])
+        if lists < 2:
+            return float("nan")
+        return 1.0 - int(counts @ (counts - 1)) / ((lists - 1) * int(counts.sum()))

@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.metrics.matching import Matches, match
+from evalplugin.metrics.train import TrainData
 from evalplugin.models.topn import NO_ITEM
 
 __all__ = ["Ranked", "ScoringContext"]
+
+_LEVELS = 64  # so many different ratings are worth counting
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,9 @@ class ScoringContext:
     truth_relevant: npt.NDArray[np.bool_]  # (t,) rating at or above the threshold
     n_items: int  # size of the catalogue
     predictions: npt.NDArray[np.float64] | None = None  # (t,) ratings that the model predicts for the truth
-    train_counts: npt.NDArray[np.int64] | None = None  # (n_items,) users who met each item in train
+    train: TrainData | None = None
+    user: npt.NDArray[np.int64] | None = None  # (B,) codes of the users, to look them up in the train data
+    n_candidates: npt.NDArray[np.int64] | None = None  # (B,) what lists were chosen from; None: the catalogue
     _n_hits: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -57,6 +62,11 @@ class ScoringContext:
     def n(self) -> int:
         """How many places the lists have, N."""
         return int(self.item.shape[1])
+
+    @property
+    def train_counts(self) -> npt.NDArray[np.int64] | None:
+        """How many users met each item in the train data: int64 (n_items,), None without train data."""
+        return None if self.train is None else self.train.counts
 
     @cached_property
     def listed(self) -> npt.NDArray[np.bool_]:
@@ -115,9 +125,20 @@ class ScoringContext:
     @cached_property
     def ideal(self) -> Ranked:
         """The best list of the user's truth: highest rating first."""
-        order = np.lexsort((-self.truth_rating, self.truth_row))
-        rank = np.arange(1, len(order) + 1) - np.repeat(self.truth_indptr[:-1], self.n_truth)
-        return Ranked(self.truth_row, rank, self.truth_rating[order], self.truth_relevant[order])
+        rank = np.arange(1, len(self.truth_row) + 1) - np.repeat(self.truth_indptr[:-1], self.n_truth)
+        lowest, highest = self.truth_rating.min(initial=0), self.truth_rating.max(initial=0)
+        doubled = 2 * self.truth_rating
+        below = (2 * highest - doubled).astype(np.int64) if highest - lowest < _LEVELS / 2 else None
+        if below is None or not np.array_equal(2 * highest - below, doubled):
+            order = np.lexsort((-self.truth_rating, self.truth_row))
+            return Ranked(self.truth_row, rank, self.truth_rating[order], self.truth_relevant[order])
+        # Whole and half stars are counted, not sorted: equal ratings are equally relevant.
+        n_levels = int(2 * (highest - lowest)) + 1
+        counts = np.bincount(self.truth_row * n_levels + below, minlength=self.n_users * n_levels)
+        relevant = np.zeros(n_levels, dtype=np.bool_)
+        relevant[below] = self.truth_relevant
+        best = np.repeat(np.tile(np.arange(n_levels), self.n_users), counts)
+        return Ranked(self.truth_row, rank, highest - best / 2, relevant[best])
 
     @cached_property
     def gain(self) -> npt.NDArray[np.float64]:

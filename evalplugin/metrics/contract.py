@@ -25,9 +25,10 @@ def check_metric(name: str, *, seed: int = 0) -> None:
     """Return if a metric keeps the laws of all metrics on random lists, and raise if not.
 
     Its name survives a round trip; values are float64, one a user, within the stated bounds; a user without
-    truth is undefined, and who else is depends on the truth alone, never on the list; relabelling users and
-    items changes nothing; what lies below k changes nothing; the size of the blocks changes nothing; inputs
-    stay as they are.
+    truth is undefined, and who else is depends on the truth alone, never on the list or on predictions (of a
+    metric that is about lists: a user without a list is, who else is depends on the lists' lengths alone, and
+    the truth changes nothing); relabelling users and items changes nothing; what lies below k changes nothing;
+    the size of the blocks changes nothing; inputs stay as they are.
 
     Raises:
         AssertionError: A law is broken; the message names the metric, the law and the first value at fault.
@@ -111,16 +112,7 @@ def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
 
     _check_shape_and_range(spec.name, metric, values)
     if per_user:
-        without_truth = np.bincount(case.truth.user, minlength=_USERS) == 0
-        if not np.isnan(values[without_truth]).all():
-            raise AssertionError(f"{spec.name}: a user without truth must be undefined (NaN)")
-        other = replace(case, top_n=_Case.draw(rng).top_n).values(spec, threshold)
-        _same(
-            spec,
-            "who is undefined must depend on the truth alone",
-            np.isnan(values) * 1.0,
-            np.isnan(other) * 1.0,
-        )
+        (_check_about_truth if metric.about == "truth" else _check_about_lists)(spec, case, threshold, values)
     moved, new_user = case.relabelled(rng)
     relabelled = moved.values(spec, threshold)
     _same(spec, "relabelling must change nothing", values, relabelled[new_user] if per_user else relabelled)
@@ -137,6 +129,33 @@ def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
         )
     if not (np.array_equal(before[0], case.top_n.item) and np.array_equal(before[1], case.truth.rating)):
         raise AssertionError(f"{spec.name}: the inputs must stay as they are")
+
+
+def _check_about_truth(
+    spec: MetricSpec, case: _Case, threshold: float | None, values: npt.NDArray[np.float64]
+) -> None:
+    without_truth = np.bincount(case.truth.user, minlength=_USERS) == 0
+    if not np.isnan(values[without_truth]).all():
+        raise AssertionError(f"{spec.name}: a user without truth must be undefined (NaN)")
+    others = _Case.draw(np.random.default_rng(1)).top_n, np.ones(len(case.truth))
+    other = replace(case, top_n=others[0], predictions=others[1]).values(spec, threshold)
+    law = "who is undefined must depend on the truth alone"
+    _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
+
+
+def _check_about_lists(
+    spec: MetricSpec, case: _Case, threshold: float | None, values: npt.NDArray[np.float64]
+) -> None:
+    empty = (case.top_n.item == NO_ITEM).all(axis=1)
+    if not np.isnan(values[empty]).all():
+        raise AssertionError(f"{spec.name}: a user without a list must be undefined (NaN)")
+    truth = _interactions(case.truth.user, (case.truth.item + 1) % _ITEMS, 5.5 - case.truth.rating)
+    other = replace(case, truth=truth).values(spec, threshold)
+    _same(spec, "what is true must change nothing", values, other, exact=True)
+    item = np.where(case.top_n.item == NO_ITEM, NO_ITEM, (case.top_n.item + 1) % _ITEMS).astype(np.int32)
+    other = replace(case, top_n=replace(case.top_n, item=item)).values(spec, threshold)
+    law = "who is undefined must depend on the length of the list alone"
+    _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
 
 
 def _check_shape_and_range(name: str, metric: Metric, values: npt.NDArray[np.float64]) -> None:

@@ -23,6 +23,7 @@ def evaluate(
     lists: Sequence[Sequence[Any]],
     truth: Sequence[Mapping[Any, float] | Collection[Any]],
     predictions: Sequence[Mapping[Any, float]] | None = None,
+    train: Sequence[Collection[Any]] | None = None,
     threshold: float | None = None,
     catalogue: Collection[Any] = (),
 ) -> list[float]:
@@ -33,6 +34,7 @@ def evaluate(
         lists: Each user's list, best first; items are integers or text.
         truth: Each user's held-out items: ``{item: rating}``, or the items alone, rated 1.
         predictions: For each user ``{item: predicted rating}``, for all of the user's truth.
+        train: For each user the items met in the train data; users beyond the lists have none.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         catalogue: Items that nobody has listed or rated.
 
@@ -42,23 +44,30 @@ def evaluate(
     """
     spec = parse(name)
     rated = [dict(t) if isinstance(t, Mapping) else dict.fromkeys(t, 1.0) for t in truth]
-    items = sorted({*catalogue, *(i for row in lists for i in row), *(i for row in rated for i in row)})
+    met = train or ()
+    items = sorted({*catalogue, *(i for rows in (lists, rated, met) for row in rows for i in row)})
     code = {item: position for position, item in enumerate(items)}
     item = np.full((len(lists), max(1, *map(len, lists)) if lists else 1), NO_ITEM, dtype=np.int32)
     for row, listed in enumerate(lists):
         item[row, : len(listed)] = [code[i] for i in listed]
     user = np.arange(len(lists), dtype=np.int32)
     pairs = [(u, i, r) for u, row in enumerate(rated) for i, r in row.items()]
+    vocabulary = np.array(items, dtype=object if items and isinstance(items[0], str) else np.int64)
+
+    def interactions(rows: Sequence[tuple[int, Any, float]]) -> Interactions:
+        return Interactions(
+            user=np.array([u for u, _, _ in rows], dtype=np.int32),
+            item=np.array([code[i] for _, i, _ in rows], dtype=np.int32),
+            rating=np.array([r for _, _, r in rows], dtype=np.float32),
+            timestamp=None,
+            users=np.arange(max(len(lists), len(met))),
+            items=vocabulary,
+        )
+
     blocks = Blocks.of(
         TopN(user, item, np.where(item == NO_ITEM, np.nan, 0.0)),
-        Interactions(
-            user=np.array([u for u, _, _ in pairs], dtype=np.int32),
-            item=np.array([code[i] for _, i, _ in pairs], dtype=np.int32),
-            rating=np.array([r for _, _, r in pairs], dtype=np.float32),
-            timestamp=None,
-            users=np.arange(len(lists)),
-            items=np.array(items, dtype=object if items and isinstance(items[0], str) else np.int64),
-        ),
+        interactions(pairs),
+        train=None if train is None else interactions([(u, i, 1) for u, row in enumerate(met) for i in row]),
         threshold=threshold,
         predictions=None if predictions is None else np.array([predictions[u][i] for u, i, _ in pairs]),
         size=max(1, len(lists)),

@@ -79,7 +79,9 @@ class DCG(UserMetric):
         """Return float64 (B,)."""
         return context.undefined_without_relevant(self._sum(context, context.matches, k))
 
-    def _sum(self, context: ScoringContext, ranked: Ranked, k: int) -> npt.NDArray[np.float64]:
+    def _sum(
+        self, context: ScoringContext, ranked: Ranked, k: int | npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float64]:
         """Return the discounted gain of each user's ranked items: float64 (B,)."""
         self._check_ratings(context)
         limit = np.minimum(context.n_truth, k) if self.cut == "truth" else k
@@ -124,8 +126,10 @@ class NDCG(DCG):
     """Discounted gain of the top k, divided by that of the best possible list.
 
     ndcg@k = dcg@k / dcg@k of the user's truth, highest rating first. Parameters are those of ``dcg``; list
-    and best list are cut alike. Undefined (NaN) for a user without a relevant item, and where the best list
-    is worth 0. Range 0 to 1, higher is better.
+    and best list are cut alike. With ``ideal=listed`` the best list is no longer than the user's list (a user
+    without a list scores 0), which favours short lists; with ``ideal=k`` (and gain=binary) all of its k places
+    are relevant, though the user may have fewer relevant items. Undefined (NaN) for a user without a relevant
+    item, and where the best list is worth 0. Range 0 to 1, higher is better.
 
     Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002;
     variants as for ``dcg``.
@@ -140,8 +144,27 @@ class NDCG(DCG):
 
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
+    ideal: Annotated[
+        Literal["truth", "listed", "k"],
+        Field(
+            description="The best list: of the truth, no longer than the user's list, or of k relevant items"
+        ),
+    ] = "truth"
+
+    def __post_init__(self) -> None:
+        """Check that parameters go together."""
+        super().__post_init__()
+        if self.ideal == "k" and (self.gain != "binary" or self.cut != "full"):
+            raise ValueError("ideal=k goes with gain=binary and without cut=truth only")
+
     def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
         """Return float64 (B,)."""
-        reached, best = self._sum(context, context.matches, k), self._sum(context, context.ideal, k)
+        reached = self._sum(context, context.matches, k)
+        if self.ideal == "k":
+            best = np.full(context.n_users, (1 / self._discount(np.arange(1, k + 1))).sum())
+        elif self.ideal == "listed":
+            best = self._sum(context, context.ideal, np.maximum(np.minimum(context.n_listed, k), 1))
+        else:
+            best = self._sum(context, context.ideal, k)
         share = np.divide(reached, best, out=np.full(context.n_users, np.nan), where=best > 0)
         return context.undefined_without_relevant(share)

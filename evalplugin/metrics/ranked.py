@@ -47,8 +47,9 @@ class AveragePrecision(UserMetric):
     ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By
     ``denominator``: ``relevant``, all relevant items of the user, found or not (TREC; one that is not found
     has precision 0); ``min``, the smaller of k and that, so that a perfect top k is 1; ``hits``, the relevant
-    items found in the top k (0 without one), which does not punish what is missed; ``k``. Undefined (NaN) for
-    a user without a relevant item. Range 0 to 1, higher is better.
+    items found in the top k (0 without one), which does not punish what is missed; ``listed``, the smaller of
+    all relevant items and what the top k holds, which favours short lists; ``k``. Undefined (NaN) for a user
+    without a relevant item. Range 0 to 1, higher is better.
 
     Source: Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (``relevant``).
 
@@ -64,7 +65,8 @@ class AveragePrecision(UserMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     denominator: Annotated[
-        Literal["relevant", "min", "hits", "k"], Field(description="What the sum of precisions is divided by")
+        Literal["relevant", "min", "hits", "listed", "k"],
+        Field(description="What the sum of precisions is divided by"),
     ] = "relevant"
 
     def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
@@ -81,6 +83,8 @@ class AveragePrecision(UserMetric):
             return np.minimum(context.n_relevant, k)
         if self.denominator == "hits":
             return context.n_hits(k)
+        if self.denominator == "listed":
+            return np.minimum(np.minimum(context.n_relevant, k), context.n_listed)
         return np.full(context.n_users, k, dtype=np.int64)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from math import isnan, log, log2
+from math import isnan, log, log2, sqrt
 
 import pytest
 
-from evalplugin.errors import DataError
-from evalplugin.metrics import evaluate
+from evalplugin.errors import DataError, ParameterError
+from evalplugin.metrics import evaluate, parse
 
 
 def one(name: str, listed: list[int] | list[str], truth: object, **options: object) -> float:
@@ -171,7 +171,162 @@ def test_without_k_the_whole_list_counts() -> None:
     assert one("precision", [1, 2, 3, 4], {4}) == 1 / 4
 
 
+@pytest.mark.parametrize(
+    ("relevant", "auc"), [({4}, 0), ({3}, 1 / 3), ({2}, 2 / 3), ({1}, 1), ({1, 3}, 3 / 4), ({2, 4}, 1 / 4)]
+)
+def test_auc_of_a_list_of_all_four_candidates(relevant: set[int], auc: float) -> None:
+    assert one("auc", [1, 2, 3, 4], relevant) == close(auc)
+
+
+def test_auc_is_undefined_where_every_candidate_is_relevant() -> None:
+    assert isnan(one("auc", [1, 2, 3, 4], {1, 2, 3, 4}))
+
+
+def test_auc_counts_relevant_items_that_are_not_listed_as_last() -> None:
+    assert one("auc", [1, 2, 3, 4], {2, 9}) == close((2 / 3 + 0) / 2)
+    assert one("auc", [1, 2], {1, 2, 9}, catalogue=[3]) == close(2 / 3)  # as if a non-relevant item followed
+    assert one("auc", [], {1}, catalogue=[2]) == 0
+
+
+def test_bpref_counts_only_what_was_judged() -> None:
+    truth = {1: 1.0, 2: 0.0, 3: 1.0, 4: 0.0, 5: 0.0, 6: 1.0}  # R = 3, N = 3
+    assert one("bpref", [9, 1, 2, 8, 4, 3], truth) == close((1 + (1 - 2 / 3)) / 3)
+    assert one("bpref", [2, 4, 5, 1, 3, 6], truth) == 0
+    assert one("bpref", [9, 8, 1, 3, 6], truth) == 1
+    assert (
+        one("bpref", [2, 4, 5, 1], {1: 1.0, 2: 0.0, 4: 0.0, 5: 0.0}) == 0
+    )  # no more than R count, and R = 1
+    assert one("bpref", [2, 1, 3], {1: 5.0, 2: 2.0, 3: 4.0, 7: 1.0}, threshold=3) == close(
+        (1 - 1 / 2) * 2 / 2
+    )
+
+
+def test_interpolated_precision_is_the_best_at_any_recall_from_the_level_on() -> None:
+    listed, truth = [1, 11, 2, 12, 13, 3, 14, 15, 16, 17], {1, 2, 3, 4, 5}
+    at = {0: 1, 0.2: 1, 0.21: 2 / 3, 0.4: 2 / 3, 0.5: 3 / 6, 0.6: 3 / 6, 0.61: 0, 1: 0}
+    for level, precision in at.items():
+        assert one(f"precision_at_recall(level={level})", listed, truth) == close(precision)
+    assert one("precision_at_recall", [11, 1, 2], truth) == close(2 / 3)  # the later rank is better
+
+
+def test_spearman_of_ties_takes_mean_ranks() -> None:
+    truth, predicted = [{1: 5.0, 2: 4.0, 3: 4.0, 4: 1.0}], [{1: 2.0, 2: 3.0, 3: 1.0, 4: 0.0}]
+    # ranks 4, 2.5, 2.5, 1 and 3, 4, 2, 1; their mean is 2.5
+    covariance = 1.5 * 0.5 + 0 + 0 + 1.5 * 1.5
+    assert evaluate("spearman", lists=[[]], truth=truth, predictions=predicted) == [
+        close(covariance / sqrt((1.5**2 + 1.5**2) * (0.5**2 + 1.5**2 + 0.5**2 + 1.5**2)))
+    ]
+
+
+def test_pairs_of_a_truth_with_ties() -> None:
+    truth, predicted = [{1: 5.0, 2: 4.0, 3: 4.0, 4: 1.0}], [{1: 2.0, 2: 3.0, 3: 2.0, 4: 0.0}]
+    # different ratings: 12 wrong, 13 tied, 14 right, 24 right, 34 right; 23 has the same rating
+    assert evaluate("concordant_pairs", lists=[[]], truth=truth, predictions=predicted) == [
+        close((3 + 0.5) / 5)
+    ]
+    wrong = evaluate("concordant_pairs(ties=wrong)", lists=[[]], truth=truth, predictions=predicted)
+    assert wrong == [close(3 / 5)]
+    kendall = evaluate("kendall", lists=[[]], truth=truth, predictions=predicted)
+    assert kendall == [close((3 - 1) / sqrt((6 - 1) * (6 - 1)))]
+
+
+@pytest.mark.parametrize(("name", "chance"), [("spearman", 0), ("kendall", 0), ("concordant_pairs", 0.5)])
+def test_equal_predictions_order_nothing_and_equal_ratings_are_undefined(name: str, chance: float) -> None:
+    truth = [{1: 5.0, 2: 4.0}, {1: 4.0, 2: 4.0}, {1: 4.0}, {}]
+    predicted = [{1: 3.0, 2: 3.0}, {1: 3.0, 2: 2.0}, {1: 2.0}, {}]
+    first, *others = evaluate(name, lists=[[]] * 4, truth=truth, predictions=predicted)
+    assert first == chance
+    assert all(map(isnan, others))
+
+
+TRAIN = [{"a", "b"}, {"a", "b"}, {"a", "c"}, {"a"}]
+
+
+def of_lists(name: str, *lists: str) -> list[float]:
+    options = {"truth": [{}] * len(lists), "train": TRAIN, "catalogue": "abcde"}
+    return evaluate(name, lists=[list(listed) for listed in lists], **options)  # type: ignore[arg-type]
+
+
+def test_novelty_is_the_mean_information_of_what_is_listed() -> None:
+    values = of_lists("novelty@3", "abc", "ce", "d")
+    assert values == [close((0 + 1 + 2) / 3), close((2 + 2) / 2), 2]  # never met counts as met once
+
+
+def test_popularity_is_the_mean_number_of_users() -> None:
+    assert of_lists("popularity@2", "abc", "ce", "d") == [(4 + 2) / 2, 1 / 2, 0]
+
+
+def test_diversity_is_one_less_the_mean_cosine_of_all_pairs() -> None:
+    ab, ac, bc = 2 / sqrt(4 * 2), 1 / sqrt(4 * 1), 0
+    values = of_lists("diversity@3", "abc", "ab", "ad", "de")
+    assert values == [close(1 - (ab + ac + bc) / 3), close(1 - ab), 1, 1]
+    assert all(map(isnan, of_lists("diversity@1", "abc", "a")))
+
+
+def test_serendipity_leaves_out_what_the_popularity_list_would_have_shown() -> None:
+    # Not met, most popular first: c, d and e (tied) for the first two, b, d and e for the third, b, c, d and e.
+    options = {"lists": [list("cd")] * 4, "truth": [set("cd")] * 4, "train": TRAIN, "catalogue": "abcde"}
+    assert evaluate("serendipity@1", **options) == [0, 0, 1, 1]  # type: ignore[arg-type]
+    assert evaluate("serendipity@2", **options) == [0, 0, 1 / 2, 1 / 2]  # type: ignore[arg-type]
+    met = evaluate("serendipity@1", lists=[["a"]], truth=[{"a"}], train=TRAIN, catalogue="abcde")
+    assert met == [1]  # what the user has met already, no popularity list shows
+
+
+def test_gini_of_evenly_and_unevenly_listed_items() -> None:
+    assert of_lists("gini@1", *"abcde") == [0]
+    assert of_lists("gini@1", *"aaaaa") == [1 - 1 / 5]
+    # counts 0 0 1 2 3: (2 i - 6) c_i / (5 * 6)
+    assert of_lists("gini@1", *"aaabbc") == [close((0 * 1 + 2 * 2 + 4 * 3) / (5 * 6))]
+
+
+def test_entropy_in_bits() -> None:
+    assert of_lists("entropy@1", *"abcd") == [2]
+    assert of_lists("entropy@1", *"aab") == [close(2 / 3 * log2(3 / 2) + 1 / 3 * log2(3))]
+    assert of_lists("entropy@1", *"aa") == [0]
+
+
+def test_personalization_is_one_less_the_mean_overlap_of_pairs() -> None:
+    overlaps = [1 / 2, 0, 1 / 2]  # ab and bc, ab and cd, bc and cd
+    assert of_lists("personalization@2", "ab", "bc", "cd") == [close(1 - sum(overlaps) / 3)]
+    # of a short list, a and b of the long one are seen by none, c by one; c of the short one by one
+    assert of_lists("personalization@3", "abc", "c", "") == [close(1 - (0 + 0 + 1 + 1) / 4)]
+    assert of_lists("personalization@2", "ab", "ab") == [0]
+
+
+@pytest.mark.parametrize("name", ["gini@2", "entropy@2", "personalization@2"])
+def test_a_metric_of_all_lists_is_undefined_without_any(name: str) -> None:
+    assert isnan(of_lists(name, "", "")[0])
+
+
+@pytest.mark.parametrize("name", ["novelty@2", "popularity@2", "diversity@2"])
+def test_a_metric_about_lists_is_over_everybody_who_has_one(name: str) -> None:
+    listed, empty = of_lists(name, "ab", "")
+    assert not isnan(listed)
+    assert isnan(empty)
+
+
+def test_denominators_of_other_libraries() -> None:
+    listed, truth = [1, 2], {1, 3, 4, 5, 6}
+    assert one("precision(denominator=listed)@4", listed, truth) == 1 / 2
+    assert one("precision(denominator=listed)@4", [], truth) == 0
+    assert one("recall(denominator=min)@4", listed, truth) == 1 / 4
+    assert one("recall(denominator=min)@10", listed, truth) == 1 / 5
+    assert one("ap(denominator=listed)@4", listed, truth) == 1 / 2
+    assert one("ap(denominator=listed)@4", [], truth) == 0
+
+
+def test_ideal_lists_of_other_libraries() -> None:
+    listed, truth = [2, 1], {1, 3, 4}
+    dcg, full = 1 / log2(3), 1 + 1 / log2(3) + 1 / log2(4) + 1 / log2(5)
+    assert one("ndcg(ideal=listed)@4", listed, truth) == close(dcg / (1 + 1 / log2(3)))
+    assert one("ndcg(gain=binary, ideal=k)@4", listed, truth) == close(dcg / full)
+    assert one("ndcg(ideal=listed)@4", [], truth) == 0
+    with pytest.raises(ParameterError, match="ideal=k goes with gain=binary and without cut=truth only"):
+        parse("ndcg(ideal=k)@4")
+
+
 RANKING = ["precision@2", "recall@2", "f1@2", "hit@2", "rr", "ap", "dcg", "ndcg", "rbp", "r_precision"]
+RANKING += ["bpref", "precision_at_recall"]
 
 
 @pytest.mark.parametrize("name", RANKING)

@@ -98,7 +98,7 @@ def test_any_text_is_a_metric_or_one_clear_error(text: str) -> None:
         ("rbp(p=1)", "'rbp(p=1)': p: must be less than 1, not 1"),
         ("rbp(p=true)", "'rbp(p=true)': p: must be a number, not True"),
         ("rbp(p=1e999)", "'rbp(p=1e999)': p: 1e999 is too large a number"),
-        ("precision(k=5)", "'precision(k=5)': unknown parameter 'k' of precision"),
+        ("precision(k=5)", "'precision(k=5)': unknown parameter 'k' of precision; allowed: denominator"),
         (
             "ndcg(base=2)@10",
             "'ndcg(base=2)@10': base goes with discount=log only, not with discount=log2",

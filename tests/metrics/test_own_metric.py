@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
+from pydantic import Field
 
-from evalplugin.errors import PluginError
+import evalplugin
+from evalplugin.errors import ParameterError, PluginError
 from evalplugin.metrics import METRICS, OverallMetric, ScoringContext, UserMetric, evaluate, metric, parse
 from evalplugin.metrics.contract import check_metric
 from evalplugin.registry import load_plugin_file
+from evalplugin.testing import check_metric as published_check
 
 FILE = '''
 from dataclasses import dataclass
@@ -193,3 +198,141 @@ def test_the_contract_finds_a_metric_that_writes_into_its_inputs() -> None:
 
     with pytest.raises(ValueError, match="read-only"):
         check_metric("writer")
+
+
+FUNCTION = '''
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import evalplugin
+
+if TYPE_CHECKING:
+    from evalplugin.metrics import ScoringContext
+    from numpy.typing import NDArray
+
+
+@evalplugin.metric("share_of_first", higher_is_better=True, bounds=(0, 1))
+def share_of_first(context: ScoringContext, k: int, *, weight: float = 1.0) -> NDArray:
+    """Whether the first item is relevant, times a weight."""
+    return context.undefined_without_relevant(context.n_hits(1) * weight)
+'''
+
+
+def test_a_plain_function_in_one_file_is_a_metric_with_parameters(tmp_path: Path) -> None:
+    file = tmp_path / "my_function.py"
+    file.write_text(FUNCTION)
+    load_plugin_file(file)
+    assert evaluate("share_of_first(weight=0.5)@2", lists=[[1, 2], [2, 1]], truth=[{1}, {1}]) == [0.5, 0]
+    spec = parse("share_of_first(weight=1.0)@2")
+    assert spec.name == "share_of_first@2"
+    assert (spec.metric.higher_is_better, spec.metric.bounds, spec.metric.scope) == (True, (0, 1), "user")
+    assert METRICS.entry("share_of_first").summary == "Whether the first item is relevant, times a weight."
+    assert METRICS.entry("share_of_first").origin == str(file)
+    assert pickle.loads(pickle.dumps(parse("share_of_first(weight=0.5)@2"))) == parse(
+        "share_of_first(weight=0.5)@2"
+    )
+    with pytest.raises(
+        ParameterError, match=r"unknown parameter 'wieght' of share_of_first; did you mean 'weight'"
+    ):
+        parse("share_of_first(wieght=2)")
+    published_check("share_of_first(weight=0.5)")
+
+
+def test_a_function_of_the_context_alone_takes_no_k() -> None:
+    @evalplugin.metric("listed", higher_is_better=None, bounds=(0, 100), about="lists", version=3)
+    def listed(context: ScoringContext, *, at_least: Annotated[int, Field(ge=1)]) -> np.ndarray:
+        """How many items the list holds."""
+        return np.where(context.n_listed >= at_least, context.n_listed, np.nan)
+
+    assert callable(listed)
+    assert evaluate("listed(at_least=1)", lists=[[1, 2]], truth=[{}]) == [2]
+    assert (parse("listed(at_least=1)").metric.takes_k, parse("listed(at_least=1)").metric.version) == (
+        False,
+        3,
+    )
+    with pytest.raises(ParameterError, match=r"listed takes no k; write 'listed\(at_least=2\)'"):
+        parse("listed(at_least=2)@5")
+    with pytest.raises(ParameterError, match="must be greater than or equal to 1"):
+        parse("listed(at_least=0)")
+    check_metric("listed(at_least=2)")
+
+
+def any_number(*values: float) -> np.ndarray:
+    return np.array(values)
+
+
+def no_context() -> np.ndarray:
+    return np.array([])
+
+
+def three(context: ScoringContext, k: int, weight: float) -> np.ndarray:
+    return np.array([])
+
+
+def unannotated(context: ScoringContext, k: int, *, weight=1) -> np.ndarray:  # type: ignore[no-untyped-def]
+    return np.array([])
+
+
+@pytest.mark.parametrize(
+    ("function", "stated", "message"),
+    [
+        (any_number, {}, r"any_number: its parameters must be named, not \*values"),
+        (
+            no_context,
+            {},
+            r"no_context must take \(context, k\) or \(context\), and its own parameters behind a \*",
+        ),
+        (three, {}, r"it takes \(context, k, weight\)"),
+        (unannotated, {}, "unannotated: parameter weight needs an annotation, such as weight: float"),
+        (Right, {}, "the class Right states higher_is_better, bounds itself"),
+        (
+            three,
+            {"beter": True},
+            "'beter' is nothing that a metric states; it states higher_is_better, bounds",
+        ),
+    ],
+)
+def test_a_function_that_is_no_metric_is_refused(
+    function: Callable[..., Any], stated: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(PluginError, match=message):
+        metric("wrong", **{"higher_is_better": True, "bounds": (0, 1), **stated})(function)
+    assert "wrong" not in METRICS.names()
+
+
+def test_a_function_states_what_a_metric_is() -> None:
+    with pytest.raises(
+        PluginError, match=r"metric 'wrong': a function needs higher_is_better: @metric\('wrong'"
+    ):
+        metric("wrong")(three)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("law", "compute"),
+    [
+        ("a user without a list must be undefined", lambda c, k: c.n_listed * 1.0),
+        (
+            "what is true must change nothing",
+            lambda c, k: np.where(c.n_listed > 0, c.n_hits(k) * 1.0, np.nan),
+        ),
+        (
+            "who is undefined must depend on the length of the list alone",
+            lambda c, _: np.where(c.item[:, 0] > 3, 0.5, np.nan),
+        ),
+    ],
+)
+def test_the_contract_finds_a_metric_about_lists_that_breaks_a_law(law: str, compute: object) -> None:
+    metric("broken", higher_is_better=True, bounds=(0, 100), about="lists")(compute)  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match=law):
+        check_metric("broken")
+
+
+def test_the_contract_finds_a_metric_that_a_constant_model_leaves_undefined() -> None:
+    @metric("spread", higher_is_better=True, bounds=(0, 100), needs=("predictions",))
+    def spread(context: ScoringContext) -> np.ndarray:
+        differs = np.bincount(context.truth_row, context.predictions != 1, minlength=context.n_users)
+        return np.where(differs > 0, 0.5, np.nan)
+
+    with pytest.raises(AssertionError, match="who is undefined must depend on the truth alone"):
+        check_metric("spread")

@@ -6,7 +6,11 @@ Known differences, each shown by a test below:
 - trec_eval leaves out a user without a list; here that user scores 0.
 - trec_eval's ndcg without a cutoff has an ideal list of all relevant items, however long; here the ideal list has
   as many places as the lists, so that it can be reached.
+- trec_eval takes level * R + 0.9, rounded down, as the hits that a recall level needs, in floating point: where
+  level * R is whole but not exact in binary, it needs one hit fewer. Here the product is taken as whole.
 - scikit-learn's ndcg_score gives 0 where no item has gain; here that is undefined.
+- scikit-learn's roc_auc_score and scipy's correlations are undefined where a side is constant. Here equal
+  predictions for a user whose ratings differ are 0, so that who is undefined does not depend on the model.
 - trec_eval and scikit-learn order by score and break ties in their own ways; here a list is its order, so the
   cases get scores that fall by rank.
 """
@@ -18,7 +22,8 @@ from math import isnan
 import numpy as np
 import pytest
 import pytrec_eval
-from sklearn.metrics import dcg_score, ndcg_score
+from scipy.stats import kendalltau, spearmanr
+from sklearn.metrics import dcg_score, ndcg_score, precision_recall_curve, roc_auc_score
 
 from evalplugin.metrics import evaluate
 
@@ -28,6 +33,11 @@ TREC = {
     "rr": "recip_rank",
     "ndcg": "ndcg_cut_20",
     "r_precision": "Rprec",
+    "bpref": "bpref",
+    "precision_at_recall(level=0)": "iprec_at_recall_0.00",
+    "precision_at_recall(level=0.25)": "iprec_at_recall_0.25",
+    "precision_at_recall(level=0.5)": "iprec_at_recall_0.50",
+    "precision_at_recall(level=1)": "iprec_at_recall_1.00",
     **{f"precision@{k}": f"P_{k}" for k in CUTOFFS},
     **{f"recall@{k}": f"recall_{k}" for k in CUTOFFS},
     **{f"hit@{k}": f"success_{k}" for k in CUTOFFS},
@@ -51,7 +61,8 @@ def cases(seed: int, users: int = 400, n_items: int = 30) -> Cases:
 def trec(lists: list[list[str]], truth: list[dict[str, float]]) -> dict[str, dict[str, float]]:
     evaluator = pytrec_eval.RelevanceEvaluator(
         {f"u{u}": {i: int(r) for i, r in row.items()} for u, row in enumerate(truth) if row},
-        {"map", "recip_rank", "Rprec", "P", "recall", "success", "ndcg_cut", "map_cut"}
+        {"map", "recip_rank", "Rprec", "P", "recall", "success", "ndcg_cut", "map_cut", "bpref"}
+        | {"iprec_at_recall.0.0,0.25,0.5,1.0"}
         | {f"{m}.{','.join(map(str, CUTOFFS))}" for m in ("P", "recall", "success", "ndcg_cut", "map_cut")},
     )
     runs = {f"u{u}": {i: float(-r) for r, i in enumerate(row)} for u, row in enumerate(lists) if row}
@@ -114,3 +125,73 @@ def test_scikit_learn_agrees_on_exponential_gain() -> None:
     for user in np.flatnonzero(rating.any(axis=1)):
         theirs = ndcg_score(2 ** rating[user : user + 1] - 1, score[user : user + 1], k=5, ignore_ties=True)
         assert ours[user] == pytest.approx(theirs, abs=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.3, 0.7, 0.9])
+def test_trec_eval_reads_recall_at_inexact_levels_one_hit_early(level: float) -> None:
+    lists, truth = cases(5)
+    evaluator = pytrec_eval.RelevanceEvaluator(
+        {f"u{u}": {i: int(r) for i, r in row.items()} for u, row in enumerate(truth) if row},
+        {f"iprec_at_recall.{level}"},
+    )
+    runs = {f"u{u}": {i: float(-r) for r, i in enumerate(row)} for u, row in enumerate(lists) if row}
+    theirs = {u: row[f"iprec_at_recall_{level:.2f}"] for u, row in evaluator.evaluate(runs).items()}
+    ours = evaluate(f"precision_at_recall(level={level})", lists=lists, truth=truth)
+    for user, value in enumerate(ours):
+        relevant = sum(rating > 0 for rating in truth[user].values())
+        exact = int(level * relevant + 0.9) == -(-round(level * 10) * relevant // 10)
+        if relevant and lists[user] and exact:
+            assert value == pytest.approx(theirs[f"u{user}"], abs=1e-12)
+
+
+def test_scikit_learn_agrees_on_auc_of_a_list_of_all_items() -> None:
+    compared = 0
+    for seed in range(3):
+        rating, score, (lists, truth) = rankings(seed)
+        for user, ours in enumerate(evaluate("auc", lists=lists, truth=truth, threshold=3)):
+            relevant = rating[user] >= 3
+            if 0 < relevant.sum() < len(relevant):
+                assert ours == pytest.approx(roc_auc_score(relevant, score[user]), abs=1e-12)
+                compared += 1
+            else:
+                assert isnan(ours)
+    assert compared > 600
+
+
+@pytest.mark.parametrize("percent", range(0, 101, 10))
+def test_scikit_learn_agrees_on_interpolated_precision(percent: int) -> None:
+    rating, score, (lists, truth) = rankings(3)
+    ours = evaluate(f"precision_at_recall(level={percent / 100})", lists=lists, truth=truth, threshold=3)
+    for user in np.flatnonzero((rating >= 3).any(axis=1)):
+        precision, recall, _ = precision_recall_curve(rating[user] >= 3, score[user])
+        reached = recall[:-1] >= percent / 100 - 1e-9  # the last point is no rank
+        assert ours[user] == pytest.approx(precision[:-1][reached].max(), abs=1e-12)
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("spearman", spearmanr), ("kendall", kendalltau)])
+@pytest.mark.parametrize("levels", [2, 5, 1000])
+def test_scipy_agrees_on_rank_correlation(name: str, theirs: object, levels: int) -> None:
+    rng = np.random.default_rng(levels)
+    truth, predictions = [], []
+    for _ in range(400):
+        items = rng.permutation(40)[: int(rng.choice([0, 1, 2, 3, 8, 40]))].tolist()
+        truth.append(
+            dict(zip(items, rng.integers(1, levels + 1, len(items)).astype(float).tolist(), strict=True))
+        )
+        predictions.append(
+            dict(zip(items, rng.integers(0, levels, len(items)).astype(float).tolist(), strict=True))
+        )
+    ours = evaluate(name, lists=[[]] * len(truth), truth=truth, predictions=predictions)
+    compared = 0
+    for value, true, predicted in zip(ours, truth, predictions, strict=True):
+        if len(set(true.values())) < 2:
+            assert isnan(value)
+        elif len(set(predicted.values())) < 2:
+            assert value == 0
+        else:
+            assert value == pytest.approx(
+                theirs(list(true.values()), list(predicted.values())).statistic,  # type: ignore[operator]
+                abs=1e-12,
+            )
+            compared += 1
+    assert compared > 100

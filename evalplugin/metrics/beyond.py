@@ -1,0 +1,169 @@
+"""Metrics of what is listed, beyond whether it is relevant: novelty, popularity, diversity, serendipity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.metrics.base import Need, UserMetric, metric
+from evalplugin.metrics.context import ScoringContext
+from evalplugin.models.topn import NO_ITEM
+
+__all__ = ["Diversity", "Novelty", "Popularity", "Serendipity"]
+
+_PAIRS = 2**20  # pairs of listed items looked at at a time: 8 MB an array
+
+
+@metric("novelty")
+@dataclass(frozen=True)
+class Novelty(UserMetric):
+    """How surprising it is that somebody met the listed items, in bits.
+
+    novelty@k = mean over the items in the top k of -log2(users who met the item in the train data / users of the
+    train data). An item that nobody met counts as met by one user. Over every user with a list, relevant or not;
+    a short list is averaged over what it holds. Undefined (NaN) for a user without a list. From 0 up, higher
+    is better.
+
+    Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
+    (self-information); Castells, Hurley and Vargas, Novelty and diversity in recommender systems, 2015.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> train = [{"a", "b"}, {"a"}, {"a"}, {"a", "c"}]
+    >>> evaluate("novelty@2", lists=[["b", "a"], ["c", "b"], ["a"], []], truth=[{}] * 4, train=train)
+    [1.0, 2.0, 0.0, nan]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    needs: ClassVar[tuple[Need, ...]] = ("train",)
+    about: ClassVar[Literal["truth", "lists"]] = "lists"
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        assert context.train is not None  # `needs` says so
+        return _mean_over_list(context, context.train.information, k)
+
+
+@metric("popularity")
+@dataclass(frozen=True)
+class Popularity(UserMetric):
+    """How many users met the listed items in the train data, on average.
+
+    popularity@k = mean over the items in the top k of the users who met the item in the train data. Over every
+    user with a list, relevant or not; a short list is averaged over what it holds. Undefined (NaN) for a user
+    without a list. From 0 up; neither direction is better by itself.
+
+    Source: Yin et al., Challenging the long tail recommendation, PVLDB 5, 2012 (average recommendation
+    popularity).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> train = [{"a", "b"}, {"a"}, {"a"}, {"a", "c"}]
+    >>> evaluate("popularity@2", lists=[["b", "a"], ["c", "b"], ["a"], []], truth=[{}] * 4, train=train)
+    [2.5, 1.0, 4.0, nan]
+    """
+
+    higher_is_better: ClassVar[bool | None] = None
+    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    needs: ClassVar[tuple[Need, ...]] = ("train",)
+    about: ClassVar[Literal["truth", "lists"]] = "lists"
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        assert context.train is not None  # `needs` says so
+        return _mean_over_list(context, context.train.counts.astype(np.float64), k)
+
+
+@metric("diversity")
+@dataclass(frozen=True)
+class Diversity(UserMetric):
+    """How little the listed items are alike: one less their mean pairwise similarity.
+
+    diversity@k = 1 - mean over the pairs of items in the top k of cosine(users of the one, users of the other),
+    where the cosine is users who met both in the train data / sqrt(users who met the one * users who met the
+    other), 0 for an item that nobody met; ratings do not count. Over every user with a list, relevant or not.
+    Undefined (NaN) for a user with fewer than two items in the top k. Range 0 to 1, higher is better.
+
+    Source: Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005 (intra-list
+    similarity); with item vectors as in Zhang et al., Auralist, WSDM 2012.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> train = [{"a", "b"}, {"a", "b"}, {"c"}, {"c", "d"}]
+    >>> lists = [["a", "b"], ["a", "c"], ["a"], []]
+    >>> evaluate("diversity@2", lists=lists, truth=[{}] * 4, train=train)
+    [0.0, 1.0, nan, nan]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("train",)
+    about: ClassVar[Literal["truth", "lists"]] = "lists"
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        assert context.train is not None  # `needs` says so
+        item = context.item[:, :k]
+        n_users, width = item.shape
+        first, second = np.triu_indices(width, 1)
+        similarity = np.zeros(n_users)
+        step = max(1, _PAIRS // max(1, len(first)))
+        for start in range(0, n_users, step):
+            some = item[start : start + step]
+            one, other = some[:, first], some[:, second]
+            row, pair = np.nonzero((one != NO_ITEM) & (other != NO_ITEM))
+            cosine = context.train.cosine(one[row, pair], other[row, pair])
+            similarity[start : start + step] = np.bincount(row, weights=cosine, minlength=len(some))
+        listed = np.minimum(context.n_listed, k)
+        n_pairs = listed * (listed - 1) // 2
+        mean = np.divide(similarity, n_pairs, out=np.full(n_users, np.nan), where=n_pairs > 0)
+        diversity: npt.NDArray[np.float64] = np.subtract(1.0, np.minimum(mean, 1.0))
+        return diversity
+
+
+@metric("serendipity")
+@dataclass(frozen=True)
+class Serendipity(UserMetric):
+    """Share of the top k that is relevant and would not be in the user's list of popular items.
+
+    serendipity@k = hits in the top k that are not expected / k. Expected is what the popularity baseline would
+    list: an item than which fewer than k of the items that the user has not met in the train data are more
+    popular there, the equally popular included. An item that the user has met in train is not expected. Undefined
+    (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+
+    Source: Murakami, Mori and Orihara, Metrics for evaluating the serendipity of recommendation lists, 2008; Ge,
+    Delgado-Battenfeld and Jannach, Beyond accuracy, RecSys 2010 (with popularity as the primitive method).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> train = [{"a"}, {"a", "b"}, {"a", "b"}, {"c"}]
+    >>> evaluate("serendipity@1", lists=[["c"], ["c"]], truth=[{"b", "c"}, {"c"}], train=train)
+    [1.0, 0.0]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("train",)
+
+    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        assert context.train is not None and context.user is not None  # `needs` says so
+        hits = context.hits
+        item = context.item[hits.row, hits.rank - 1]
+        rank = context.train.popularity_rank(context.user[hits.row], item)
+        unexpected = context.total(hits, (rank > k).astype(np.float64), k)
+        return context.undefined_without_relevant(unexpected / k)
+
+
+def _mean_over_list(
+    context: ScoringContext, worth: npt.NDArray[np.float64], k: int
+) -> npt.NDArray[np.float64]:
+    """Return the mean worth of the items in the top k: float64 (B,), NaN for an empty list."""
+    item = context.item[:, :k]
+    row, column = np.nonzero(item != NO_ITEM)
+    total = np.bincount(row, weights=worth[item[row, column]], minlength=context.n_users)
+    listed = np.minimum(context.n_listed, k)
+    mean: npt.NDArray[np.float64] = np.divide(
+        total, listed, out=np.full(context.n_users, np.nan), where=listed > 0
+    )
+    return mean

@@ -1,0 +1,187 @@
+"""Metrics of how predicted ratings order the user's truth: rank correlations and concordant pairs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.metrics.base import Need, UserMetric, metric
+from evalplugin.metrics.context import ScoringContext
+
+__all__ = ["ConcordantPairs", "Kendall", "Pairs", "Spearman", "count_pairs"]
+
+
+class Pairs(NamedTuple):
+    """How many pairs of a user's truth are of each kind: int64 (B,) each."""
+
+    all: npt.NDArray[np.int64]
+    concordant: npt.NDArray[np.int64]  # ratings differ, and the predictions differ the same way
+    discordant: npt.NDArray[np.int64]  # ratings differ, and the predictions differ the other way
+    same_rating: npt.NDArray[np.int64]  # whatever the predictions are
+    same_prediction: npt.NDArray[np.int64]  # whatever the ratings are
+
+    @property
+    def comparable(self) -> npt.NDArray[np.int64]:
+        """Pairs whose ratings differ."""
+        return self.all - self.same_rating
+
+
+def count_pairs(context: ScoringContext) -> Pairs:
+    """Return how predictions order the pairs of each user's truth. Time grows with the pairs, memory does not."""
+    rating, predicted, row = context.truth_rating, context.predictions, context.truth_row
+    assert predicted is not None  # `needs` says so
+    last = np.repeat(context.truth_indptr[1:], context.n_truth)  # where the user's truth ends
+    counts = np.zeros((4, context.n_users), dtype=np.int64)
+    left = np.arange(len(row))
+    distance = 1
+    while len(left := left[left + distance < last[left]]):
+        right = left + distance
+        up = np.sign(rating[right] - rating[left])
+        predicted_up = np.sign(predicted[right] - predicted[left])
+        agreement = up * predicted_up
+        for kind, holds in enumerate((agreement > 0, agreement < 0, up == 0, predicted_up == 0)):
+            counts[kind] += np.bincount(row[left[holds]], minlength=context.n_users)
+        distance += 1
+    return Pairs(context.n_truth * (context.n_truth - 1) // 2, *counts)
+
+
+@metric("spearman")
+@dataclass(frozen=True)
+class Spearman(UserMetric):
+    """Rank correlation of predicted ratings with the ratings of the user's truth.
+
+    spearman = Pearson correlation of the ranks of the predictions and of the ratings, equal values sharing
+    their mean rank. Equal predictions for the whole truth order nothing: 0. It takes no k. Undefined (NaN) for
+    a user with fewer than two truth items or with equal ratings for all of them, and for everybody where a
+    model predicts no ratings. Range -1 to 1, higher is better.
+
+    Source: Spearman, The proof and measurement of association between two things, 1904; Herlocker et al.,
+    Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> predictions = [{"a": 9.0, "b": 3.0, "c": 5.0}]
+    >>> evaluate("spearman", lists=[[]], truth=[{"a": 5, "b": 4, "c": 1}], predictions=predictions)
+    [0.5]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
+    takes_k: ClassVar[bool] = False
+
+    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        assert context.predictions is not None  # `needs` says so
+        of_rating = _centred_rank(context, context.truth_rating)
+        of_prediction = _centred_rank(context, context.predictions)
+        both = _sum(context, of_rating * of_prediction)
+        return _correlation(both, _sum(context, of_rating**2), _sum(context, of_prediction**2))
+
+
+@metric("kendall")
+@dataclass(frozen=True)
+class Kendall(UserMetric):
+    """How far predicted ratings order the pairs of the user's truth as the ratings do.
+
+    kendall = (concordant - discordant pairs) / sqrt(pairs with different ratings * pairs with different
+    predictions), which is tau-b. Equal predictions for the whole truth order nothing: 0. It takes no k.
+    Undefined (NaN) for a user with fewer than two truth items or with equal ratings for all of them, and for
+    everybody where a model predicts no ratings. Range -1 to 1, higher is better.
+
+    Source: Kendall, The treatment of ties in ranking problems, Biometrika 33, 1945.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> predictions = [{"a": 9.0, "b": 3.0, "c": 5.0, "d": 2.0}]
+    >>> evaluate("kendall", lists=[[]], truth=[{"a": 5, "b": 4, "c": 3, "d": 1}], predictions=predictions)
+    [0.6666666666666666]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
+    takes_k: ClassVar[bool] = False
+
+    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        pairs = count_pairs(context)
+        return _correlation(
+            (pairs.concordant - pairs.discordant).astype(np.float64),
+            pairs.comparable.astype(np.float64),
+            (pairs.all - pairs.same_prediction).astype(np.float64),
+        )
+
+
+@metric("concordant_pairs")
+@dataclass(frozen=True)
+class ConcordantPairs(UserMetric):
+    """Share of the pairs with different ratings that the predicted ratings order the same way.
+
+    concordant_pairs = (concordant pairs + pairs with equal predictions / 2) / pairs with different ratings.
+    ``ties=wrong`` gives a pair with equal predictions nothing, as surprise's FCP does (which besides counts the
+    pairs of all users together). Chance gives 0.5. It takes no k. Undefined (NaN) for a user with fewer than
+    two truth items or with equal ratings for all of them, and for everybody where a model predicts no ratings.
+    Range 0 to 1, higher is better.
+
+    Source: Koren and Sill, OrdRec: an ordinal model for predicting personalized item rating distributions,
+    RecSys 2011 (FCP).
+
+    >>> from evalplugin.metrics import evaluate
+    >>> predictions = [{"a": 9.0, "b": 3.0, "c": 3.0}]
+    >>> evaluate("concordant_pairs", lists=[[]], truth=[{"a": 5, "b": 4, "c": 1}], predictions=predictions)
+    [0.8333333333333334]
+    """
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
+    takes_k: ClassVar[bool] = False
+
+    ties: Annotated[
+        Literal["half", "wrong"], Field(description="What a pair with equal predictions counts")
+    ] = "half"
+
+    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+        """Return float64 (B,)."""
+        pairs = count_pairs(context)
+        right = pairs.concordant.astype(np.float64)
+        if self.ties == "half":
+            right += (pairs.comparable - pairs.concordant - pairs.discordant) / 2
+        comparable = pairs.comparable
+        share: npt.NDArray[np.float64] = np.divide(
+            right, comparable, out=np.full(context.n_users, np.nan), where=comparable > 0
+        )
+        return share
+
+
+def _centred_rank(context: ScoringContext, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return each truth item's rank by ``value`` among its user's, less the mean rank: float64 (t,)."""
+    row = context.truth_row
+    order = np.lexsort((value, row))
+    starts = np.ones(len(row), dtype=np.bool_)
+    starts[1:] = (row[order[1:]] != row[order[:-1]]) | (value[order[1:]] != value[order[:-1]])
+    first = np.flatnonzero(starts)
+    end = np.append(first[1:], len(row))
+    rank = np.empty(len(row))
+    rank[order] = np.repeat((first + end - 1) / 2, end - first)  # equal values share their mean place
+    middle = context.truth_indptr[:-1] + (context.n_truth - 1) / 2
+    return rank - middle[row]
+
+
+def _sum(context: ScoringContext, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    return np.bincount(context.truth_row, weights=value, minlength=context.n_users).astype(
+        np.float64, copy=False
+    )
+
+
+def _correlation(
+    both: npt.NDArray[np.float64],
+    of_ratings: npt.NDArray[np.float64],
+    of_predictions: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    size = np.sqrt(of_ratings * of_predictions)
+    share = np.divide(both, size, out=np.zeros(len(both)), where=size > 0)
+    return np.where(of_ratings > 0, np.clip(share, -1.0, 1.0), np.nan)

@@ -1,0 +1,124 @@
+"""The train data as metrics look at it: how popular items are, who met them, which are met together."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.interactions import Interactions
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+__all__ = ["TrainData"]
+
+_CELLS = 2**22  # cells of the table of co-occurrences that is filled at a time
+_KNOWN = 2**23  # pairs whose similarity is kept for the next block: 128 MB
+
+
+class TrainData:
+    """Views of the train data, each made when it is first asked for and then kept for all blocks."""
+
+    def __init__(self, data: Interactions) -> None:
+        self._data = data
+        self._pair = np.empty(0, dtype=np.int64)
+        self._cosine = np.empty(0)
+
+    @cached_property
+    def n_users(self) -> int:
+        """How many users met any item."""
+        return int(np.count_nonzero(np.bincount(self._data.user, minlength=1)))
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How many users met each item: int64 (n_items,)."""
+        return self._data.item_counts
+
+    @cached_property
+    def information(self) -> npt.NDArray[np.float64]:
+        """How surprising it is that a user met each item: -log2 of the share of users, float64 (n_items,).
+
+        An item that nobody met counts as met by one user.
+        """
+        information: npt.NDArray[np.float64] = -np.log2(np.maximum(self.counts, 1) / max(self.n_users, 1))
+        return np.maximum(information, 0.0)  # no -0.0 where everybody met the item
+
+    @cached_property
+    def _n_more_popular(self) -> npt.NDArray[np.int64]:
+        ascending = np.sort(self.counts)
+        return len(ascending) - np.searchsorted(ascending, self.counts, side="right")
+
+    def popularity_rank(
+        self, user: npt.NDArray[np.int64], item: npt.NDArray[np.integer]
+    ) -> npt.NDArray[np.int64]:
+        """Return how many items that the user has not met are more popular, and 1 more: int64, as long as the pairs.
+
+        Equally popular items share a rank. Where the user has met the item itself, it has no rank: the
+        answer is the size of the catalogue and 1 more.
+        """
+        rows, counts = self._data.rows, self.counts
+        asking, row = np.unique(user, return_inverse=True)
+        n_met = rows.counts[asking]
+        end = np.cumsum(n_met)
+        met = rows.item[
+            np.arange(end[-1] if len(end) else 0) + np.repeat(rows.indptr[asking] - end + n_met, n_met)
+        ]
+        owner = np.repeat(np.arange(len(asking)), n_met)
+        stride = int(counts.max(initial=0)) + 1
+        popularity = np.sort(owner * stride + counts[met])
+        more = end[row] - np.searchsorted(popularity, row * stride + counts[item], side="right")
+        rank = self._n_more_popular[item] - more + 1
+        pair = row * len(counts) + item
+        known = owner * len(counts) + met  # ascending, as owners and their items are
+        place = np.minimum(np.searchsorted(known, pair), max(len(known) - 1, 0))
+        is_met = known[place] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
+        return np.where(is_met, len(counts) + 1, rank)
+
+    def cosine(self, one: npt.NDArray[np.integer], other: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+        """Return the cosine between the users of two items, for many pairs: float64, as long as the pairs.
+
+        It is the users who met both, divided by the geometric mean of the users who met either; 0 where
+        nobody met one of them. Memory is bounded, whatever the catalogue's size.
+        """
+        n_items = len(self.counts)
+        pair = np.minimum(one, other).astype(np.int64) * n_items + np.maximum(one, other)
+        wanted = np.unique(pair)
+        new = np.setdiff1d(wanted, self._pair, assume_unique=True)
+        if len(new):
+            fresh = self._cosine_of(*np.divmod(new, n_items))
+            if len(new) + len(self._pair) > _KNOWN:  # forget what this block has no use for
+                kept = np.isin(self._pair, wanted, assume_unique=True)
+                self._pair, self._cosine = self._pair[kept], self._cosine[kept]
+            self._pair = np.concatenate([self._pair, new])
+            order = np.argsort(self._pair)
+            self._pair = self._pair[order]
+            self._cosine = np.concatenate([self._cosine, fresh])[order]
+        cosine: npt.NDArray[np.float64] = self._cosine[np.searchsorted(self._pair, pair)]
+        return cosine
+
+    @cached_property
+    def _users_of_items(self) -> csr_array:
+        from scipy.sparse import csr_array
+
+        rows = self._data.rows
+        met = np.ones(len(rows.item), dtype=np.int32)
+        shape = (self._data.n_users, self._data.n_items)
+        return csr_array((met, rows.item, rows.indptr), shape=shape).T.tocsr()
+
+    def _cosine_of(self, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Return the cosines of pairs in ascending order."""
+        rows, row = np.unique(low, return_inverse=True)
+        columns, column = np.unique(high, return_inverse=True)
+        right = self._users_of_items[columns].T.tocsr()
+        both = np.empty(len(low))
+        step = max(1, _CELLS // len(columns))
+        for first in range(0, len(rows), step):
+            table = (self._users_of_items[rows[first : first + step]] @ right).toarray()
+            here = slice(*np.searchsorted(row, [first, first + step]))
+            both[here] = table[row[here] - first, column[here]]
+        size = np.sqrt(self.counts[low].astype(np.float64) * self.counts[high])
+        cosine: npt.NDArray[np.float64] = np.divide(both, size, out=np.zeros(len(low)), where=size > 0)
+        return cosine

@@ -1,0 +1,358 @@
+"""Other libraries' conventions: which of our metrics each of theirs is, over whom it is averaged, how ties fall."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.interactions import Interactions
+from evalplugin.errors import DataError, UnknownNameError, did_you_mean
+from evalplugin.metrics import Blocks, MetricSpec, parse
+from evalplugin.metrics.correlation import count_pairs
+from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.scoring import score_top_n
+
+__all__ = ["PROFILES", "Profile", "profile"]
+
+# The best list has no length of its own there, only the truth's: no cutoff is reached.
+_ALL = 2**31 - 1
+_HOLES = {"k": r"[1-9]\d*", "x": r"\d*\.?\d+"}
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How a library computes the numbers that it prints. ``score`` gives the same numbers.
+
+    ``metrics`` has, for each of the library's names, ours; ``{k}`` stands for a cutoff and ``{x}`` for a number.
+    """
+
+    name: str
+    library: str  # with the version whose numbers were reproduced
+    source: str
+    metrics: Mapping[str, str]
+    ties: Literal["given", "trec_eval"]  # given: as the lists stand
+    users: Literal["truth", "lists", "both"]  # who is averaged over: all who have a truth, a list, both
+    without_relevant: Literal["zero", "drop"]  # what such a user of those counts
+    threshold: float  # the rating from which an item is relevant unless somebody says otherwise
+    mean: Mapping[str, Literal["ratings", "squares", "pairs"]] = field(default_factory=dict)  # not over users
+    differs: tuple[str, ...] = ()  # what is not reproduced, and why
+
+    def metric(self, name: str) -> MetricSpec:
+        """Return our metric for a name of the library's.
+
+        Raises:
+            UnknownNameError: The library has no such metric, or it cannot be reproduced.
+        """
+        return parse(self._ours(name))
+
+    def score(
+        self,
+        top_n: TopN,
+        truth: Interactions,
+        metrics: Sequence[str],
+        *,
+        train: Interactions | None = None,
+        predictions: npt.NDArray[np.floating[Any]] | None = None,
+        threshold: float | None = None,
+    ) -> dict[str, float]:
+        """Return the number that the library prints for each of its metrics, NaN where it has none.
+
+        Args:
+            top_n: The lists, uncut, as codes into the truth's vocabularies; ties are put in the library's order.
+            truth: The held-out interactions.
+            metrics: The library's names.
+            train: The train data, for metrics that need it.
+            predictions: Predicted ratings of the truth's rows, (len(truth),).
+            threshold: Ratings from it on are relevant; None: what the library does unasked.
+
+        Raises:
+            UnknownNameError: A name that the profile does not have.
+            DataError: As ``evalplugin.scoring.score_top_n``.
+        """
+        ours = {name: self.metric(name) for name in metrics}
+        specs = list({spec.name: spec for spec in ours.values()}.values())
+        level = self.threshold if threshold is None else threshold
+        lists = _in_trec_order(top_n, truth) if self.ties == "trec_eval" else top_n
+        scores = score_top_n(lists, truth, train, specs, threshold=level, predictions=predictions)
+        has_list, has_truth, n_ratings, n_pairs = _weights(lists, truth, level, predictions)
+        counted = {"truth": has_truth, "lists": has_list, "both": has_list & has_truth}[self.users]
+        numbers = {}
+        for name, spec in ours.items():
+            if spec.name in scores.overall:
+                numbers[name] = scores.overall[spec.name]
+                continue
+            value, how = scores.column(spec.name), self.mean.get(name)
+            if how == "squares":
+                numbers[name] = _mean(value**2, n_ratings) ** 0.5
+            elif how == "ratings":
+                numbers[name] = _mean(value, n_ratings)
+            elif how == "pairs":
+                numbers[name] = _share_of_pairs(np.nan_to_num(value) * n_pairs, n_pairs)
+            elif spec.metric.about == "lists":
+                numbers[name] = _mean(value, has_list)
+            elif self.without_relevant == "zero":
+                numbers[name] = _mean(np.nan_to_num(value), counted)
+            else:
+                numbers[name] = _mean(value, counted)
+        return numbers
+
+    def describe(self) -> str:
+        """Return the conventions in words, for people to read."""
+        over = {
+            "truth": "everybody with a truth",
+            "lists": "everybody with a list",
+            "both": "users with both",
+        }
+        relevant = (
+            "every truth item" if self.threshold == -np.inf else f"a rating of {self.threshold:g} or more"
+        )
+        width = max(map(len, self.metrics))
+        lines = [
+            f"{self.name}: {self.library}",
+            f"source: {self.source}",
+            f"averages over: {over[self.users]}; without relevant truth: "
+            + ("counts 0" if self.without_relevant == "zero" else "left out"),
+            f"relevant: {relevant}",
+            "ties: " + ("as the lists stand" if self.ties == "given" else "item id as text, descending"),
+            *(f"  {theirs:<{width}}  {ours}" for theirs, ours in self.metrics.items()),
+            *(f"not reproduced: {reason}" for reason in self.differs),
+        ]
+        return "\n".join(lines)
+
+    def _ours(self, name: str) -> str:
+        for theirs, ours in self.metrics.items():
+            literal, *rest = re.split(r"\{(k|x)\}", theirs)
+            pattern = re.escape(literal)
+            for hole, behind in zip(rest[::2], rest[1::2], strict=True):
+                pattern += f"(?P<{hole}>{_HOLES[hole]})" + re.escape(behind)
+            if found := re.fullmatch(pattern, name):
+                return ours.format(**found.groupdict())
+        known = [theirs.format(k=10, x=0.5) for theirs in self.metrics]
+        raise UnknownNameError(f"unknown metric {name!r} of {self.name}{did_you_mean(name, known)}")
+
+
+def profile(name: str) -> Profile:
+    """Return the profile of a library.
+
+    Raises:
+        UnknownNameError: There is none; the message has the nearest name.
+    """
+    if name not in PROFILES:
+        raise UnknownNameError(f"unknown profile {name!r}{did_you_mean(name, list(PROFILES))}")
+    return PROFILES[name]
+
+
+def _in_trec_order(top_n: TopN, truth: Interactions) -> TopN:
+    """Return the lists by score as float32, descending, and equal ones by item id as text, descending."""
+    text = np.array([str(item).encode() for item in truth.items.tolist()], dtype=object)
+    order = np.empty(len(text), dtype=np.int64)
+    order[np.argsort(text, kind="stable")] = np.arange(len(text))
+    listed = top_n.item != NO_ITEM
+    score = np.where(listed, top_n.score.astype(np.float32), -np.inf)
+    if np.isnan(score).any():
+        raise DataError("the rule for ties needs a score for every listed item")
+    behind = np.where(listed, -order[top_n.item], 1)
+    place = np.lexsort((behind, -score, ~listed), axis=1)
+    return TopN(
+        top_n.user,
+        np.take_along_axis(top_n.item, place, axis=1),
+        np.take_along_axis(top_n.score, place, axis=1),
+    )
+
+
+def _weights(
+    top_n: TopN, truth: Interactions, threshold: float, predictions: npt.NDArray[np.floating[Any]] | None
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return for everybody who has a list or a truth: whether a list, whether a truth, its ratings, its pairs."""
+    blocks = Blocks.of(top_n, truth, threshold=threshold, predictions=predictions)
+    n_ratings, n_pairs = (np.zeros(len(blocks.user), dtype=np.int64) for _ in range(2))
+    for place, context in blocks:
+        n_ratings[place] = context.n_truth
+        if predictions is not None:
+            n_pairs[place] = count_pairs(context).comparable
+    return blocks.list_row >= 0, n_ratings > 0, n_ratings, n_pairs
+
+
+def _share_of_pairs(right: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64]) -> float:
+    """Return right / (right + wrong), each of them the mean over the users who have any."""
+    right = np.round(right)  # a whole number of pairs
+    wrong = pairs - right
+    means = [float(n[n > 0].mean()) if (n > 0).any() else 0.0 for n in (right, wrong)]
+    return means[0] / sum(means) if sum(means) else float("nan")
+
+
+def _mean(value: npt.NDArray[np.float64], weight: npt.NDArray[np.generic]) -> float:
+    weights = np.where(np.isnan(value), 0, weight).astype(np.float64)
+    total = weights.sum()
+    return float((np.nan_to_num(value) * weights).sum() / total) if total else float("nan")
+
+
+PROFILES: Mapping[str, Profile] = {
+    p.name: p
+    for p in (
+        Profile(
+            name="trec_eval",
+            library="trec_eval 9, through pytrec_eval-terrier 0.5.11",
+            source="https://github.com/usnistgov/trec_eval",
+            metrics={
+                "P_{k}": "precision@{k}",
+                "recall_{k}": "recall@{k}",
+                "success_{k}": "hit@{k}",
+                "map": "ap",
+                "map_cut_{k}": "ap@{k}",
+                "recip_rank": "rr",
+                "ndcg": f"ndcg@{_ALL}",
+                "ndcg_cut_{k}": "ndcg@{k}",
+                "Rprec": "r_precision",
+                "bpref": "bpref",
+                "iprec_at_recall_{x}": "precision_at_recall(level={x})",
+            },
+            ties="trec_eval",
+            users="both",
+            without_relevant="zero",
+            threshold=1.0,
+            differs=(
+                "iprec_at_recall at levels whose product with the relevant items is whole but not exact in binary "
+                "(0.3 * 7 = 2.0999...), which trec_eval rounds down to one hit fewer",
+                "the options -c (topics without a list count 0), -l and -J; -l is the threshold here",
+                "ratings below 0, which trec_eval takes for not judged",
+            ),
+        ),
+        Profile(
+            name="ranx",
+            library="ranx 0.3.21, with make_comparable=True",
+            source="https://amenra.github.io/ranx/metrics/",
+            metrics={
+                "precision": "precision(denominator=listed)",
+                "precision@{k}": "precision@{k}",
+                "recall": "recall",
+                "recall@{k}": "recall@{k}",
+                "f1@{k}": "f1@{k}",
+                "hit_rate": "hit",
+                "hit_rate@{k}": "hit@{k}",
+                "mrr": "rr",
+                "mrr@{k}": "rr@{k}",
+                "map": "ap",
+                "map@{k}": "ap@{k}",
+                "dcg": "dcg",
+                "dcg@{k}": "dcg@{k}",
+                "ndcg": f"ndcg@{_ALL}",
+                "ndcg@{k}": "ndcg@{k}",
+                "dcg_burges": "dcg(gain=exp2)",
+                "dcg_burges@{k}": "dcg(gain=exp2)@{k}",
+                "ndcg_burges": f"ndcg(gain=exp2)@{_ALL}",
+                "ndcg_burges@{k}": "ndcg(gain=exp2)@{k}",
+                "r-precision": "r_precision",
+            },
+            ties="given",
+            users="truth",
+            without_relevant="zero",
+            threshold=1.0,
+            differs=(
+                "equal scores, whose order in ranx is that of an unstable sort",
+                "bpref, which in ranx is no number for a user without an item judged non-relevant",
+                "rbp, which in ranx adds up judgments instead of hits",
+                "f1 without a cutoff, which in ranx divides by the length of each list",
+            ),
+        ),
+        Profile(
+            name="rectools",
+            library="RecTools 0.19.0",
+            source="https://rectools.readthedocs.io/en/stable/api/rectools.metrics.html",
+            metrics={
+                "Precision(k={k})": "precision@{k}",
+                "Precision(k={k}, r_precision=True)": "recall(denominator=min)@{k}",
+                "Recall(k={k})": "recall@{k}",
+                "F1Beta(k={k})": "f1@{k}",
+                "HitRate(k={k})": "hit@{k}",
+                "MRR(k={k})": "rr@{k}",
+                "MAP(k={k})": "ap@{k}",
+                "MAP(k={k}, divide_by_k=True)": "ap(denominator=k)@{k}",
+                "NDCG(k={k})": "ndcg(gain=binary, ideal=k)@{k}",
+                "NDCG(k={k}, divide_by_achievable=True)": "ndcg(gain=binary)@{k}",
+                "MeanInvUserFreq(k={k})": "novelty@{k}",
+                "AvgRecPopularity(k={k})": "popularity@{k}",
+            },
+            ties="given",
+            users="truth",
+            without_relevant="drop",
+            threshold=-np.inf,
+            differs=(
+                "the AUC family, whose ranks beyond the list are those of RecTools' own catalogue",
+                "Serendipity, which in RecTools weighs each hit by its popularity rank",
+                "IntraListDiversity, which needs distances that RecTools is given",
+                "CatalogCoverage, Accuracy and MCC, whose catalogue RecTools is given",
+                "debiased variants, which draw from the interactions",
+            ),
+        ),
+        Profile(
+            name="lenskit",
+            library="LensKit 2025.8.1, RunAnalysis.list_summary",
+            source="https://lkpy.lenskit.org/stable/guide/evaluation/rankings.html",
+            metrics={
+                "Precision": "precision(denominator=listed)",
+                "Precision@{k}": "precision(denominator=listed)@{k}",
+                "Recall": "recall",
+                "Recall@{k}": "recall(denominator=min)@{k}",
+                "Hit": "hit",
+                "Hit@{k}": "hit@{k}",
+                "RecipRank": "rr",
+                "RecipRank@{k}": "rr@{k}",
+                "AveragePrecision": "ap(denominator=listed)",
+                "AveragePrecision@{k}": "ap(denominator=listed)@{k}",
+                "DCG": "dcg(gain=binary, discount=log, base=2)",
+                "DCG@{k}": "dcg(gain=binary, discount=log, base=2)@{k}",
+                "NDCG": f"ndcg(gain=binary, discount=log, base=2)@{_ALL}",
+                "NDCG@{k}": "ndcg(gain=binary, discount=log, base=2)@{k}",
+                "RBP": "rbp(p=0.85)",
+                "RBP@{k}": "rbp(p=0.85)@{k}",
+            },
+            ties="given",
+            users="lists",
+            without_relevant="zero",
+            threshold=-np.inf,
+            differs=(
+                "AveragePrecision of a user without truth, where LensKit divides by zero and stops",
+                "NDCG and DCG with gain=, with other weights, and RBP with normalize=True",
+                "ExposureGini, ListGini and MeanPopRank, which weigh or rank in ways of their own",
+            ),
+        ),
+        Profile(
+            name="recommenders.jl",
+            library="Recommenders.jl 0.1, as documented",
+            source="https://yng87.github.io/Recommenders.jl/dev/metrics/",
+            metrics={
+                "precision{k}": "precision@{k}",
+                "recall{k}": "recall@{k}",
+                "dcg{k}": "dcg(gain=binary, discount=ln)@{k}",
+                "ndcg{k}": "ndcg(gain=binary, discount=ln, cut=truth)@{k}",
+            },
+            ties="given",
+            users="truth",
+            without_relevant="drop",
+            threshold=-np.inf,
+            differs=(
+                "its code (src/metric.jl), where it departs from its documentation: that divides precision by the "
+                "items listed, takes the logarithm to base 2, and cuts the best list alone, at what is listed: "
+                "precision(denominator=listed)@k, dcg(gain=binary)@k, ndcg(gain=binary, ideal=listed)@k",
+            ),
+        ),
+        Profile(
+            name="surprise",
+            library="scikit-surprise 1.1.5, surprise.accuracy",
+            source="https://surprise.readthedocs.io/en/stable/accuracy.html",
+            metrics={"rmse": "rmse", "mae": "mae", "fcp": "concordant_pairs(ties=wrong)"},
+            ties="given",
+            users="truth",
+            without_relevant="drop",
+            threshold=-np.inf,
+            mean={"rmse": "squares", "mae": "ratings", "fcp": "pairs"},
+            differs=("mse, which is the square of rmse",),
+        ),
+    )
+}

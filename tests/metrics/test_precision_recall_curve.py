@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from math import isnan
+
+import numpy as np
+import pytest
+
+from evalplugin.data import Candidates, Interactions
+from evalplugin.metrics import RECALL_PERCENT, Blocks, parse, precision_recall_curve
+from evalplugin.metrics.example import apply
+from evalplugin.models import TopN
+from evalplugin.scoring import average_folds, score_top_n
+
+LEVELS = [parse(f"precision_at_recall(level={percent / 100})") for percent in RECALL_PERCENT]
+
+
+def interactions(user: np.ndarray, item: np.ndarray, rating: np.ndarray, n_items: int = 30) -> Interactions:
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rating.astype(np.float32),
+        timestamp=None,
+        users=np.arange(200),
+        items=np.arange(n_items),
+    )
+
+
+def drawn(seed: int) -> tuple[TopN, Interactions]:
+    rng = np.random.default_rng(seed)
+    item = np.argsort(rng.random((200, 30)), axis=1)[:, :20].astype(np.int32)
+    user, truth = np.nonzero(rng.random((200, 30)) < rng.choice([0, 0.1, 0.5], (200, 1)))
+    top_n = TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape))
+    return top_n, interactions(user, truth, rng.integers(0, 6, len(user)))
+
+
+@pytest.mark.parametrize("threshold", [None, 3.0])
+def test_the_curve_has_the_value_of_the_metric_at_every_level(threshold: float | None) -> None:
+    blocks = Blocks.of(*drawn(1), threshold=threshold)
+    curve = np.concatenate([precision_recall_curve(context) for _, context in blocks])
+    single = np.column_stack([apply(spec, blocks) for spec in LEVELS])
+    assert np.array_equal(curve, single, equal_nan=True)
+    assert (np.diff(curve[~np.isnan(curve[:, 0])], axis=1) <= 0).all()
+
+
+def test_scores_hold_the_mean_curve_where_curves_are_asked_for() -> None:
+    top_n, truth = drawn(2)
+    scores = score_top_n(top_n, truth, None, LEVELS, threshold=3, curve_ks=(1, 5))
+    assert list(scores.pr_curve) == list(range(0, 101, 10))
+    for spec, value in zip(LEVELS, scores.pr_curve.values(), strict=True):
+        assert value == pytest.approx(scores.means[spec.name], rel=1e-12)
+    assert score_top_n(top_n, truth, None, LEVELS, threshold=3).pr_curve == {}
+
+
+def test_folds_average_the_curve() -> None:
+    folds = [score_top_n(*drawn(seed), None, LEVELS, threshold=None, curve_ks=(1,)) for seed in (3, 4)]
+    for percent, value in average_folds(folds).pr_curve.items():
+        assert value == pytest.approx((folds[0].pr_curve[percent] + folds[1].pr_curve[percent]) / 2)
+
+
+def test_auc_knows_what_the_lists_were_chosen_from() -> None:
+    one, ones = np.zeros(2, dtype=int), np.ones(2)
+    truth, train = (
+        interactions(one, np.array([0, 1]), ones, 3),
+        interactions(one[:1], np.array([2]), ones[:1], 3),
+    )
+    top_n = TopN(np.array([0], dtype=np.int32), np.array([[0, 1]], dtype=np.int32), np.zeros((1, 2)))
+    auc = parse("auc")
+
+    def value(candidates: Candidates | None) -> float:
+        scores = score_top_n(top_n, truth, None, [auc], threshold=None, candidates=candidates)
+        return float(scores.column("auc")[0])
+
+    assert value(None) == value(Candidates("all")) == 1  # item 2 could have been listed
+    assert isnan(value(Candidates("unseen", excluded=train.rows)))
+    assert isnan(value(Candidates("judged", included=truth.rows)))
