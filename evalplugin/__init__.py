@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from evalplugin.api import run as run
+    from evalplugin.api import score as score
     from evalplugin.data import Interactions as Interactions
     from evalplugin.data import dataset as dataset
     from evalplugin.data import split as split
     from evalplugin.metrics import metric as metric
     from evalplugin.models import TopN as TopN
     from evalplugin.models import model as model
+    from evalplugin.models import surprise_top_n as surprise_top_n
 
 __version__ = "0.1.0"
 
@@ -23,10 +25,23 @@ _HOME = {
     "metric": "evalplugin.metrics",
     "model": "evalplugin.models",
     "run": "evalplugin.api",
+    "score": "evalplugin.api",
     "split": "evalplugin.data",
+    "surprise_top_n": "evalplugin.models",
 }
 
-__all__ = ["Interactions", "TopN", "__version__", "dataset", "metric", "model", "run", "split"]
+__all__ = [
+    "Interactions",
+    "TopN",
+    "__version__",
+    "dataset",
+    "metric",
+    "model",
+    "run",
+    "score",
+    "split",
+    "surprise_top_n",
+]
 
 
 def __getattr__(name: str) -> Any:

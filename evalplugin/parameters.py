@@ -40,7 +40,7 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     Raises:
         ParameterError: Unknown, missing or wrong parameters; every one of them is listed.
     """
-    objects = {name: params[name] for name in _object_names(cls) if name in params}
+    objects = {name: params[name] for name in _object_names(cast(type, cls)) if name in params}
     try:
         text = to_json({name: value for name, value in params.items() if name not in objects})
     except PydanticSerializationError as error:
@@ -143,7 +143,8 @@ def _init_fields(cls: Any) -> list[dataclasses.Field[Any]]:
     return [f for f in dataclasses.fields(cls) if f.init]
 
 
-def _object_names(cls: type) -> list[str]:
+@functools.cache
+def _object_names(cls: Any) -> list[str]:
     return [
         name for name, hint in typing.get_type_hints(cls).items() if isinstance(hint, dataclasses.InitVar)
     ]

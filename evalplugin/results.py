@@ -37,7 +37,7 @@ class DataInfo:
     split_type: str
     split_params: Mapping[str, Any]
     full: Interactions
-    train: Interactions
+    train: Interactions | None  # None: lists made elsewhere, scored without it
     test: Interactions
     n_folds: int
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -28,10 +28,11 @@ from evalplugin.runner import Observer
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome
+    from evalplugin.lists.output import Row
     from evalplugin.plan import Plan
     from evalplugin.results import Bakeoff
 
-__all__ = ["observer", "show_outcome", "show_plan"]
+__all__ = ["observer", "show_numbers", "show_outcome", "show_plan", "show_scores"]
 
 _UNBOUNDED = 10_000
 _WIDTH = 110  # of a leaderboard that goes to a file
@@ -124,6 +125,30 @@ def show_outcome(outcome: Outcome) -> None:
             console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
     for warning in links.warnings:
         Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
+
+
+def show_scores(rows: Sequence[Row], *, title: str) -> None:
+    """Print the means of lists that were scored, with their intervals, and over how many users they are."""
+    table = _table("metric", ">mean", ">95 % interval", ">users", ">undefined")
+    for row in rows:
+        interval = "–" if math.isnan(row.low) else f"{_number(row.low)}–{_number(row.high)}"
+        table.add_row(escape(row.metric), _number(row.mean), interval, f"{row.users:,}", f"{row.undefined:,}")
+    _show_titled(table, title)
+
+
+def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
+    """Print numbers by name."""
+    table = _table("metric", ">value")
+    for name, value in numbers.items():
+        table.add_row(escape(name), _number(value))
+    _show_titled(table, title)
+
+
+def _show_titled(table: Table, title: str) -> None:
+    console = _stdout()
+    # Not as the table's own title: a narrow table would break it over several lines.
+    console.print(f"[bold]{escape(title)}[/bold]", highlight=False, soft_wrap=True)
+    console.print(table)
 
 
 def _show_leaderboard(console: Console, title: str, rows: list[LeaderboardRow], bakeoff: Bakeoff) -> None:

@@ -136,3 +136,52 @@ def test_the_example_from_python_works(capsys: pytest.CaptureFixture[str]) -> No
 def test_what_the_readme_links_to_is_there() -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", README):
         assert (ROOT / target).exists(), target
+
+
+@pytest.fixture
+def lists_and_truth() -> None:
+    """The files that the README's examples of scoring name."""
+    generator = np.random.default_rng(0)
+    user, rank = np.repeat(np.arange(50), 100), np.tile(np.arange(1, 101), 50)
+    item = np.concatenate([generator.permutation(300)[:100] for _ in range(50)])
+    pd.DataFrame({"user": user, "item": item, "rank": rank}).to_parquet("lists.parquet")
+    pd.DataFrame({"user": user, "item": item}).groupby("user").sample(5, random_state=1).to_parquet(
+        "truth.parquet"
+    )
+
+
+def test_the_example_of_scoring_from_python_works(
+    lists_and_truth: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names: dict[str, object] = {}
+    exec(block("python", "evalplugin.score("), names)
+    assert set(names["scores"].means) == {"ndcg@10", "ap(denominator=hits)@100"}  # type: ignore[attr-defined]
+    assert "ndcg@10" in capsys.readouterr().out
+
+
+def test_the_example_of_scoring_from_the_shell_works(
+    lists_and_truth: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(block("sh", "evalplugin score"))[3:]) == 0
+    assert "ap@100" in capsys.readouterr().out
+
+
+def test_the_example_of_lists_from_surprise_works() -> None:
+    generator = np.random.default_rng(0)
+    pairs = generator.permutation(30 * 40)[:500]
+    ratings = pd.DataFrame({"user": pairs // 40, "item": pairs % 40, "rating": generator.integers(1, 6, 500)})
+    names: dict[str, object] = {"ratings": ratings}
+    exec(block("python", "surprise_top_n"), names)
+    lists = names["lists"]
+    assert list(lists.columns) == ["user", "item", "rank", "score"]  # type: ignore[attr-defined]
+    assert len(lists) == 30 * 40 - 500  # type: ignore[arg-type]
+
+
+def test_the_example_metric_works() -> None:
+    from evalplugin.metrics import evaluate
+
+    exec(block("python", "first-hit"), {"__name__": "example"})
+    assert evaluate("first-hit@1", lists=[["a", "b"], ["b", "a"]], truth=[{"a": 1.0}, {"a": 1.0}]) == [
+        1.0,
+        0.0,
+    ]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["Csv", "DataFrame", "Parquet"]
+__all__ = ["Csv", "DataFrame", "Parquet", "header"]
 
 UserColumn = Annotated[str, Field(description="name of the column of user ids (integers or text)")]
 ItemColumn = Annotated[str, Field(description="name of the column of item ids (integers or text)")]
@@ -80,7 +80,7 @@ class Csv:
         names = {"column_names": self.columns} if self.columns else {}
 
         def columns_of(file: Path) -> list[str]:
-            return self.columns or _header(file, self.separator)
+            return self.columns or header(file, self.separator)
 
         def read(file: Path, wanted: list[str]) -> pa.Table:
             import pyarrow as pa
@@ -103,7 +103,7 @@ class Csv:
         return read_files(files, _columns(self), columns_of=columns_of, read=read, report=context.report)
 
 
-def _header(file: Path, separator: str) -> list[str]:
+def header(file: Path, separator: str) -> list[str]:
     """Return the values of a CSV file's first line."""
     import csv
 

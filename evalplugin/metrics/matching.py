@@ -44,15 +44,16 @@ def match(
     row_hash = np.arange(n_rows, dtype=np.uint32) * _ROW_FACTOR
     truth_hash, shift = _hashes(truth_row, truth_item, row_hash, places_per_item=16)
     truth_place = (truth_hash >> shift).astype(np.intp)  # NumPy would convert any other type at every use
-    table = np.zeros(2 ** (32 - int(shift)), dtype=np.uint32)
-    table[truth_place] = truth_hash
+    # The upper bits of a hash are its place; from tables of 2^16 places on, the lower 16 are all the rest.
+    table = np.zeros(2 ** (32 - int(shift)), dtype=np.uint16)
+    table[truth_place] = truth_hash.astype(np.uint16)
     number = np.zeros(len(table), dtype=np.uint16 if t <= 2**16 else np.uint32)
     mark = np.arange(t, dtype=number.dtype)
     number[truth_place] = mark
 
     hashed = np.multiply(item.view(np.uint32), _ITEM_FACTOR)
     hashed += row_hash[:, None]
-    found = table.take(hashed >> shift) == hashed
+    found = table.take(hashed >> shift) == hashed.astype(np.uint16)
     lost = np.flatnonzero(number.take(truth_place) != mark)
     again = np.empty(0, dtype=np.int64)
     if len(lost):

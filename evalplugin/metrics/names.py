@@ -72,7 +72,7 @@ def parse(text: str) -> MetricSpec:
 
     cls = METRICS.entry(family).cls
     try:
-        made = build(cls, params, owner=family)
+        made = build(cls, params, owner=family) if params else _default(cls, family)
     except ParameterError as error:
         raise ParameterError([_placed(text, problem) for problem in error.problems]) from None
     if k is not None and not cls.takes_k:
@@ -84,6 +84,14 @@ def definitions_hash(specs: Iterable[MetricSpec]) -> str:
     """Return a hash of what the metrics mean: names, versions of their definitions and of the conventions."""
     lines = sorted(f"{spec.name} {spec.metric.version}" for spec in specs)
     return hashlib.sha256("\n".join([f"conventions {CONVENTIONS_VERSION}", *lines]).encode()).hexdigest()
+
+
+def _default(cls: type[Metric], family: str) -> Metric:
+    """Return a metric whose name gives no parameter; where it takes none or has defaults, nothing is to be checked."""
+    try:
+        return cls()
+    except (TypeError, ValueError):  # a parameter is missing: what checks parameters says so best
+        return build(cls, {}, owner=family)
 
 
 def _placed(text: str, problem: Problem) -> Problem:

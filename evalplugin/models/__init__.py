@@ -11,6 +11,8 @@ from evalplugin.models.base import (
     model,
 )
 from evalplugin.models.recommend import BLOCK_BYTES, predict_ratings, recommend
+from evalplugin.models.surprise_lists import SlowEstimates, surprise_top_n
+from evalplugin.models.threads import limit_threads, thread_count
 from evalplugin.models.topn import NO_ITEM, TopN, select_top_n
 
 __all__ = [
@@ -21,8 +23,10 @@ __all__ = [
     "RatingPredictor",
     "Recommender",
     "ScoringRecommender",
+    "SlowEstimates",
     "TopN",
     "baselines",
+    "limit_threads",
     "model",
     "predict_ratings",
     "recommend",
@@ -31,4 +35,6 @@ __all__ = [
     "surprise",
     "surprise_factors",
     "surprise_knn",
+    "surprise_top_n",
+    "thread_count",
 ]

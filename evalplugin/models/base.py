@@ -21,6 +21,11 @@ class Recommender(Protocol):
 
     Either it has ``scores(users)`` (see ScoringRecommender) or ``recommend(users, n)`` (see ListRecommender).
     A model that also predicts ratings has ``predict(users, items)`` (see RatingPredictor).
+
+    Two more methods are optional. ``prepare() -> None`` imports the libraries and loads the compiled code that ``fit``
+    and scoring need: called once before ``fit``, it keeps the cold start apart from the work. ``fit_bytes(train) ->
+    int | None`` returns the bytes of memory that ``fit`` needs at its peak apart from ``train``, None if the model
+    cannot tell; a fit that does not fit in memory can so be refused before it starts.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:

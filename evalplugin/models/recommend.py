@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ __all__ = ["BLOCK_BYTES", "predict_ratings", "recommend", "user_blocks"]
 
 BLOCK_BYTES = 64 * 2**20
 
+Code = TypeVar("Code", bound=np.integer[Any])
 Block = tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]
 
 
@@ -100,8 +101,8 @@ def predict_ratings(
 
 
 def user_blocks(
-    users: npt.NDArray[np.int32], n_items: int, block_bytes: int = BLOCK_BYTES
-) -> Iterator[npt.NDArray[np.int32]]:
+    users: npt.NDArray[Code], n_items: int, block_bytes: int = BLOCK_BYTES
+) -> Iterator[npt.NDArray[Code]]:
     """Yield consecutive users, as many at a time as have ``block_bytes`` of float64 scores, at least one."""
     size = max(1, block_bytes // max(1, n_items * 8))
     for start in range(0, len(users), size):
@@ -117,21 +118,27 @@ def _from_scores(
 ) -> Block:
     returned = np.asarray(model.scores(users))
     _check_array(model, "scores", returned, (len(users), n_items))
-    scores = np.array(returned, dtype=np.float64)  # a copy: the model may have handed out its own array
-    highest = scores.max(axis=1, initial=-np.inf)
+    highest = returned.max(axis=1, initial=-np.inf)
     if not (highest < np.inf).all():
         row = int(np.flatnonzero(~(highest < np.inf))[0])
-        code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
+        code = int(np.argmax(np.isnan(returned[row]) | (returned[row] == np.inf)))
         raise ModelError(
-            f"{_name(model)}.scores returned {scores[row, code]} for user code {users[row]} and item code {code}; "
+            f"{_name(model)}.scores returned {returned[row, code]} for user code {users[row]} and item code {code}; "
             f"a score is a number, or -inf for an item that cannot be recommended"
         )
-    if candidates.excluded is not None:
-        scores[_entries(candidates.excluded, users)] = -np.inf
     if candidates.included is None:
+        if candidates.excluded is None:
+            return select_top_n(returned, n)
+        scores = returned.copy()  # the model may have handed out its own array
+        scores[_entries(candidates.excluded, users)] = -np.inf
         return select_top_n(scores, n)
     row_of, code_of = _entries(candidates.included, users)
-    return rank_entries(row_of, code_of, scores[row_of, code_of], (len(users), n))
+    value = returned[row_of, code_of].astype(np.float64)
+    if candidates.excluded is not None:
+        place = row_of * n_items + code_of
+        row_out, code_out = _entries(candidates.excluded, users)
+        value[np.isin(place, row_out * n_items + code_out)] = -np.inf
+    return rank_entries(row_of, code_of, value, (len(users), n))
 
 
 def _from_lists(

@@ -12,8 +12,9 @@ from pydantic import Field
 from evalplugin.data import Interactions
 from evalplugin.errors import ModelError
 from evalplugin.models.base import model
+from evalplugin.models.products import dot_products
 from evalplugin.models.recommend import user_blocks
-from evalplugin.models.surprise_base import dot_products, draw_seed
+from evalplugin.models.surprise_base import draw_seed
 from evalplugin.models.surprise_options import RandomState
 from evalplugin.models.topn import NO_ITEM, select_top_n
 
@@ -52,6 +53,11 @@ class _MatrixModel:
     def uses_ratings(self) -> bool:
         """Whether ratings matter, or only which items were met."""
         return self.values == "rating"
+
+    def prepare(self) -> None:
+        """Import scikit-learn."""
+        import sklearn.decomposition
+        import sklearn.metrics  # noqa: F401
 
 
 @model("sklearn.TruncatedSVD")

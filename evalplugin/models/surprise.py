@@ -6,20 +6,16 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.streams import UserStreams
-from evalplugin.models.surprise_base import (
-    Codes,
-    Known,
-    Scores,
-    SurpriseModel,
-    draw_seed,
-    refuse_if_too_large,
-)
+from evalplugin.models.surprise_base import BiasedStrangers, Codes, SurpriseModel, draw_seed
+from evalplugin.models.surprise_fit import baselines
 from evalplugin.models.surprise_options import BslOptions, Epochs, RandomState
+from evalplugin.models.surprise_ratings import Known, Scores
+from evalplugin.models.surprise_scorers import BaselineScorer, CoClusteringScorer, Scorer, SlopeOneScorer
 
 __all__ = ["BaselineOnly", "CoClustering", "NormalPredictor", "SlopeOne"]
 
@@ -48,10 +44,22 @@ class NormalPredictor(SurpriseModel):
         normal = self._streams.normal(users, len(self.known.inner_item))
         return self.mean + float(self.algorithm.sigma) * normal
 
+    def predict(self, users: Codes, items: Codes) -> Scores:
+        """Return the random rating of each pair, clipped to the rating scale: float64 (len(users),)."""
+        distinct, row = np.unique(users, return_inverse=True)
+        ratings = np.empty(len(users))
+        order = np.argsort(row, kind="stable")
+        for pairs in np.split(order, np.searchsorted(row[order], np.arange(1, len(distinct)))):
+            ratings[pairs] = self.scores(users[pairs[:1]])[0, items[pairs]]
+        return ratings.clip(*self.known.rating_scale)
+
+    def _make_scorer(self) -> Scorer | None:
+        return None
+
 
 @model("surprise.BaselineOnly")
 @dataclass
-class BaselineOnly(SurpriseModel):
+class BaselineOnly(BiasedStrangers):
     """The mean rating plus a bias of the user and a bias of the item; the order of items is the same for everybody.
 
     score(u, i) = mean + b_u + b_i, fitted by alternating least squares or stochastic gradient descent (Koren 2010,
@@ -59,6 +67,8 @@ class BaselineOnly(SurpriseModel):
     """
 
     name = "BaselineOnly"
+    scorer = BaselineScorer
+    kernels = ("biases",)
     personalised: ClassVar[bool] = False
 
     bsl_options: BslOptions = field(default_factory=BslOptions)
@@ -66,12 +76,11 @@ class BaselineOnly(SurpriseModel):
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         return {"bsl_options": self.bsl_options.as_dict(), "verbose": False}
 
-    def _strangers(self, users: Codes) -> Scores:
-        return self._biased(users)
+    def _fit(self, algorithm: Any, trainset: Any, known: Known) -> None:
+        from surprise import AlgoBase
 
-    def _estimates(self, inner: npt.NDArray[np.int64]) -> Scores:
-        estimates: Scores = (self.mean + self.algorithm.bu[inner])[:, None] + self.algorithm.bi
-        return estimates
+        AlgoBase.fit(algorithm, trainset)
+        algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
 
 
 @model("surprise.SlopeOne")
@@ -86,38 +95,18 @@ class SlopeOne(SurpriseModel):
     """
 
     name = "SlopeOne"
+    scorer = SlopeOneScorer
+    kernels = ("differences",)
     personalised: ClassVar[bool] = False
 
-    _together: Any = field(default=None, init=False, repr=False, compare=False)
+    def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
+        return 16 * n_items**2
 
-    def _check(self, known: Known) -> None:
-        n = len(known.item_codes)
-        refuse_if_too_large(
-            20 * n * n,
-            f"surprise.SlopeOne on {n:,} items",
+    def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
+        return (
+            f"surprise.SlopeOne on {n_items:,} items",
             "take a model without item differences, such as surprise.SVD, or fewer items",
         )
-
-    def _prepare(self) -> None:
-        # Entries of pairs that nobody rated together are 0/0 and never read: as zeros they can be added.
-        self.algorithm.dev[self.algorithm.freq == 0] = 0
-        self._together = (self.algorithm.freq > 0).astype(np.int32)
-
-    def _estimates(self, inner: npt.NDArray[np.int64]) -> Scores:
-        from scipy.sparse import csr_array
-
-        known = self.known
-        start, counts = known.indptr[inner], np.diff(known.indptr)[inner]
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        item = known.item[np.arange(indptr[-1]) + np.repeat(start - indptr[:-1], counts)]
-        shape = (len(inner), len(known.item_codes))
-        # dev[i, j] is -dev[j, i], so its columns are read as rows. The sparse product adds in order of j, as Surprise.
-        total = csr_array((np.full(len(item), -1.0), item, indptr), shape=shape) @ self.algorithm.dev
-        number = csr_array((np.ones(len(item), dtype=np.int32), item, indptr), shape=shape) @ self._together
-        np.divide(total, number, out=total, where=number > 0)
-        total += np.array(self.algorithm.user_mean)[inner][:, None]
-        estimates: Scores = total
-        return estimates
 
 
 @model("surprise.CoClustering")
@@ -131,6 +120,7 @@ class CoClustering(SurpriseModel):
     """
 
     name = "CoClustering"
+    scorer = CoClusteringScorer
 
     n_cltr_u: Annotated[int, Field(ge=1, description="number of user clusters")] = 3
     n_cltr_i: Annotated[int, Field(ge=1, description="number of item clusters")] = 3
@@ -144,13 +134,3 @@ class CoClustering(SurpriseModel):
             "n_epochs": self.n_epochs,
             "random_state": draw_seed(self.random_state, rng),
         }
-
-    def _estimates(self, inner: npt.NDArray[np.int64]) -> Scores:
-        fitted = self.algorithm
-        cluster = fitted.cltr_u[inner]
-        estimates: Scores = fitted.avg_cocltr[np.ix_(cluster, fitted.cltr_i)]
-        estimates += fitted.user_mean[inner][:, None]
-        estimates -= fitted.avg_cltr_u[cluster][:, None]
-        estimates += fitted.item_mean
-        estimates -= fitted.avg_cltr_i[fitted.cltr_i]
-        return estimates

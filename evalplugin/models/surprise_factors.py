@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.surprise_base import Codes, Scores, SurpriseModel, dot_products, draw_seed
+from evalplugin.models.surprise_base import BiasedStrangers, Codes, draw_seed
 from evalplugin.models.surprise_options import Epochs, RandomState
+from evalplugin.models.surprise_ratings import Scores
+from evalplugin.models.surprise_scorers import FactorScorer, SVDppScorer
 
 __all__ = ["NMF", "SVD", "SVDpp"]
 
@@ -22,31 +24,35 @@ OwnRate = Annotated[
 ]
 
 
-class _Factors(SurpriseModel):
+class _Factors(BiasedStrangers):
     """A model whose estimate is, in this order, mean + user bias + item bias + dot product of two factor vectors."""
 
-    _user_factors: Scores
+    scorer = FactorScorer
+    _matrices: ClassVar[tuple[int, int]] = (1, 1)  # how many of users and of items the fit holds at a time
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         own = {name: value for name, value in vars(self).items() if name in self.__dataclass_fields__}
         own = {name: value for name, value in own.items() if self.__dataclass_fields__[name].init}
         return {**own, "random_state": draw_seed(own["random_state"], rng), "verbose": False}
 
-    def _prepare(self) -> None:
-        self._user_factors = self.algorithm.pu
+    def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
+        of_users, of_items = self._matrices
+        return 8 * int(vars(self)["n_factors"]) * (of_users * n_users + of_items * n_items)
+
+    def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
+        return (
+            f"surprise.{self.name} with {vars(self)['n_factors']} factors of {n_users:,} users and {n_items:,} items",
+            "lower n_factors, or take a sample of the data",
+        )
 
     def _with_bias(self) -> bool:
         return True
 
     def _strangers(self, users: Codes) -> Scores | float:
-        return self._biased(users) if self._with_bias() else self.mean
+        return super()._strangers(users) if self._with_bias() else self.mean
 
-    def _estimates(self, inner: npt.NDArray[np.int64]) -> Scores:
-        estimates = dot_products(self._user_factors[inner], self.algorithm.qi)
-        if self._with_bias():
-            # In place to save a block of memory; the sum is the same in either order of its two terms.
-            estimates += (self.mean + self.algorithm.bu[inner])[:, None] + self.algorithm.bi
-        return estimates
+    def _strange_pairs(self, users: Codes, items: Codes) -> Scores:
+        return super()._strange_pairs(users, items) if self._with_bias() else np.full(len(users), self.mean)
 
 
 @model("surprise.SVD")
@@ -94,6 +100,8 @@ class SVDpp(_Factors):
     """
 
     name = "SVDpp"
+    scorer = SVDppScorer
+    _matrices = (2, 2)
 
     n_factors: Factors = 20
     n_epochs: Epochs = 20
@@ -118,16 +126,6 @@ class SVDpp(_Factors):
         bool, Field(description="keep the ratings in arrays: a faster fit in more memory")
     ] = False
 
-    def _prepare(self) -> None:
-        from scipy.sparse import csr_array
-
-        known = self.known
-        shape = (len(known.user_codes), len(known.item_codes))
-        met = csr_array((np.ones(len(known.item)), known.item, known.indptr), shape=shape)
-        # The sparse product adds one row at a time in order of item, as Surprise does.
-        implicit = (met @ self.algorithm.yj) / np.sqrt(np.diff(known.indptr))[:, None]
-        self._user_factors = self.algorithm.pu + implicit
-
 
 @model("surprise.NMF")
 @dataclass
@@ -139,6 +137,7 @@ class NMF(_Factors):
     """
 
     name = "NMF"
+    _matrices = (3, 3)
 
     n_factors: Factors = 15
     n_epochs: Epochs = 50

@@ -6,20 +6,32 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.data import Interactions
 from evalplugin.errors import ModelError
 from evalplugin.models.base import model
-from evalplugin.models.surprise_base import Codes, Known, Scores, SurpriseModel, refuse_if_too_large
+from evalplugin.models.surprise_base import BiasedStrangers, SurpriseModel
+from evalplugin.models.surprise_fit import (
+    baselines,
+    means,
+    similarity,
+    similarity_is_ours,
+    standard_deviations,
+)
+from evalplugin.models.surprise_neighbours import (
+    KNNBaselineScorer,
+    KNNScorer,
+    KNNWithMeansScorer,
+    KNNWithZScoreScorer,
+)
 from evalplugin.models.surprise_options import BslOptions, SimOptions
+from evalplugin.models.surprise_ratings import Known, Lists
 
 __all__ = ["KNNBaseline", "KNNBasic", "KNNWithMeans", "KNNWithZScore"]
 
-Inner = npt.NDArray[np.int64]
-
-# What Surprise allocates to compute similarities: so many bytes for each pair.
+# Bytes for each pair: the similarities, the order of item-based neighbours, and what it takes Surprise to compute them.
+_SIMILARITY, _ORDER = 8, 4
 _BYTES_A_PAIR = {"msd": 24, "cosine": 40, "pearson_baseline": 40, "pearson": 56}
 
 
@@ -27,15 +39,12 @@ _BYTES_A_PAIR = {"msd": 24, "cosine": 40, "pearson_baseline": 40, "pearson": 56}
 class _Neighbours(SurpriseModel):
     """The weighted mean of the ratings, or of their deviations, by the k nearest neighbours."""
 
+    kernels = ("biases", "neighbours", "pairs", "similarity")
+
     k: Annotated[int, Field(ge=1, description="most neighbours of a pair")] = 40
     min_k: Annotated[int, Field(ge=0, description="fewest neighbours that count; 0 is the same as 1")] = 1
     sim_options: SimOptions = field(default_factory=SimOptions)
     bsl_options: BslOptions = field(default_factory=BslOptions)
-    _rows: Any = field(default=None, init=False, repr=False, compare=False)  # RatingRows, user-based
-    _values: Scores | None = field(
-        default=None, init=False, repr=False, compare=False
-    )  # (m,) as Known.rating
-    _undefined: npt.NDArray[np.bool_] | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.min_k > self.k:
@@ -46,19 +55,8 @@ class _Neighbours(SurpriseModel):
                 f"not with {self.sim_options.name!r}"
             )
 
-    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Fit ``algorithm``, a genuine Surprise object whose raw ids are user and item codes.
-
-        Raises:
-            ModelError: The similarities need more memory than there is, or are undefined on this data.
-        """
-        try:
-            super().fit(train, rng)
-        except ZeroDivisionError:
-            raise ModelError(
-                f"surprise.{self.name}: the similarity {self.sim_options.name!r} is undefined on this data: "
-                f"{_undefined_when(self.sim_options)}; take another similarity, such as 'msd'"
-            ) from None
+    def _of_x(self, known: Known) -> Lists:
+        return known.ratings.sides(self.sim_options.user_based)[0]
 
     def _bsl_unused(self) -> bool:
         return self.sim_options.name != "pearson_baseline"
@@ -72,89 +70,39 @@ class _Neighbours(SurpriseModel):
             "verbose": False,
         }
 
-    def _check(self, known: Known) -> None:
+    def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
+        counts = train.rows.counts if self.sim_options.user_based else train.item_counts
+        ours = similarity_is_ours(self.sim_options.name, train.rating.astype(np.float64), int(counts.max()))
+        each = _SIMILARITY if ours else _BYTES_A_PAIR[self.sim_options.name]
+        each = max(each, _SIMILARITY if self.sim_options.user_based else _SIMILARITY + _ORDER)
+        return int(each * (n_users if self.sim_options.user_based else n_items) ** 2)
+
+    def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
         user_based = self.sim_options.user_based
-        sizes = {"users": len(known.user_codes), "items": len(known.item_codes)}
-        n, other = (sizes["users"], sizes["items"]) if user_based else (sizes["items"], sizes["users"])
-        each = _BYTES_A_PAIR[self.sim_options.name]
-        what, turned = ("users", "items") if user_based else ("items", "users")
-        refuse_if_too_large(
-            each * n * n,
-            f"surprise.{self.name}: the similarity {self.sim_options.name!r} of {n:,} {what}",
-            f"set sim_options.user_based to {str(not user_based).lower()} ({each * other * other:,} bytes for "
-            f"{other:,} {turned}), or take a sample of the data or another model",
-        )
+        n, other, what, turned = n_users, n_items, "users", "items"
+        if not user_based:
+            n, other, what, turned = other, n, turned, what
+        instead = "take a sample of the data or another model"
+        if other < n:
+            turn = f"set sim_options.user_based to {str(not user_based).lower()}"
+            instead = f"{turn}, for {other:,} {turned}, or {instead}"
+        return f"surprise.{self.name}: the similarity {self.sim_options.name!r} of {n:,} {what}", instead
 
-    def _prepare(self) -> None:
-        known = self.known
-        self._values = self._neighbour_values()
-        self._rows = None
-        if self.sim_options.user_based:
-            self._rows = _rating_rows(
-                known.user, known.item, self._values, (len(known.user_codes), len(known.item_codes)), self.k
-            )
-        self._undefined = np.isnan(self.algorithm.sim.sum(axis=1))
+    def _fit(self, algorithm: Any, trainset: Any, known: Known) -> None:
+        from surprise.prediction_algorithms.knns import SymmetricAlgo
 
-    def _neighbour_values(self) -> Scores:
-        """Return what a neighbour's rating contributes: (m,), in the order of ``Known.rating``."""
-        return self.known.rating
+        SymmetricAlgo.fit(algorithm, trainset)
+        self._learn_before(algorithm, known)
+        try:
+            algorithm.sim = similarity(algorithm, known.ratings)
+        except ZeroDivisionError:
+            raise ModelError(
+                f"surprise.{self.name}: the similarity {self.sim_options.name!r} is undefined on this data: "
+                f"{_undefined_when(self.sim_options)}; take another similarity, such as 'msd'"
+            ) from None
 
-    def _combine(self, inner: Inner, means: Scores) -> Scores:
-        """Return the estimates from the neighbours' means, ``_otherwise`` where there are too few neighbours."""
-        return means
-
-    def _otherwise(self) -> float:
-        return self.mean
-
-    def _scale(self) -> Scores | None:
-        return None
-
-    def _side(self, of_x: Scores, inner: Inner) -> Scores:
-        """Return a value of each x so that it broadcasts over users and items."""
-        return of_x[inner][:, None] if self.sim_options.user_based else of_x[None, :]
-
-    def _x(self) -> npt.NDArray[np.int64]:
-        return self.known.user if self.sim_options.user_based else self.known.item
-
-    def _estimates(self, inner: Inner) -> Scores:
-        from evalplugin.models.neighbours import neighbour_means
-
-        assert self._values is not None
-        known, similarity = self.known, self.algorithm.sim
-        n_items = len(known.item_codes)
-        entries, row = _entries_of(known, inner)
-        if self.sim_options.user_based:
-            means = neighbour_means(
-                similarity, inner, self._rows, self._scale(), self.min_k, self._otherwise()
-            )
-        else:
-            rows = _rating_rows(
-                known.item[entries], row, self._values[entries], (n_items, len(inner)), self.k
-            )
-            every = np.arange(n_items)
-            means = neighbour_means(similarity, every, rows, self._scale(), self.min_k, self._otherwise()).T
-        estimates = self._combine(inner, means)
-        for at_row, at_item in self._undefined_pairs(inner, entries, row):
-            code = known.user_codes[inner[at_row]], known.item_codes[at_item]
-            estimates[at_row, at_item] = self.algorithm.predict(*code, clip=False).est
-        return estimates
-
-    def _undefined_pairs(self, inner: Inner, entries: Inner, row: Inner) -> list[tuple[int, int]]:
-        """Return the pairs with an undefined similarity (NaN) among their neighbours.
-
-        How such a one sorts depends on Surprise's heap, so that Surprise itself has to be asked.
-        """
-        assert self._undefined is not None
-        known, pairs = self.known, []
-        if self.sim_options.user_based:
-            for at in np.flatnonzero(self._undefined[inner]).tolist():
-                hit = np.isnan(self.algorithm.sim[inner[at]])[known.user]
-                pairs += [(at, item) for item in np.unique(known.item[hit]).tolist()]
-        else:
-            for item in np.flatnonzero(self._undefined).tolist():
-                hit = np.isnan(self.algorithm.sim[item])[known.item[entries]]
-                pairs += [(at, item) for at in np.unique(row[hit]).tolist()]
-        return pairs
+    def _learn_before(self, algorithm: Any, known: Known) -> None:
+        """Set what else the algorithm learns."""
 
 
 @model("surprise.KNNBasic")
@@ -168,6 +116,7 @@ class KNNBasic(_Neighbours):
     """
 
     name = "KNNBasic"
+    scorer = KNNScorer
 
     # Surprise divides by zero where no neighbour counts and none has to.
     min_k: Annotated[int, Field(ge=1, description="fewest neighbours that count")] = 1
@@ -184,16 +133,10 @@ class KNNWithMeans(_Neighbours):
     """
 
     name = "KNNWithMeans"
+    scorer = KNNWithMeansScorer
 
-    def _neighbour_values(self) -> Scores:
-        values: Scores = self.known.rating - self.algorithm.means[self._x()]
-        return values
-
-    def _otherwise(self) -> float:
-        return 0.0
-
-    def _combine(self, inner: Inner, means: Scores) -> Scores:
-        return self._side(self.algorithm.means, inner) + means
+    def _learn_before(self, algorithm: Any, known: Known) -> None:
+        algorithm.means = means(self._of_x(known))
 
 
 @model("surprise.KNNWithZScore")
@@ -206,6 +149,7 @@ class KNNWithZScore(KNNWithMeans):
     """
 
     name = "KNNWithZScore"
+    scorer = KNNWithZScoreScorer
 
     def _check(self, known: Known) -> None:
         if known.rating_scale[0] == known.rating_scale[1]:
@@ -213,19 +157,16 @@ class KNNWithZScore(KNNWithMeans):
                 f"surprise.KNNWithZScore divides by the deviation of the ratings, and all of them are "
                 f"{known.rating_scale[0]:g}; take surprise.KNNBasic, or a model for data without ratings"
             )
-        super()._check(known)
 
-    def _scale(self) -> Scores:
-        sigmas: Scores = self.algorithm.sigmas
-        return sigmas
-
-    def _combine(self, inner: Inner, means: Scores) -> Scores:
-        return self._side(self.algorithm.means, inner) + means * self._side(self.algorithm.sigmas, inner)
+    def _learn_before(self, algorithm: Any, known: Known) -> None:
+        super()._learn_before(algorithm, known)
+        algorithm.overall_sigma = np.std(known.ratings.by_user.rating)
+        algorithm.sigmas = standard_deviations(self._of_x(known), algorithm.overall_sigma)
 
 
 @model("surprise.KNNBaseline")
 @dataclass
-class KNNBaseline(_Neighbours):
+class KNNBaseline(BiasedStrangers, _Neighbours):
     """The baseline rating plus the weighted mean of the neighbours' deviations from their baseline ratings.
 
     User-based: score(u, i) = b_ui + sum of sim(u, v) (r_vi - b_vi) / sum of sim(u, v), b_ui = mean + b_u + b_i fitted
@@ -234,40 +175,14 @@ class KNNBaseline(_Neighbours):
     """
 
     name = "KNNBaseline"
+    scorer = KNNBaselineScorer
 
     def _bsl_unused(self) -> bool:
         return False
 
-    def _neighbour_values(self) -> Scores:
-        known, fitted = self.known, self.algorithm
-        x, y = (known.user, known.item) if self.sim_options.user_based else (known.item, known.user)
-        values: Scores = known.rating - ((self.mean + fitted.bx[x]) + fitted.by[y])
-        return values
-
-    def _otherwise(self) -> float:
-        return 0.0
-
-    def _combine(self, inner: Inner, means: Scores) -> Scores:
-        baseline: Scores = (self.mean + self.algorithm.bu[inner])[:, None] + self.algorithm.bi
-        baseline += means
-        return baseline
-
-    def _strangers(self, users: Codes) -> Scores:
-        return self._biased(users)
-
-
-def _rating_rows(x: Inner, y: Inner, value: Scores, shape: tuple[int, int], k: int) -> Any:
-    from evalplugin.models.neighbours import RatingRows
-
-    return RatingRows.of(x, y, value, shape, k)
-
-
-def _entries_of(known: Known, inner: Inner) -> tuple[Inner, Inner]:
-    """Return where the ratings of some users stand in ``Known``, and at which place of ``inner`` their user stands."""
-    start, counts = known.indptr[inner], np.diff(known.indptr)[inner]
-    row = np.repeat(np.arange(len(inner)), counts)
-    first = np.cumsum(counts) - counts
-    return np.arange(len(row)) + np.repeat(start - first, counts), row
+    def _learn_before(self, algorithm: Any, known: Known) -> None:
+        algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
+        algorithm.bx, algorithm.by = algorithm.switch(algorithm.bu, algorithm.bi)
 
 
 def _undefined_when(options: SimOptions) -> str:

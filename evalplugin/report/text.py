@@ -223,8 +223,11 @@ def _data_lines(info: DataInfo) -> list[str]:
         ["", "users", "items", "interactions", "density", "digest"],
         [
             _data_row("all", info.full),
-            _data_row("train" if info.n_folds == 1 else f"train, fold 1 of {info.n_folds}", info.train),
-            _data_row("test" if info.n_folds == 1 else f"test, fold 1 of {info.n_folds}", info.test),
+            *(
+                _data_row(part if info.n_folds == 1 else f"{part}, fold 1 of {info.n_folds}", data)
+                for part, data in (("train", info.train), ("test", info.test))
+                if data is not None
+            ),
         ],
     )
     given = {

@@ -69,6 +69,14 @@ def test_scores_become_the_best_candidates(kind, n, block_users):
     np.testing.assert_array_equal(top.score, score)
 
 
+def test_of_included_items_the_excluded_ones_are_left_out():
+    other, met = random_rows(2, 0.5)
+    candidates = Candidates("judged", included=ROWS, excluded=other)
+    for model in (ByScores(), ByLists()):
+        top = recommend(model, USERS, N_ITEMS, candidates, N_ITEMS)
+        np.testing.assert_array_equal(top.item, expected(MET & ~met, N_ITEMS)[0])
+
+
 @pytest.mark.parametrize("kind", ["unseen", "judged", "sampled"])
 @pytest.mark.parametrize("block_users", [1, 7, 1000])
 def test_lists_lose_what_may_not_be_listed_and_keep_the_rest(kind, block_users):

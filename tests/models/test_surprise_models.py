@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from evalplugin.data import Candidates, Interactions
 from evalplugin.errors import ModelError, ParameterError
-from evalplugin.models import MODELS, recommend, surprise_base
+from evalplugin.models import MODELS, recommend, surprise_base, surprise_knn
 from evalplugin.models.surprise_options import BslOptions, SimOptions
 from evalplugin.seeding import generator
 
@@ -22,7 +22,7 @@ SIMILARITIES = ["cosine", "msd", "pearson", "pearson_baseline"]
 
 
 @st.composite
-def interactions(draw, step=(1, 0.5)):
+def interactions(draw, step=(1, 0.5, 0.3)):
     """Small data with many ties; some users and items of the vocabularies have no interactions."""
     n_users, n_items = draw(st.integers(2, 9)), draw(st.integers(2, 9))
     cells = draw(
@@ -297,33 +297,58 @@ def test_wrong_parameters_are_refused(name, params, message):
         MODELS.create(f"surprise.{name}", params)
 
 
+def test_a_fit_says_what_it_needs():
+    data = many(7, 12, 15, 0.6)
+    trainset = 200 * len(data)
+
+    def needed(name, **params):
+        return MODELS.create(f"surprise.{name}", params).fit_bytes(data) - trainset
+
+    assert needed("KNNBasic") == 8 * 12**2
+    assert needed("KNNBaseline", sim_options={"name": "pearson_baseline", "user_based": False}) == (8 + 4) * 15**2
+    assert needed("SlopeOne") == 16 * 15**2
+    assert needed("SVD", n_factors=7) == 8 * 7 * (12 + 15)
+    assert needed("SVDpp", n_factors=7) == 2 * 8 * 7 * (12 + 15)
+    assert needed("BaselineOnly") == 0
+
+
+def test_similarities_that_only_surprise_can_compute_need_its_memory(monkeypatch):
+    data = many(7, 12, 15, 0.6)
+    monkeypatch.setattr(surprise_knn, "similarity_is_ours", lambda name, ratings, longest: False)
+    for name, each in {"msd": 24, "cosine": 40, "pearson_baseline": 40, "pearson": 56}.items():
+        model = MODELS.create("surprise.KNNBaseline", {"sim_options": {"name": name}})
+        assert model.fit_bytes(data) == 200 * len(data) + each * 12**2
+
+
 @pytest.mark.parametrize(
-    ("name", "options", "needed"),
+    ("name", "params", "words"),
     [
-        ("KNNBasic", {"name": "msd"}, 24 * 12**2),
-        ("KNNBasic", {"name": "cosine"}, 40 * 12**2),
-        ("KNNBaseline", {"name": "pearson_baseline"}, 40 * 12**2),
-        ("KNNWithZScore", {"name": "pearson", "user_based": False}, 56 * 15**2),
+        (
+            "KNNBasic",
+            {"sim_options": {"user_based": False}},
+            "surprise.KNNBasic: the similarity 'msd' of 15 items needs .* "
+            "set sim_options.user_based to true, for 12 users, or take a sample",
+        ),
+        (
+            "KNNWithMeans",
+            {},
+            "the similarity 'msd' of 12 users needs .*; take a sample of the data or another",
+        ),
+        ("SlopeOne", {}, "surprise.SlopeOne on 15 items needs .* take a model without item differences"),
+        ("SVD", {}, "surprise.SVD with 100 factors of 12 users and 15 items needs .* lower n_factors"),
+        ("BaselineOnly", {}, "surprise.BaselineOnly needs .* take a sample of the data"),
     ],
 )
-def test_a_fit_without_enough_memory_is_refused_before_it_starts(monkeypatch, name, options, needed):
+def test_a_fit_without_enough_memory_is_refused_before_it_starts(monkeypatch, name, params, words):
     data = many(7, 12, 15, 0.6)
+    needed = MODELS.create(f"surprise.{name}", params).fit_bytes(data)
     monkeypatch.setattr(surprise_base, "_memory", lambda: needed)
-    fit(name, data, sim_options=options)
+    fit(name, data, **params)
     monkeypatch.setattr(surprise_base, "_memory", lambda: needed - 1)
-    other = "false" if options.get("user_based", True) else "true"
-    message = rf"needs {needed:,} bytes .* there are {needed - 1:,} .* set sim_options.user_based to {other}"
-    with pytest.raises(ModelError, match=message):
-        fit(name, data, sim_options=options)
-
-
-def test_slope_one_without_enough_memory_is_refused(monkeypatch):
-    data = many(7, 12, 15, 0.6)
-    monkeypatch.setattr(surprise_base, "_memory", lambda: 20 * 15**2 - 1)
-    with pytest.raises(
-        ModelError, match=r"surprise.SlopeOne on 15 items needs 4,500 bytes .* take a model without"
-    ):
-        fit("SlopeOne", data)
+    with pytest.raises(ModelError, match=words) as refusal:
+        fit(name, data, **params)
+    assert f"needs {needed:,} bytes" in str(refusal.value)
+    assert f"there are {needed - 1:,} " in str(refusal.value)
 
 
 def test_the_memory_of_this_machine_is_known():

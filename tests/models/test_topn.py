@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.data import Interactions
-from evalplugin.models import NO_ITEM, TopN, select_top_n
+from evalplugin.models import NO_ITEM, TopN, limit_threads, select_top_n, topn
 from evalplugin.models.topn import rank_entries
 
 
@@ -37,8 +37,9 @@ def blocks(draw):
     return scores
 
 
-@given(blocks(), st.sampled_from([1, 2, 3, 10, 25, 4000]))
-def test_selection_equals_a_full_sort(scores, n):
+@given(blocks(), st.sampled_from([1, 2, 3, 10, 25, 4000]), st.sampled_from([np.float64, np.float32]))
+def test_selection_equals_a_full_sort(scores, n, dtype):
+    scores = scores.astype(dtype)
     scores.flags.writeable = False
     expected_item, expected_score = by_full_sort(scores, n)
     item, score = select_top_n(scores, n)
@@ -56,6 +57,18 @@ def test_rows_whose_sample_misleads_are_still_exact():
     scores = np.concatenate([few, many, np.arange(3200.0)[None]])
     for n in (1, 5, 50):
         np.testing.assert_array_equal(select_top_n(scores, n)[0], by_full_sort(scores, n)[0])
+
+
+def test_threads_and_chunks_make_the_same_lists(monkeypatch):
+    scores = np.random.default_rng(0).integers(0, 30, (50, 900)).astype(np.float32)
+    expected = by_full_sort(scores, 10)
+    for cells in (900, 7 * 900, 10**6):
+        monkeypatch.setattr(topn, "_CHUNK_CELLS", cells)
+        for threads in (1, 3):
+            with limit_threads(threads):
+                item, score = select_top_n(scores, 10)
+            np.testing.assert_array_equal(item, expected[0])
+            np.testing.assert_array_equal(score, expected[1])
 
 
 def test_equal_scores_stand_in_catalogue_order_across_zero_signs():

@@ -1,0 +1,139 @@
+"""What is written of scores: per-user files that are whole or not there, tables of means for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evalplugin.errors import DataError
+from evalplugin.lists.frames import ListScores
+from evalplugin.scoring import PerUserScores
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Row",
+    "check_output",
+    "csv_text",
+    "json_text",
+    "numbers_csv",
+    "numbers_json",
+    "rows_of",
+    "write_per_user",
+]
+
+_ENDINGS = (".parquet", ".csv")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric in a table of results; NaN where there is no such value."""
+
+    metric: str
+    mean: float
+    low: float  # of the 95 % interval of the mean over users
+    high: float
+    users: int  # that count
+    undefined: int
+
+
+def rows_of(scores: ListScores) -> list[Row]:
+    """Return a row for each metric, in the order of the scores, those of all lists together last."""
+    rows = []
+    for name, mean in scores.means.items():
+        if name in scores.counts:
+            interval, counts = scores.interval(name), scores.counts[name]
+            rows.append(Row(name, mean, interval.low, interval.high, counts.users, counts.undefined))
+        else:
+            rows.append(Row(name, mean, math.nan, math.nan, len(scores.scores.users), 0))
+    return rows
+
+
+def json_text(rows: list[Row]) -> str:
+    """Return the rows as a JSON object by metric; what is undefined is null."""
+    values = {
+        row.metric: {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in vars(row).items()
+            if key != "metric"
+        }
+        for row in rows
+    }
+    return json.dumps(values, indent=2, ensure_ascii=False)
+
+
+def csv_text(rows: list[Row]) -> str:
+    """Return the rows as CSV with a header line; what is undefined is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(Row.__dataclass_fields__)
+    for row in rows:
+        writer.writerow("" if isinstance(v, float) and math.isnan(v) else v for v in vars(row).values())
+    return text.getvalue().rstrip("\n")
+
+
+def numbers_json(numbers: Mapping[str, float]) -> str:
+    """Return numbers by name as a JSON object; what is undefined is null."""
+    return json.dumps({k: v if math.isfinite(v) else None for k, v in numbers.items()}, indent=2)
+
+
+def numbers_csv(numbers: Mapping[str, float]) -> str:
+    """Return numbers by name as CSV with a header line; what is undefined is empty."""
+    lines = [f"{name},{'' if math.isnan(value) else value}" for name, value in numbers.items()]
+    return "\n".join(["metric,value", *lines])
+
+
+def check_output(path: Path) -> None:
+    """Check, before any work is done, that a file of per-user scores can be written.
+
+    Raises:
+        DataError: Another ending than .parquet or .csv, or no folder to write into.
+    """
+    if path.suffix.casefold() not in _ENDINGS:
+        raise DataError(
+            f"{path}: per-user scores are written as {' or '.join(_ENDINGS)}, not {path.suffix!r}"
+        )
+    if not path.absolute().parent.is_dir():
+        raise DataError(f"{path}: there is no folder {path.absolute().parent}")
+
+
+def write_per_user(scores: PerUserScores, path: Path) -> None:
+    """Write one row a user: under another name first, so that the file is never there by halves.
+
+    Raises:
+        DataError: The file cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write(scores, draft, path.suffix.casefold())
+        os.replace(draft, path)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error}") from None
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _write(scores: PerUserScores, path: Path, ending: str) -> None:
+    import pyarrow as pa
+
+    users = scores.users
+    table: pa.Table = pa.table(
+        {"user": pa.array(users.tolist() if users.dtype == object else users)}
+        | {name: pa.array(np.ascontiguousarray(scores.column(name))) for name in scores.metrics}
+    )
+    if ending == ".parquet":
+        import pyarrow.parquet as pq
+
+        pq.write_table(table, path, compression="zstd")
+    else:
+        table.to_pandas().to_csv(path, index=False)

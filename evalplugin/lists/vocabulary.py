@@ -1,0 +1,120 @@
+"""Ids of several columns -> codes of one vocabulary, by the fastest way that the ids allow."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.errors import DataError
+from evalplugin.lists.columns import Ids
+
+__all__ = ["check_kinds", "codes_in", "encode", "fits_int32"]
+
+_SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
+_PIECE = 2**22  # texts encoded at a time by one thread
+_LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32 bits
+
+
+def check_kinds(role: str, **columns: Ids) -> None:
+    """Refuse columns of which one holds integers and the other text.
+
+    Raises:
+        DataError: They do not go together; each is named by its keyword.
+    """
+    (first, one), *others = columns.items()
+    for name, other in others:
+        if other.kind != one.kind:
+            raise DataError(
+                f"{role} ids are {one.kind} in the {first}, but {other.kind} in the {name}: "
+                f"they can never be equal; convert one of the two columns"
+            )
+
+
+def fits_int32(values: npt.NDArray[np.integer[Any]]) -> bool:
+    """Return whether integer ids may stand for themselves as int32 codes."""
+    if values.dtype == np.int64 and values.flags.c_contiguous:
+        values = values.view(np.uint64)  # one look instead of two: what is negative becomes very large
+    if not len(values):
+        return True
+    return bool(values.max() <= _LARGEST) and (values.dtype.kind == "u" or bool(values.min() >= 0))
+
+
+def encode(columns: Sequence[Ids]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes."""
+    if columns[0].kind == "integers":
+        return _encode_integers([column.values for column in columns])
+    return _encode_text([column.values for column in columns])
+
+
+def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.integer[Any]]:
+    """Return the code of each id in a sorted vocabulary that has them all."""
+    values = ids.values
+    codes: npt.NDArray[np.integer[Any]]
+    if ids.kind == "integers":
+        low, high = int(vocabulary[0]), int(vocabulary[-1])
+        if high - low + 1 == len(vocabulary):
+            codes = values.astype(np.int64) - low
+        else:
+            codes = np.searchsorted(vocabulary, values.astype(np.int64, copy=False))
+        return codes.astype(np.int32)
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    value_set = pa.array(vocabulary, type=values.type)
+    codes = pc.index_in(values, value_set=value_set).to_numpy(zero_copy_only=False).astype(np.int32)
+    return codes
+
+
+def _encode_integers(
+    columns: list[npt.NDArray[np.integer[Any]]],
+) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+    first = columns[0]
+    if (first[1:] > first[:-1]).all() and all(np.array_equal(first, other) for other in columns[1:]):
+        return first.astype(np.int64), [np.arange(len(first))] * len(columns)
+    total = sum(map(len, columns))
+    filled = [column for column in columns if len(column)]
+    low = min((int(c.min()) for c in filled), default=0)
+    span = max((int(c.max()) for c in filled), default=-1) - low + 1
+    if span <= _SPARSE * total + 2**16:
+        seen = np.zeros(span, dtype=np.bool_)
+        # Offsets are computed only where they are not the ids themselves: a column may be most of the memory.
+        offsets = [column if low == 0 else column.astype(np.int64) - low for column in columns]
+        for offset in offsets:
+            seen[offset] = True
+        code = np.cumsum(seen, dtype=np.int32) - 1
+        return np.flatnonzero(seen) + low, [code[offset] for offset in offsets]
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    joined = pa.chunked_array([pa.array(c.astype(np.int64, copy=False)) for c in columns], type=pa.int64())
+    vocabulary = np.sort(pc.unique(joined).to_numpy())
+    value_set = pa.array(vocabulary)
+    codes = [pc.index_in(chunk, value_set=value_set).to_numpy() for chunk in joined.chunks]
+    return vocabulary, codes
+
+
+def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    pieces = [column.slice(at, _PIECE) for column in columns for at in range(0, max(len(column), 1), _PIECE)]
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        encoded = list(pool.map(pc.dictionary_encode, pieces))
+    parts = [e.dictionary.cast(pa.large_string()) for e in encoded]
+    vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
+    vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
+    ours = iter(zip(parts, encoded, strict=True))
+    codes: list[npt.NDArray[np.integer[Any]]] = []
+    for column in columns:
+        code = np.empty(len(column), dtype=np.int32)
+        for at in range(0, max(len(column), 1), _PIECE):
+            part, one = next(ours)
+            place = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
+            code[at : at + _PIECE] = place[one.indices.to_numpy(zero_copy_only=False)]
+        codes.append(code)
+    return vocabulary.to_numpy(zero_copy_only=False), codes

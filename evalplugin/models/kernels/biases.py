@@ -1,0 +1,79 @@
+"""Biases of users and items, to the bit those of scikit-surprise."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from evalplugin.models.kernels.compiled import FLOATS, IDS, INTS, OUT_FLOATS, compiled
+
+__all__ = ["als", "sgd"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+
+@compiled(
+    INTS,
+    IDS,
+    FLOATS,
+    INTS,
+    IDS,
+    FLOATS,
+    types.float64,
+    types.int64,
+    types.float64,
+    types.float64,
+    OUT_FLOATS,
+    OUT_FLOATS,
+)
+def als(
+    u_indptr: Ints,
+    u_item: Ids,
+    u_rating: Floats,
+    i_indptr: Ints,
+    i_user: Ids,
+    i_rating: Floats,
+    mean: float,
+    n_epochs: int,
+    reg_u: float,
+    reg_i: float,
+    user_bias: Floats,
+    item_bias: Floats,
+) -> None:
+    """Write the biases that alternating least squares finds, from ratings by user and by item."""
+    for _ in range(n_epochs):
+        for item in range(len(i_indptr) - 1):
+            total = 0.0
+            for entry in range(i_indptr[item], i_indptr[item + 1]):
+                total += i_rating[entry] - mean - user_bias[i_user[entry]]
+            item_bias[item] = total / (reg_i + (i_indptr[item + 1] - i_indptr[item]))
+        for user in range(len(u_indptr) - 1):
+            total = 0.0
+            for entry in range(u_indptr[user], u_indptr[user + 1]):
+                total += u_rating[entry] - mean - item_bias[u_item[entry]]
+            user_bias[user] = total / (reg_u + (u_indptr[user + 1] - u_indptr[user]))
+
+
+@compiled(INTS, IDS, FLOATS, types.float64, types.int64, types.float64, types.float64, OUT_FLOATS, OUT_FLOATS)
+def sgd(
+    u_indptr: Ints,
+    u_item: Ids,
+    u_rating: Floats,
+    mean: float,
+    n_epochs: int,
+    reg: float,
+    rate: float,
+    user_bias: Floats,
+    item_bias: Floats,
+) -> None:
+    """Write the biases that stochastic gradient descent finds, from ratings by user."""
+    for _ in range(n_epochs):
+        for user in range(len(u_indptr) - 1):
+            for entry in range(u_indptr[user], u_indptr[user + 1]):
+                item = u_item[entry]
+                error = u_rating[entry] - (mean + user_bias[user] + item_bias[item])
+                user_bias[user] += rate * (error - reg * user_bias[user])
+                item_bias[item] += rate * (error - reg * item_bias[item])

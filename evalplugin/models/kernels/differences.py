@@ -1,0 +1,81 @@
+"""The sums of item differences that SlopeOne predicts from, to the bit those of scikit-surprise."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from evalplugin.models.kernels.compiled import FLOATS, FLOATS_2D, IDS, INTS, INTS_2D, OUT_2D, compiled
+from evalplugin.models.threads import for_ranges
+
+__all__ = ["mean_differences"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+_TILE = 64  # items at a time: their columns of both matrices stay in the cache
+
+
+def mean_differences(
+    users: Ints, indptr: Ints, item: Ids, user_mean: Floats, difference: Floats, together: Ints
+) -> Floats:
+    """Return each user's mean plus the mean difference of each item from the user's: float64 (len(users), n_items).
+
+    Args:
+        users: Inner ids.
+        indptr, item: The items of all users, in the order in which differences are added.
+        user_mean: (n_users,) mean ratings.
+        difference: (n_items, n_items), antisymmetric.
+        together: int64 (n_items, n_items), how many rated both; pairs without any do not count.
+    """
+    estimates = np.empty((len(users), len(difference)))
+
+    def columns(start: int, stop: int) -> None:
+        _tile(start, stop, users, indptr, item, user_mean, difference, together, estimates)
+
+    for_ranges(columns, len(difference), _TILE)
+    return estimates
+
+
+@compiled(
+    types.int64,
+    types.int64,
+    INTS,
+    INTS,
+    IDS,
+    FLOATS,
+    FLOATS_2D,
+    INTS_2D,
+    OUT_2D,
+)
+def _tile(
+    start: int,
+    stop: int,
+    users: Ints,
+    indptr: Ints,
+    item: Ids,
+    user_mean: Floats,
+    difference: Floats,
+    together: Ints,
+    estimates: Floats,
+) -> None:
+    total = np.empty(stop - start)
+    number = np.empty(stop - start, dtype=np.int64)
+    for row in range(len(users)):
+        user = users[row]
+        total[:] = 0.0
+        number[:] = 0
+        for entry in range(indptr[user], indptr[user + 1]):
+            # difference[i, j] is -difference[j, i], so that a row can be read.
+            theirs, common = difference[item[entry], start:stop], together[item[entry], start:stop]
+            for column in range(stop - start):
+                met = common[column] > 0
+                total[column] -= theirs[column] if met else 0.0
+                number[column] += met
+        for column in range(stop - start):
+            if number[column] > 0:
+                estimates[row, start + column] = user_mean[user] + total[column] / number[column]
+            else:
+                estimates[row, start + column] = user_mean[user]

@@ -1,0 +1,121 @@
+"""The mean of the k nearest neighbours for single pairs, to the bit that of scikit-surprise."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from numba import types
+
+from evalplugin.models.kernels.compiled import FLOATS, FLOATS_2D, IDS, INTS, OUT_FLAGS, OUT_FLOATS, compiled
+from evalplugin.models.threads import for_ranges
+
+__all__ = ["pair_means"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+
+def pair_means(
+    similarity: Floats,
+    xs: Ints,
+    ys: Ints,
+    y_indptr: Ints,
+    x_of: Ids,
+    value: Floats,
+    k: int,
+    scale: Floats | None,
+    min_k: int,
+    otherwise: float,
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the same means for single pairs, from the lists of the y: float64 (p,).
+
+    Also returned is which pairs have an undefined similarity (NaN) in their list, whose means have no meaning.
+    """
+    means, undefined = np.empty(len(xs)), np.zeros(len(xs), dtype=np.bool_)
+    divisor = np.ones(1) if scale is None else scale
+
+    def some(start: int, stop: int) -> None:
+        _pairs(
+            similarity,
+            xs[start:stop],
+            ys[start:stop],
+            y_indptr,
+            x_of,
+            value,
+            max(k, 0),
+            scale is not None,
+            divisor,
+            max(min_k, 1),
+            otherwise,
+            means[start:stop],
+            undefined[start:stop],
+        )
+
+    for_ranges(some, len(xs), 1024)
+    return means, undefined
+
+
+@compiled(
+    FLOATS_2D,
+    INTS,
+    INTS,
+    INTS,
+    IDS,
+    FLOATS,
+    types.int64,
+    types.boolean,
+    FLOATS,
+    types.int64,
+    types.float64,
+    OUT_FLOATS,
+    OUT_FLAGS,
+)
+def _pairs(
+    similarity: Floats,
+    xs: Ints,
+    ys: Ints,
+    y_indptr: Ints,
+    x_of: Ids,
+    value: Floats,
+    k: int,
+    scaled: bool,
+    divisor: Floats,
+    min_k: int,
+    otherwise: float,
+    means: Floats,
+    undefined: npt.NDArray[np.bool_],
+) -> None:
+    longest = 1
+    for y in ys:
+        longest = max(longest, y_indptr[y + 1] - y_indptr[y])
+    size = min(k, longest)
+    near = np.empty(
+        size + 1, dtype=np.int64
+    )  # entries of the nearest so far, descending; the first of equals first
+    sims = np.empty(size + 1)
+    for pair in range(len(xs)):
+        x, y = xs[pair], ys[pair]
+        found = 0
+        for entry in range(y_indptr[y], y_indptr[y + 1]):
+            sim = similarity[x, x_of[entry]]
+            undefined[pair] |= sim != sim
+            if not sim > 0 or (found == size and (size == 0 or not sim > sims[size - 1])):
+                continue
+            slot = found if found < size else size - 1
+            while slot > 0 and sims[slot - 1] < sim:
+                sims[slot] = sims[slot - 1]
+                near[slot] = near[slot - 1]
+                slot -= 1
+            sims[slot] = sim
+            near[slot] = entry
+            found = min(found + 1, size)
+        weight = 0.0
+        total = 0.0
+        for slot in range(found):
+            term = sims[slot] * value[near[slot]]
+            if scaled:
+                term /= divisor[x_of[near[slot]]]
+            weight += sims[slot]
+            total += term
+        means[pair] = total / weight if found >= min_k else otherwise

@@ -1,0 +1,77 @@
+"""The walk along the neighbours of one user or item, which fills all estimates at once."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.models.kernels.compiled import WALK, compiled
+
+__all__ = ["walk"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+
+@compiled(*WALK)
+def walk(
+    similarity: Floats,
+    xs: Ints,
+    order_indptr: Ints,
+    order: Ids,
+    indptr: Ints,
+    rank: Ids,
+    value: Floats,
+    place_of: Ids,
+    capacity: Ints,
+    y_of: Ints,
+    scaled: bool,
+    divisor: Floats,
+    min_k: int,
+    otherwise: float,
+    means: Floats,
+) -> None:
+    """Write the means of each x and every y into ``means``; see ``neighbour_means``."""
+    n_y = len(capacity)
+    sums = np.empty((n_y, 4))  # similarities, terms, missing neighbours, nothing: two rows are a cache line
+    for row in range(len(xs)):
+        for y in range(n_y):
+            sums[y, 0] = 0.0
+            sums[y, 1] = 0.0
+            sums[y, 2] = capacity[y]
+        last = n_y - 1  # every y behind it is full
+        while last >= 0 and sums[last, 2] == 0.0:
+            last -= 1
+        for place in range(order_indptr[row], order_indptr[row + 1]):
+            if last < 0:
+                break
+            other = order[place]
+            sim = similarity[xs[row], other]
+            first, end = indptr[other], indptr[other + 1]
+            if end > first and rank[end - 1] > last:
+                low, high = first, end
+                while low < high:
+                    middle = (low + high) >> 1
+                    if rank[middle] > last:
+                        high = middle
+                    else:
+                        low = middle + 1
+                end = low
+            for entry in range(first, end):
+                # Without a branch, as none could be foreseen: full y get zeros added, which change nothing.
+                y = rank[entry]
+                missing = sums[y, 2]
+                taken = 1.0 if missing > 0.0 else 0.0
+                weight = sim * taken
+                term = weight * value[entry]
+                if scaled:
+                    term /= divisor[other]
+                sums[y, 0] += weight
+                sums[y, 1] += term
+                sums[y, 2] = missing - taken
+            while last >= 0 and sums[last, 2] == 0.0:
+                last -= 1
+        for y in range(n_y):
+            enough = capacity[y] - sums[y, 2] >= min_k
+            means[row, y_of[y]] = sums[y, 1] / sums[y, 0] if enough else otherwise

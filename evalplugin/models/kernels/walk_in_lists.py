@@ -1,0 +1,113 @@
+"""The walk along the neighbours where equally similar ones count in the order of any list."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.models.kernels.compiled import WALK, compiled
+
+__all__ = ["walk_in_lists"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+
+
+@compiled(*WALK)
+def walk_in_lists(
+    similarity: Floats,
+    xs: Ints,
+    order_indptr: Ints,
+    order: Ids,
+    indptr: Ints,
+    rank: Ids,
+    value: Floats,
+    place_of: Ids,
+    capacity: Ints,
+    y_of: Ints,
+    scaled: bool,
+    divisor: Floats,
+    min_k: int,
+    otherwise: float,
+    means: Floats,
+) -> None:
+    """Write what ``walk`` does where the lists of the y are in any order: equally similar neighbours go together."""
+    n_y = len(capacity)
+    weight, total = np.empty(n_y), np.empty(n_y)
+    missing = np.empty(n_y, dtype=np.int64)
+    number = np.zeros(n_y, dtype=np.int64)  # entries of the group, by y
+    start = np.empty(n_y, dtype=np.int64)
+    touched = np.empty(n_y, dtype=np.int64)
+    group_place = np.empty(len(rank), dtype=np.int32)
+    group_term = np.empty(len(rank))
+    for row in range(len(xs)):
+        weight[:] = 0.0
+        total[:] = 0.0
+        missing[:] = capacity
+        last = n_y - 1
+        begin, stop = order_indptr[row], order_indptr[row + 1]
+        while begin < stop:
+            while last >= 0 and missing[last] == 0:
+                last -= 1
+            if last < 0:
+                break
+            sim = similarity[xs[row], order[begin]]
+            end = begin + 1
+            while end < stop and similarity[xs[row], order[end]] == sim:
+                end += 1
+            n_touched = 0
+            for place in range(begin, end):
+                other = order[place]
+                for entry in range(indptr[other], indptr[other + 1]):
+                    y = rank[entry]
+                    if y > last:
+                        break
+                    if missing[y] > 0:
+                        if number[y] == 0:
+                            touched[n_touched] = y
+                            n_touched += 1
+                        number[y] += 1
+            first = 0
+            for at in range(n_touched):
+                y = touched[at]
+                start[y] = first
+                first += number[y]
+                number[y] = 0
+            for place in range(begin, end):
+                other = order[place]
+                for entry in range(indptr[other], indptr[other + 1]):
+                    y = rank[entry]
+                    if y > last:
+                        break
+                    if missing[y] > 0:
+                        term = sim * value[entry]
+                        if scaled:
+                            term /= divisor[other]
+                        # Kept in order of the list, and no more of them than are missing.
+                        slot, low = start[y] + min(number[y], missing[y]), start[y]
+                        here = place_of[entry]
+                        if number[y] >= missing[y]:
+                            if group_place[slot - 1] < here:
+                                number[y] += 1
+                                continue
+                            slot -= 1
+                        while slot > low and group_place[slot - 1] > here:
+                            group_place[slot] = group_place[slot - 1]
+                            group_term[slot] = group_term[slot - 1]
+                            slot -= 1
+                        group_place[slot] = here
+                        group_term[slot] = term
+                        number[y] += 1
+            for at in range(n_touched):
+                y = touched[at]
+                taken = min(number[y], missing[y])
+                for slot in range(start[y], start[y] + taken):
+                    weight[y] += sim
+                    total[y] += group_term[slot]
+                missing[y] -= taken
+                number[y] = 0
+            begin = end
+        for y in range(n_y):
+            enough = capacity[y] - missing[y] >= min_k
+            means[row, y_of[y]] = total[y] / weight[y] if enough else otherwise

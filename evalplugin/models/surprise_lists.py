@@ -1,0 +1,201 @@
+"""``surprise_top_n``: the best items of each user from any fitted scikit-surprise algorithm."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.errors import ModelError
+from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
+from evalplugin.models.surprise_neighbours import (
+    KNNBaselineScorer,
+    KNNScorer,
+    KNNWithMeansScorer,
+    KNNWithZScoreScorer,
+)
+from evalplugin.models.surprise_ratings import Inner, Ratings, Scores
+from evalplugin.models.surprise_scorers import (
+    BaselineScorer,
+    CoClusteringScorer,
+    FactorScorer,
+    Scorer,
+    SlopeOneScorer,
+    SVDppScorer,
+)
+from evalplugin.models.topn import NO_ITEM, select_top_n
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SlowEstimates", "surprise_top_n"]
+
+# How each estimate of scikit-surprise is repeated for blocks.
+_SCORERS: dict[str, type[Scorer]] = {
+    "BaselineOnly": BaselineScorer,
+    "CoClustering": CoClusteringScorer,
+    "KNNBaseline": KNNBaselineScorer,
+    "KNNBasic": KNNScorer,
+    "KNNWithMeans": KNNWithMeansScorer,
+    "KNNWithZScore": KNNWithZScoreScorer,
+    "NMF": FactorScorer,
+    "SVD": FactorScorer,
+    "SVDpp": SVDppScorer,
+    "SlopeOne": SlopeOneScorer,
+}
+_ASKED = ("estimate", "predict", "default_prediction", "switch")  # what an estimate goes through
+
+
+class SlowEstimates(UserWarning):
+    """Estimates are asked for pair by pair, as how they are made is not known."""
+
+
+def surprise_top_n(
+    algorithm: Any,
+    n: int = 100,
+    *,
+    users: Iterable[Any] | None = None,
+    exclude_seen: bool = True,
+    block_bytes: int = BLOCK_BYTES,
+    progress: Callable[[int], None] | None = None,
+) -> pd.DataFrame:
+    """Return the n best items of each user: columns user and item (raw ids), rank (from 1) and score, best first.
+
+    The same lists, to the bit of the score, as ranking ``algorithm.predict(user, item, clip=False).est`` of every item
+    of the trainset, hundreds of times faster and in bounded memory. Estimates are not clipped to the rating scale,
+    which would tie the best of them. Equal scores stand in the trainset's order of items. It does not matter in which
+    order the ratings stood that the algorithm was fitted on: Surprise breaks ties between neighbours by it, and so
+    does this.
+
+    An algorithm with an ``estimate`` of its own is asked pair by pair, which is slow: a SlowEstimates warning says why.
+    NormalPredictor draws from NumPy's global generator, as always.
+
+    Args:
+        algorithm: A fitted scikit-surprise algorithm; it is not changed.
+        n: Length of the lists, at least 1; a user with fewer candidates gets fewer.
+        users: Raw ids, in the order wanted; None: all users of the trainset, in its order.
+        exclude_seen: Whether items that the user rated in the trainset are left out.
+        block_bytes: Memory of one block of scores.
+        progress: Called after each block with the number of users in it.
+
+    Raises:
+        ModelError: Not a fitted Surprise algorithm, an unknown user, n below 1, or an estimate that is not finite.
+    """
+    import pandas as pd
+
+    trainset = _trainset(algorithm)
+    if n < 1:
+        raise ModelError(f"n must be at least 1, not {n}")
+    inner_users = _inner(trainset, users)
+    ratings = Ratings.of(trainset)
+    items = np.empty((len(inner_users), min(n, ratings.n_items)), dtype=np.int32)
+    scores = np.empty(items.shape)
+    done = 0
+    for block, estimates in _blocks(algorithm, ratings, inner_users, block_bytes):
+        _refuse_undefined(algorithm, block, estimates)
+        if exclude_seen:
+            entries, row = ratings.by_user.entries(block)
+            estimates[row, ratings.by_user.other[entries]] = -np.inf
+        here = slice(done, done + len(block))
+        items[here], scores[here] = select_top_n(estimates, items.shape[1])
+        done += len(block)
+        if progress is not None:
+            progress(len(block))
+    row, place = np.nonzero(items != NO_ITEM)
+    raw_user = _raw(trainset.to_raw_uid, ratings.n_users)
+    raw_item = _raw(trainset.to_raw_iid, ratings.n_items)
+    return pd.DataFrame(
+        {
+            "user": pd.Series(raw_user[inner_users[row]]).infer_objects(),
+            "item": pd.Series(raw_item[items[row, place]]).infer_objects(),
+            "rank": (place + 1).astype(np.int32),
+            "score": scores[row, place],
+        }
+    )
+
+
+def _blocks(
+    algorithm: Any, ratings: Ratings, users: Inner, block_bytes: int
+) -> Iterator[tuple[Inner, Scores]]:
+    import surprise
+
+    kind = type(algorithm)
+    if _asks_like(algorithm, surprise.NormalPredictor):
+        mean, sigma = algorithm.trainset.global_mean, algorithm.sigma
+        for block in user_blocks(users, ratings.n_items, block_bytes):
+            yield block, np.random.normal(mean, sigma, (len(block), ratings.n_items))  # noqa: NPY002 - as Surprise
+        return
+    for name, scorer in _SCORERS.items():
+        if _asks_like(algorithm, getattr(surprise, name)):
+            scores = scorer(algorithm, ratings)
+            for block in user_blocks(users, ratings.n_items, block_bytes):
+                yield block, scores.block(block)
+            return
+    warnings.warn(
+        f"{kind.__module__}.{kind.__qualname__} estimates in a way of its own, so that it is asked for each of "
+        f"{len(users) * ratings.n_items:,} pairs: expect it to take as long as its test() does",
+        SlowEstimates,
+        stacklevel=3,
+    )
+    trainset = algorithm.trainset
+    raw_items = [trainset.to_raw_iid(item) for item in range(ratings.n_items)]
+    for at in range(len(users)):
+        user = trainset.to_raw_uid(int(users[at]))
+        asked = [float(algorithm.predict(user, item, clip=False).est) for item in raw_items]
+        yield users[at : at + 1], np.array([asked])
+
+
+def _asks_like(algorithm: Any, known: type) -> bool:
+    """Return whether an estimate runs the code of ``known`` alone: it is one, or changes nothing that matters."""
+    own = vars(algorithm)
+    return isinstance(algorithm, known) and all(
+        name not in own and getattr(type(algorithm), name, None) is getattr(known, name, None)
+        for name in _ASKED
+    )
+
+
+def _trainset(algorithm: Any) -> Any:
+    import surprise
+
+    if not isinstance(algorithm, surprise.AlgoBase):
+        raise ModelError(f"surprise_top_n takes a scikit-surprise algorithm, not {type(algorithm).__name__}")
+    trainset = getattr(algorithm, "trainset", None)
+    if trainset is None:
+        raise ModelError(f"{type(algorithm).__name__} is not fitted; call its fit(trainset) first")
+    return trainset
+
+
+def _inner(trainset: Any, users: Iterable[Any] | None) -> Inner:
+    if users is None:
+        return np.arange(trainset.n_users, dtype=np.int64)
+    inner = []
+    for user in users:
+        try:
+            inner.append(trainset.to_inner_uid(user))
+        except ValueError:
+            raise ModelError(
+                f"user {user!r} is not in the trainset that the algorithm was fitted on"
+            ) from None
+    return np.array(inner, dtype=np.int64)
+
+
+def _raw(to_raw: Callable[[int], Any], n: int) -> npt.NDArray[np.object_]:
+    """Return all raw ids, in order of inner id."""
+    raw = np.empty(n, dtype=object)
+    for inner in range(n):
+        raw[inner] = to_raw(inner)
+    return raw
+
+
+def _refuse_undefined(algorithm: Any, users: Inner, estimates: Scores) -> None:
+    finite = np.isfinite(estimates)
+    if not finite.all():
+        row, item = (int(axis[0]) for axis in np.nonzero(~finite))
+        trainset = algorithm.trainset
+        raise ModelError(
+            f"{type(algorithm).__name__} estimates {estimates[row, item]} for user "
+            f"{trainset.to_raw_uid(int(users[row]))!r} and item {trainset.to_raw_iid(item)!r}; it must be finite"
+        )

@@ -1,0 +1,189 @@
+"""What the nearest-neighbour algorithms of scikit-surprise estimate, for blocks of users and for pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.errors import ModelError
+from evalplugin.models.surprise_ratings import Inner, Lists, Ratings, Scores
+from evalplugin.models.surprise_scorers import Scorer
+from evalplugin.models.threads import for_ranges
+
+__all__ = ["KNNBaselineScorer", "KNNScorer", "KNNWithMeansScorer", "KNNWithZScoreScorer"]
+
+
+class KNNScorer(Scorer):
+    """The similarity-weighted mean of the neighbours' ratings (KNNBasic)."""
+
+    def __init__(self, algorithm: Any, ratings: Ratings) -> None:
+        """Take what the algorithm has learned; it is not changed."""
+        super().__init__(algorithm, ratings)
+        self.user_based = bool(algorithm.sim_options["user_based"])
+        self.similarity: Scores = np.ascontiguousarray(algorithm.sim, dtype=np.float64)
+        self._by_x, self._by_y = ratings.sides(self.user_based)
+        # For the ratings in the lists of the y, which is the order that Surprise's heap sees them in.
+        self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
+        self._place = None if self._by_y.ascending else _places(self._by_y)
+        self._rows: Any = None
+        self._orders: Any = None
+        self._undefined = np.isnan(self.similarity.sum(axis=1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be found again."""
+        return {**vars(self), "_rows": None, "_orders": None}
+
+    def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
+        """Return what each rating contributes as a neighbour's."""
+        return rating
+
+    @property
+    def _scale(self) -> Scores | None:
+        return None
+
+    @property
+    def _otherwise(self) -> float:
+        """The mean where too few neighbours count; what stands in for an estimate there, if it is no deviation."""
+        # Surprise divides by zero where no neighbour counts and none has to.
+        return float(self.mean) if self.algorithm.min_k > 0 else np.nan
+
+    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+        """Turn neighbours' means into estimates; users and items broadcast to the shape of ``means``."""
+
+    def block(self, users: Inner) -> Scores:
+        """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
+        from evalplugin.models.kernels.neighbours import NeighbourRows, all_orders, neighbour_means
+
+        n_items = self.ratings.n_items
+        estimates = np.empty((len(users), n_items))
+        fixed = self._scale, self.algorithm.min_k, self._otherwise
+        if self.user_based:
+            if self._rows is None:
+                self._rows = self._rows_of(np.arange(self.ratings.n_items), NeighbourRows)
+            neighbour_means(self.similarity, users, self._rows, *fixed, estimates)
+        else:
+            every = np.arange(n_items)
+            if self._orders is None:
+                self._orders = all_orders(self.similarity)
+            rows = self._rows_of(users, NeighbourRows)
+            neighbour_means(self.similarity, every, rows, *fixed, estimates.T, self._orders)
+        for_ranges(
+            lambda start, stop: self._complete(estimates[start:stop], users[start:stop, None], slice(None)),
+            len(users),
+            64,
+        )
+        for row, item in self._undefined_pairs(users):
+            estimates[row, item] = self._ask(users[row], item)
+        self._refuse_division(estimates)
+        return estimates
+
+    def pairs(self, users: Inner, items: Inner) -> Scores:
+        """Return the unclipped estimate of each pair: float64 (len(users),)."""
+        from evalplugin.models.kernels.pairs import pair_means
+
+        x, y = (users, items) if self.user_based else (items, users)
+        estimates, undefined = pair_means(
+            self.similarity,
+            np.ascontiguousarray(x, dtype=np.int64),
+            np.ascontiguousarray(y, dtype=np.int64),
+            self._by_y.indptr,
+            self._by_y.other,
+            self._values,
+            self.algorithm.k,
+            self._scale,
+            self.algorithm.min_k,
+            self._otherwise,
+        )
+        self._complete(estimates, users, items)
+        for at in np.flatnonzero(undefined).tolist():
+            estimates[at] = self._ask(users[at], items[at])
+        self._refuse_division(estimates)
+        return estimates
+
+    def _rows_of(self, ys: Inner, rows: Any) -> Any:
+        """Return the rows of all x, with the entries of some y."""
+        entries, y = self._by_y.entries(ys)
+        place = None if self._place is None else self._place[entries]
+        shape = len(self.similarity), len(ys)
+        return rows.of(self._by_y.other[entries], y, self._values[entries], place, shape, self.algorithm.k)
+
+    def _undefined_pairs(self, users: Inner) -> list[tuple[int, int]]:
+        """Return the pairs with an undefined similarity (NaN) in their list.
+
+        How such a one sorts depends on Surprise's heap, so that Surprise itself has to be asked.
+        """
+        pairs: list[tuple[int, int]] = []
+        by_user = self.ratings.by_user
+        if self.user_based:
+            for at in np.flatnonzero(self._undefined[users]).tolist():
+                hit = np.isnan(self.similarity[users[at]])[by_user.own]
+                pairs += [(at, item) for item in np.unique(by_user.other[hit]).tolist()]
+        elif self._undefined.any():
+            entries, row = by_user.entries(users)
+            for item in np.flatnonzero(self._undefined).tolist():
+                hit = np.isnan(self.similarity[item])[by_user.other[entries]]
+                pairs += [(at, item) for at in np.unique(row[hit]).tolist()]
+        return pairs
+
+    def _ask(self, user: int, item: int) -> float:
+        trainset = self.algorithm.trainset
+        raw = trainset.to_raw_uid(int(user)), trainset.to_raw_iid(int(item))
+        return float(self.algorithm.predict(*raw, clip=False).est)
+
+    def _refuse_division(self, estimates: Scores) -> None:
+        if np.isnan(self._otherwise) and np.isnan(estimates).any():
+            raise ModelError(
+                f"{type(self.algorithm).__name__} with min_k {self.algorithm.min_k} divides by zero where no "
+                f"neighbour counts; min_k must be at least 1"
+            )
+
+
+class KNNWithMeansScorer(KNNScorer):
+    """The mean of a user (or item) plus the weighted mean of the neighbours' deviations from theirs."""
+
+    def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
+        values: Scores = rating - self.algorithm.means[x]
+        return values
+
+    @property
+    def _otherwise(self) -> float:
+        return 0.0
+
+    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+        means += self.algorithm.means[users if self.user_based else items]
+
+
+class KNNWithZScoreScorer(KNNWithMeansScorer):
+    """The same, with deviations counted in each neighbour's standard deviations."""
+
+    @property
+    def _scale(self) -> Scores:
+        sigmas: Scores = self.algorithm.sigmas
+        return sigmas
+
+    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+        means *= self.algorithm.sigmas[users if self.user_based else items]
+        super()._complete(means, users, items)
+
+
+class KNNBaselineScorer(KNNScorer):
+    """The baseline rating plus the weighted mean of the neighbours' deviations from theirs."""
+
+    def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
+        values: Scores = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])
+        return values
+
+    @property
+    def _otherwise(self) -> float:
+        return 0.0
+
+    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+        means += (self.mean + self.algorithm.bu[users]) + self.algorithm.bi[items]
+
+
+def _places(lists: Lists) -> npt.NDArray[np.int32]:
+    """Return at which place of its list each rating stands."""
+    first = np.repeat(lists.indptr[:-1], np.diff(lists.indptr))
+    return (np.arange(len(lists.other)) - first).astype(np.int32)

@@ -1,0 +1,66 @@
+"""How many threads heavy work runs on, and how it is shared among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from evalplugin.errors import ModelError
+
+__all__ = ["for_ranges", "limit_threads", "thread_count"]
+
+_VARIABLES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
+_LIMIT: ContextVar[int | None] = ContextVar("evalplugin_threads", default=None)
+
+
+def thread_count() -> int:
+    """Return on how many threads work is shared: what was set, or else the CPUs that this process may use.
+
+    ``limit_threads`` comes before the environment variables NUMBA_NUM_THREADS and OMP_NUM_THREADS.
+
+    Raises:
+        ModelError: A variable is no whole number of at least 1.
+    """
+    limit = _LIMIT.get()
+    if limit is not None:
+        return limit
+    for variable in _VARIABLES:
+        text = os.environ.get(variable, "").strip()
+        if text:
+            if not text.isdecimal() or int(text) < 1:
+                raise ModelError(
+                    f"the environment variable {variable} must be a whole number from 1, not {text!r}"
+                )
+            return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def limit_threads(n: int) -> Iterator[None]:
+    """Let work inside run on at most n threads."""
+    token = _LIMIT.set(n)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
+
+def for_ranges(work: Callable[[int, int], None], n: int, size: int) -> None:
+    """Call ``work(start, stop)`` for consecutive ranges of ``size`` that cover 0 to n, in any order.
+
+    Ranges run on several threads at once if ``work`` gives up the interpreter's lock; an error in one is raised.
+    """
+    starts = range(0, n, max(1, size))
+    threads = min(thread_count(), len(starts))
+    if threads <= 1:
+        for start in starts:
+            work(start, min(start + size, n))
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(work, start, min(start + size, n)) for start in starts]:
+            done.result()

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalplugin
+from evalplugin.cli import main
+from evalplugin.errors import DataError
+from evalplugin.lists import parts, score_lists, specs_of
+from evalplugin.lists.parts import bytes_of
+
+ROOT = Path(__file__).parents[1]
+METRICS = (
+    "ndcg@5", "recall@10", "precision", "ap", "rr", "bpref", "auc", "coverage@5", "gini@5", "entropy@3",
+    "personalization@5", "novelty@5", "popularity", "diversity@3", "serendipity@5",
+)  # fmt: skip
+FREE = ("ndcg@5", "precision", "ap(denominator=min)@3", "hit@2")
+
+
+def made(users: int = 60, *, text: bool = False) -> tuple[pd.DataFrame, ...]:
+    rng = np.random.default_rng(3)
+    row, column = np.nonzero(rng.random((users, 30)) < 0.3)
+    lists = pd.DataFrame(
+        {"user": row, "item": column, "score": rng.integers(0, 9, len(row)).astype(np.float32)}
+    )
+    row, column = np.nonzero(rng.random((users + 7, 33)) < 0.15)
+    truth = pd.DataFrame({"user": row, "item": column, "rating": rng.integers(0, 10, len(row)) / 2})
+    row, column = np.nonzero(rng.random((users + 2, 35)) < 0.2)
+    train = pd.DataFrame({"user": row, "item": column})
+    tables = tuple(t.sample(frac=1, random_state=n) for n, t in enumerate((lists, truth, train)))
+    if text:
+        for table in tables:
+            table["user"] = "user " + table["user"].astype(str)
+            table["item"] = "\N{LATIN SMALL LETTER E WITH ACUTE}" + table["item"].astype(str)
+    return tables
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    return tmp_path
+
+
+def write(tables: tuple[pd.DataFrame, ...]) -> None:
+    lists, truth, train = tables
+    Path("lists").mkdir()
+    lists[: len(lists) // 3].to_parquet("lists/1.parquet", index=False, row_group_size=50)
+    lists[len(lists) // 3 :].to_parquet("lists/2.parquet", index=False)
+    truth.to_parquet("truth.parquet", index=False)
+    train.to_parquet("train.parquet", index=False)
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("metrics", [METRICS, FREE])
+@pytest.mark.parametrize("memory", ["3KB", "40KB"])
+def test_parts_give_the_same_to_the_last_bit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, text: bool, metrics: tuple[str, ...], memory: str
+) -> None:
+    monkeypatch.setattr("evalplugin.lists.parts._BATCH", 64)
+    write(made(text=text))
+    asked = {"train": "train.parquet", "threshold": 2.0, "curve_ks": lambda n: (1, 2, n)}
+    said: list[str] = []
+    whole = score_lists("lists", "truth.parquet", specs_of(metrics), **asked)
+    apart = score_lists(
+        "lists", "truth.parquet", specs_of(metrics), **asked, memory=memory, report=said.append
+    )
+    assert said[0].startswith("spreading lists over ")
+    assert int(said[0].split()[3]) > 3
+    assert apart.scores.users.tolist() == whole.scores.users.tolist()
+    np.testing.assert_array_equal(apart.scores.values, whole.scores.values)
+    assert apart.means == whole.means
+    np.testing.assert_equal(apart.scores.at_k, whole.scores.at_k)
+    for name in whole.scores.metrics:
+        assert apart.interval(name) == whole.interval(name)
+        np.testing.assert_array_equal(apart.summaries[name].quantiles, whole.summaries[name].quantiles)
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def test_what_fits_is_not_spread(folder: Path) -> None:
+    write(made())
+    said: list[str] = []
+    score_lists("lists", "truth.parquet", specs_of(["rr"]), memory="2GB", report=said.append)
+    assert said == []
+
+
+def test_ids_of_several_widths_and_kinds(folder: Path) -> None:
+    lists, truth, train = made()
+    write((lists.astype({"user": np.int16, "item": np.uint8}), truth, train))
+    expected = evalplugin.score(lists, truth, ["rr"]).per_user
+    pd.testing.assert_frame_equal(
+        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB").per_user, expected
+    )
+    truth.astype({"item": str}).to_parquet("truth.parquet", index=False)
+    with pytest.raises(DataError, match=r"^item ids are integers in the lists, but text in the truth: "):
+        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
+    assert list((folder / "temporary").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"score": float("inf")},
+            r"lists: column 'score', row 1 of 2.parquet \(counted from 1\) is inf \(float\)",
+        ),
+        ({"item": None}, r"lists: column 'item', row 1 of 2.parquet \(counted from 1\) is empty"),
+    ],
+)
+def test_what_breaks_a_rule_is_named_with_its_place(
+    folder: Path, change: dict[str, object], message: str
+) -> None:
+    write(made())
+    second = pd.read_parquet("lists/2.parquet").astype({"item": "Int64"})
+    for column, value in change.items():
+        second.loc[0, column] = value
+    second.to_parquet("lists/2.parquet", index=False)
+    with pytest.raises(DataError, match=message):
+        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def test_duplicates_and_ranks_with_holes_are_found_in_parts_too(folder: Path) -> None:
+    lists, truth, train = made()
+    write((pd.concat([lists, lists[:1]]), truth, train))
+    with pytest.raises(DataError, match=r"^the list of user \d+ has item \d+ twice$"):
+        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
+    lists["rank"] = 2
+    lists.to_parquet("lists/1.parquet", index=False)
+    lists.to_parquet("lists/2.parquet", index=False)
+    with pytest.raises(
+        DataError, match=r"^lists: column 'rank', a row is 2 \(int\): the ranks of user \d+ must be"
+    ):
+        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
+
+
+def test_no_room_on_the_disk_is_said_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(made())
+
+    class Full:
+        free = 10
+
+    monkeypatch.setattr(parts, "disk_usage", lambda path: Full)
+    with pytest.raises(DataError, match=r"the partitions need 0.0 GB, but only 0.0 GB are free; set TMPDIR"):
+        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
+
+
+@pytest.mark.parametrize(
+    ("memory", "size"),
+    [("2GB", 2 * 2**30), ("1.5 MiB", 3 * 2**19), ("500kb", 500 * 2**10), (7, 7), ("12", 12)],
+)
+def test_sizes_in_words(memory: str | int, size: int) -> None:
+    assert bytes_of(memory) == size
+
+
+@pytest.mark.parametrize("memory", ["", "GB", "-1GB", "0", "2 parsecs"])
+def test_sizes_that_are_none(memory: str) -> None:
+    with pytest.raises(DataError, match="memory must be a size such as 2GB"):
+        bytes_of(memory)
+
+
+def test_a_failure_leaves_the_file_of_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(made())
+    argv = ["score", "--lists", "lists", "--truth", "truth.parquet", "-m", "rr", "--out", "out.parquet"]
+    assert main(argv) == 0
+    before = Path("out.parquet").read_bytes()
+    monkeypatch.setattr(
+        "pyarrow.parquet.write_table", lambda *args, **options: Path(args[1]).write_text("half") and 1 / 0
+    )
+    assert main([*argv, "--memory", "3KB"]) == 1
+    assert Path("out.parquet").read_bytes() == before
+    assert not [p for p in folder.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_interrupted_run_leaves_nothing(folder: Path, number: signal.Signals) -> None:
+    write(made(3000))
+    argv = [
+        "--lists",
+        "lists",
+        "--truth",
+        "truth.parquet",
+        "-m",
+        "rr",
+        "--out",
+        "out.parquet",
+        "--memory",
+        "3KB",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evalplugin", "score", *argv],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder / "temporary"), "PYTHONPATH": str(ROOT)},
+    )
+    assert process.stderr is not None
+    said = [process.stderr.readline(), process.stderr.readline()]
+    assert said[0].startswith("spreading lists over")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.endswith("interrupted\n")
+    assert list((folder / "temporary").iterdir()) == []
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "lists",
+        "temporary",
+        "train.parquet",
+        "truth.parquet",
+    ]

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalplugin
+from evalplugin.cli import main
+
+LISTS = pd.DataFrame({"user": [1, 1, 2, 2, 3], "item": [10, 20, 30, 10, 20], "rank": [1, 2, 1, 2, 1]})
+TRUTH = pd.DataFrame({"user": [1, 2, 4], "item": [20, 30, 10], "rating": [4.0, 2.5, 1.0]})
+TRAIN = pd.DataFrame({"user": [1, 2, 3], "item": [30, 20, 20]})
+EXPECTED = {"rr": (1 / 2 + 1 + 0) / 3, "hit@1": 1 / 3}
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, frame in (("lists", LISTS), ("truth", TRUTH), ("train", TRAIN)):
+        frame.to_csv(f"{name}.csv", index=False)
+        frame.to_parquet(f"{name}.parquet", index=False)
+    Path("folder").mkdir()
+    LISTS[:2].to_parquet("folder/a.parquet", index=False)
+    LISTS[2:].to_parquet("folder/b.parquet", index=False)
+    return tmp_path
+
+
+def score(*argv: str) -> int:
+    return main(["score", *argv])
+
+
+def asked(lists: str = "lists.csv", truth: str = "truth.csv") -> list[str]:
+    return ["--lists", lists, "--truth", truth, "-m", "rr", "-m", "hit@1"]
+
+
+@pytest.mark.parametrize(
+    ("lists", "truth"),
+    [
+        ("lists.csv", "truth.csv"),
+        ("lists.parquet", "truth.csv"),
+        ("folder", "truth.parquet"),
+        ("folder/*.parquet", "truth.parquet"),
+    ],
+)
+def test_means_as_json_from_every_kind_of_file(
+    files: Path, capsys: pytest.CaptureFixture[str], lists: str, truth: str
+) -> None:
+    assert score(*asked(lists, truth), "--format", "json") == 0
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert {name: row["mean"] for name, row in found.items()} == EXPECTED
+    assert (found["rr"]["users"], found["rr"]["undefined"]) == (3, 1)
+    assert err == ""
+
+
+def test_a_table_and_csv_of_means(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score(*asked(), "-m", "coverage@1") == 0
+    table = capsys.readouterr().out
+    assert "lists.csv" in table
+    rows = [line.split()[:2] for line in table.splitlines()]
+    assert [row for row in rows if len(row) == 2 and row[1].count(".")] == [
+        ["rr", "0.5000"],
+        ["hit@1", "0.3333"],
+        ["coverage@1", "1.0000"],
+    ]
+    assert score(*asked(), "-m", "coverage@1", "--format", "csv") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "metric,mean,low,high,users,undefined"
+    assert lines[1].startswith("rr,0.5,")
+    assert lines[3] == "coverage@1,1.0,,,4,0"
+
+
+@pytest.mark.parametrize("name", ["per_user.parquet", "per_user.csv"])
+def test_per_user_scores_are_written(files: Path, name: str) -> None:
+    assert score(*asked(), "--out", name) == 0
+    written = pd.read_parquet(name) if name.endswith(".parquet") else pd.read_csv(name)
+    expected = evalplugin.score(LISTS, TRUTH, ["rr", "hit@1"]).per_user.reset_index()
+    pd.testing.assert_frame_equal(written, expected)
+    assert sorted(p.name for p in files.iterdir() if p.name.startswith(".")) == []
+
+
+def test_train_data_threshold_and_column_names(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    LISTS.set_axis(["u", "i", "place"], axis=1).to_csv("other.csv", index=False)
+    options = [
+        "--user",
+        "u",
+        "--item",
+        "i",
+        "--rank",
+        "place",
+        "--truth-user",
+        "user",
+        "--truth-item",
+        "item",
+    ]
+    argv = [
+        "--lists",
+        "other.csv",
+        "--truth",
+        "truth.csv",
+        "--train",
+        "train.csv",
+        "-m",
+        "popularity@1",
+        "-m",
+        "rr",
+    ]
+    assert score(*argv, *options, "--threshold", "2.5", "--rating", "rating", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["popularity@1"]["mean"] == (0 + 1 + 2) / 3
+    assert found["rr"]["mean"] == (1 / 2 + 1) / 2
+
+
+RUN = "u1 Q0 d2 1 0.5 tag\nu1 Q0 d1 2 0.9 tag\nu2 Q0 d1 1 3 tag\nu2\tQ0\td3  2  1.5 tag\n"
+QRELS = "u1 0 d1 2\nu1 0 d3 0\nu2 0 d3 1\nu3 0 d1 1\n"
+
+
+def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import pytrec_eval
+
+    Path("run.txt").write_text(RUN)
+    Path("qrels.txt").write_text(QRELS)
+    argv = [
+        "--lists",
+        "run.txt",
+        "--truth",
+        "qrels.txt",
+        "--input-format",
+        "trec",
+        "-m",
+        "ndcg@2",
+        "-m",
+        "ap",
+        "-m",
+        "rr",
+    ]
+    assert score(*argv, "--out", "per_user.csv") == 0
+    with open("run.txt") as run, open("qrels.txt") as qrels:
+        theirs = pytrec_eval.RelevanceEvaluator(
+            pytrec_eval.parse_qrel(qrels), {"ndcg_cut.2", "map", "recip_rank"}
+        ).evaluate(pytrec_eval.parse_run(run))
+    ours = pd.read_csv("per_user.csv", index_col="user")
+    for user, values in theirs.items():
+        expected = [values["ndcg_cut_2"], values["map"], values["recip_rank"]]
+        assert ours.loc[user].tolist() == pytest.approx(expected)
+    assert ours.loc["u3"].tolist() == [0, 0, 0]  # trec_eval leaves out who has no list
+    capsys.readouterr()
+    argv = ["--lists", "run.txt", "--truth", "qrels.txt", "--input-format", "trec", "--as", "trec_eval"]
+    assert score(*argv, "-m", "map", "-m", "ndcg_cut_2", "--format", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == pytest.approx(
+        {
+            "map": np.mean([v["map"] for v in theirs.values()]),
+            "ndcg_cut_2": np.mean([v["ndcg_cut_2"] for v in theirs.values()]),
+        }
+    )
+    assert score(*argv, "-m", "map") == 0
+    assert "as trec_eval" in capsys.readouterr().out
+    assert score(*argv, "-m", "map", "--format", "csv") == 0
+    assert capsys.readouterr().out.startswith("metric,value\nmap,")
+    assert score(*argv, "-m", "mapp") == 2
+    assert "did you mean 'map'" in capsys.readouterr().err
+    assert score(*argv, "-m", "map", "--out", "x.csv") == 2
+    assert "--out does not go with it" in capsys.readouterr().err
+
+
+def test_ids_of_csv_files_are_text_if_so_asked(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("zeros.csv").write_text("user,item,rank\n01,007,1\n1,7,1\n")
+    Path("zeros_truth.csv").write_text("user,item\n01,007\n1,007\n")
+    argv = ["--lists", "zeros.csv", "--truth", "zeros_truth.csv", "-m", "rr", "--format", "json"]
+    assert score(*argv, "--ids", "text") == 0
+    assert json.loads(capsys.readouterr().out)["rr"]["mean"] == 1 / 2
+    assert score(*argv) == 2  # as integers, both rows are of one user
+    assert "the truth of user 1 has item 7 twice" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--lists", "list.csv", "--truth", "truth.csv", "-m", "rr"], "did you mean 'lists.csv'?"),
+        (["--lists", "lists.csv", "--truth", "truth.csv"], "no metric is asked for"),
+        (["--lists", "lists.csv", "--truth", "truth.csv", "-m", "rrr"], "did you mean 'rr'"),
+        (["--lists", "lists.dat", "--truth", "truth.csv", "-m", "rr"], "the format is not known by the name"),
+        (
+            ["--lists", "lists.csv", "--truth", "broken.parquet", "-m", "rr"],
+            "broken.parquet: cannot be read:",
+        ),
+        (
+            ["--lists", "empty.csv", "--truth", "truth.csv", "-m", "rr"],
+            "no column says how lists are ordered",
+        ),
+        (["--lists", "head.csv", "--truth", "truth.csv", "-m", "rr"], "head.csv: there are no rows"),
+        ([*asked(), "--item", "iten"], "lists.csv: no column 'iten'; did you mean 'item'?"),
+        ([*asked(), "--out", "x.txt"], "x.txt: per-user scores are written as .parquet or .csv, not '.txt'"),
+        ([*asked(), "--out", "no/x.csv"], "there is no folder"),
+        ([*asked(), "--memory", "much"], "memory must be a size such as 2GB or 500MB, not 'much'"),
+        ([*asked(), "--memory", "1KB"], "only Parquet files are scored part by part"),
+        ([*asked("text.csv")], "user ids are text in the lists, but integers in the truth"),
+        ([*asked("null.csv")], "null.csv: column 'item', row 2 (counted from 1) is empty: item ids"),
+        (
+            ["--lists", "bad.txt", "--truth", "qrels.txt", "--input-format", "trec", "-m", "rr"],
+            "bad.txt: line 1: the score must be a number, not 'x'",
+        ),
+        (
+            ["--lists", "qrels.txt", "--truth", "qrels.txt", "--input-format", "trec", "-m", "rr"],
+            "a line of a TREC run has 6 values (user q0 item trec_rank score tag), but this one has 4",
+        ),
+    ],
+)
+def test_mistakes_end_with_code_2_and_say_what_is_wrong(
+    files: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
+) -> None:
+    Path("lists.dat").write_text("x")
+    Path("broken.parquet").write_text("x")
+    Path("empty.csv").write_text("")
+    Path("head.csv").write_text("user,item,rank\n")
+    Path("text.csv").write_text("user,item,rank\na,1,1\n")
+    Path("null.csv").write_text("user,item,rank\n1,1,1\n1,,2\n")
+    Path("bad.txt").write_text("u1 Q0 d2 1 x tag\n")
+    Path("qrels.txt").write_text(QRELS)
+    assert score(*argv) == 2
+    out, err = capsys.readouterr()
+    assert message in err
+    assert "Traceback" not in err
+    assert out == ""
+
+
+def test_a_logged_run_holds_what_a_models_run_holds(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import mlflow
+
+    argv = [
+        *asked(),
+        "--train",
+        "train.csv",
+        "-m",
+        "coverage@1",
+        "--log",
+        "--tracking-uri",
+        "sqlite:///ml.db",
+    ]
+    assert score(*argv, "--name", "mine", "--experiment", "elsewhere") == 0
+    out = capsys.readouterr().out
+    assert "store    sqlite:///" in out
+    assert "mlflow ui" in out
+    client = mlflow.MlflowClient("sqlite:///ml.db")
+    experiment = client.get_experiment_by_name("elsewhere")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED"
+    assert run.info.run_name == "mine"
+    assert run.data.tags["evalplugin.role"] == "model"
+    assert run.data.metrics["rr"] == 1 / 2
+    assert run.data.metrics["coverage_at_1"] == 1
+    assert {"ci/rr.low", "dist/rr.p50", "at_k/rr", "per_user_quantile/rr", "users"} <= set(run.data.metrics)
+    assert run.data.params["data.truth"] == "truth.csv"
+    assert [d.dataset.name for d in run.inputs.dataset_inputs] == ["truth.csv train", "truth.csv test"]
+    names = {a.path for a in client.list_artifacts(run.info.run_id)}
+    assert {"config.yaml", "per_user.json", "per_user_rr.png", "summary.md", "data"} <= names
+    assert f"/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}" in out

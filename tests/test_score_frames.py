@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+from math import isnan
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evalplugin
+from evalplugin.data.interactions import Interactions
+from evalplugin.errors import DataError, UnknownNameError
+from evalplugin.metrics import evaluate, parse
+from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.scoring import Counts, score_top_n
+
+EVERY = (
+    "ndcg@3", "ndcg(gain=exp2)", "dcg@2", "precision@2", "precision", "recall@3", "f1@2", "hit@1", "rr", "ap@5",
+    "ap(denominator=min)@2", "rbp", "r_precision", "bpref", "auc", "precision_at_recall(level=0.5)",
+    "coverage@2", "gini@2", "entropy", "personalization@2", "novelty@2", "popularity", "diversity@3", "serendipity@2",
+)  # fmt: skip
+LISTS = pd.DataFrame(
+    {"user": ["a", "a", "a", "b", "b", "c"], "item": list("xyzxwy"), "rank": [1, 2, 3, 1, 2, 1]}
+)
+TRUTH = pd.DataFrame({"user": ["a", "a", "b", "d"], "item": ["y", "q", "x", "x"], "rating": [2.0, 5, 3, 1]})
+
+
+def lists(**columns: object) -> pd.DataFrame:
+    return LISTS.assign(**columns)
+
+
+def test_values_by_user_means_and_counts() -> None:
+    scores = evalplugin.score(LISTS, TRUTH, ["rr", "recall@2", "coverage@1"])
+    assert scores.per_user.index.tolist() == ["a", "b", "c", "d"]
+    assert scores.per_user.index.name == "user"
+    assert scores.per_user.columns.tolist() == ["rr", "recall@2"]
+    assert scores.per_user["rr"].dtype == np.float64
+    assert scores.per_user["rr"].tolist()[:2] == [1 / 2, 1]
+    assert isnan(scores.per_user.loc["c", "rr"])  # a list, and no truth
+    assert scores.per_user.loc["d", "rr"] == 0  # a truth, and no list
+    assert scores.means == {"rr": (1 / 2 + 1 + 0) / 3, "recall@2": (1 / 2 + 1 + 0) / 3, "coverage@1": 2 / 5}
+    assert scores.counts == {"rr": Counts(3, 1), "recall@2": Counts(3, 1)}
+    assert scores.summaries["rr"].p50 == 1 / 2
+    assert scores.interval("rr") == scores.interval("rr")
+    assert scores.interval("rr").n == 3
+
+
+def test_a_threshold_and_missing_ratings() -> None:
+    assert evalplugin.score(LISTS, TRUTH, ["hit@3"], threshold=3).means == {"hit@3": (0 + 1) / 2}
+    assert (
+        evalplugin.score(LISTS, TRUTH.drop(columns="rating"), ["ndcg@1"]).means["ndcg@1"] == (0 + 1 + 0) / 3
+    )
+    fine = TRUTH.assign(rating=[3.3, 1, 1, 1])  # 3.3 is not the same as a float32 and as a float64
+    assert evalplugin.score(LISTS, fine, ["hit@3"], threshold=3.3).means == {"hit@3": 1}
+
+
+def test_tables_of_other_kinds_and_columns_of_other_names() -> None:
+    expected = evalplugin.score(LISTS, TRUTH, ["ndcg@3"]).per_user
+    arrow = evalplugin.score(pa.table(LISTS), pa.table(TRUTH), ["ndcg@3"])
+    pd.testing.assert_frame_equal(arrow.per_user, expected)
+    category = LISTS.astype({"user": "category", "item": "category"})
+    pd.testing.assert_frame_equal(evalplugin.score(category, TRUTH, ["ndcg@3"]).per_user, expected)
+    objects = LISTS.astype({"user": object, "item": object})
+    pd.testing.assert_frame_equal(evalplugin.score(objects, TRUTH, ["ndcg@3"]).per_user, expected)
+
+    class SpeaksArrow:
+        def __arrow_c_stream__(self, schema: object = None) -> object:
+            return pa.table(LISTS).__arrow_c_stream__(schema)
+
+    pd.testing.assert_frame_equal(evalplugin.score(SpeaksArrow(), TRUTH, ["ndcg@3"]).per_user, expected)
+    renamed = evalplugin.score(
+        LISTS.set_axis(["who", "what", "place"], axis=1), TRUTH.set_axis(["u", "i", "stars"], axis=1), ["ndcg@3"],
+        user="who", item="what", rank="place", truth_user="u", truth_item="i", rating="stars",
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(renamed.per_user, expected)
+
+
+def test_scores_rank_descending_and_ties_by_item() -> None:
+    frame = pd.DataFrame({"user": [1, 1, 1, 1], "item": [9, 30, 4, 8], "score": [0.5, 0.7, 0.5, 0.5]})
+    for truth, value in ((30, 1), (4, 1 / 2), (8, 1 / 3), (9, 1 / 4)):
+        found = evalplugin.score(frame, pd.DataFrame({"user": [1], "item": [truth]}), ["rr"])
+        assert found.means == {"rr": value}
+    # Ids that are text are compared as text: "30" stands before "8".
+    text = frame.assign(item=frame["item"].astype(str), score=1)
+    for truth_text, value in (("30", 1), ("4", 1 / 2), ("8", 1 / 3), ("9", 1 / 4)):
+        found = evalplugin.score(text, pd.DataFrame({"user": [1], "item": [truth_text]}), ["rr"])
+        assert found.means == {"rr": value}
+
+
+def test_where_both_are_there_the_rank_counts_unless_the_score_is_named() -> None:
+    both = lists(score=[1.0, 2, 3, 1, 2, 1])
+    assert evalplugin.score(both, TRUTH, ["rr"]).means == evalplugin.score(LISTS, TRUTH, ["rr"]).means
+    by_score = evalplugin.score(both, TRUTH, ["rr"], score="score")
+    assert by_score.per_user.loc["b", "rr"] == 1 / 2
+
+
+@st.composite
+def inputs(draw: st.DrawFn) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    users, items = draw(st.integers(1, 12)), draw(st.integers(2, 15))
+    spread = draw(st.sampled_from([1, 3, 10**9]))  # neighbouring ids, some apart, ids beyond 32 bits
+    shift = draw(st.sampled_from([0, -5, 7]))
+
+    def pairs(density: float, least: int) -> pd.DataFrame:
+        row, column = np.nonzero(rng.random((users, items)) < density)
+        if len(row) < least:
+            row, column = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        return pd.DataFrame({"user": row * spread + shift, "item": column * spread + shift})
+
+    listed = pairs(draw(st.sampled_from([0.1, 0.5, 1.0])), 1)
+    listed["score"] = rng.integers(0, 4, len(listed)) / 2
+    listed = listed.sort_values(["user", "score", "item"], ascending=[True, False, True], ignore_index=True)
+    listed["rank"] = listed.groupby("user").cumcount() + 1
+    truth, train = pairs(0.3, 1), pairs(0.4, 1)
+    truth["rating"] = rng.integers(0, 11, len(truth)) / 2
+    return listed, truth, train
+
+
+def by_codes(frame: pd.DataFrame, truth: pd.DataFrame, train: pd.DataFrame, names: list[str]) -> pd.DataFrame:
+    users = np.unique(np.concatenate([frame["user"], truth["user"], train["user"]]))
+    items = np.unique(np.concatenate([frame["item"], truth["item"], train["item"]]))
+    listed = np.unique(frame["user"])
+    item = np.full((len(listed), frame["rank"].max()), NO_ITEM, dtype=np.int32)
+    item[np.searchsorted(listed, frame["user"]), frame["rank"] - 1] = np.searchsorted(items, frame["item"])
+    top_n = TopN(np.searchsorted(users, listed).astype(np.int32), item, np.zeros(item.shape))
+
+    def data(part: pd.DataFrame) -> Interactions:
+        return Interactions(
+            user=np.searchsorted(users, part["user"]).astype(np.int32),
+            item=np.searchsorted(items, part["item"]).astype(np.int32),
+            rating=part.get("rating", pd.Series(np.ones(len(part)))).to_numpy(np.float32),
+            timestamp=None,
+            users=users,
+            items=items,
+        )
+
+    scores = score_top_n(top_n, data(truth), data(train), [parse(n) for n in names], threshold=2.5)
+    return scores.to_frame().assign(**scores.overall)
+
+
+@settings(max_examples=40)
+@given(tables=inputs(), seed=st.integers(0, 99), by=st.sampled_from(["rank", "score"]), text=st.booleans())
+def test_any_order_of_rows_and_any_ids_give_what_codes_give(
+    tables: tuple[pd.DataFrame, ...], seed: int, by: str, text: bool
+) -> None:
+    frame, truth, train = tables
+    names = list(EVERY)
+    expected = by_codes(frame, truth, train, names)
+    ours = [part.sample(frac=1, random_state=seed) for part in (frame[["user", "item", by]], truth, train)]
+    if text:  # as wide as they sort: ids keep their order
+        for part in ours:
+            for column in ("user", "item"):
+                part[column] = "id" + (part[column] + 2 * 10**11).astype(str)
+    some = [n for n in names if not parse(n).metric.needs and parse(n).metric.scope == "user"]
+    for asked in (names, [n for n in some if n != "auc"]):  # on real codes, and on ids as they are
+        scores = evalplugin.score(ours[0], ours[1], asked, train=ours[2], threshold=2.5)
+        found = scores.per_user
+        assert len(found) == len(expected)
+        for name in asked:
+            if name in found:
+                np.testing.assert_array_equal(found[name].to_numpy(), expected[name].to_numpy(), err_msg=name)
+            else:
+                np.testing.assert_equal(scores.means[name], expected[name].iloc[0])
+
+
+@given(tables=inputs())
+def test_it_agrees_with_literal_lists(tables: tuple[pd.DataFrame, ...]) -> None:
+    frame, truth, _ = tables
+    scores = evalplugin.score(frame, truth, ["ndcg@3", "ap@5"]).per_user
+    everybody = scores.index.tolist()
+    listed = [frame.loc[frame["user"] == u, "item"].tolist() for u in everybody]
+    rated = [
+        dict(truth.loc[truth["user"] == u, ["item", "rating"]].itertuples(index=False)) for u in everybody
+    ]
+    for name in scores:
+        np.testing.assert_array_equal(scores[name].to_numpy(), evaluate(name, lists=listed, truth=rated))
+
+
+def test_lists_of_very_different_lengths_are_cut_into_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalplugin.lists.arrange._PLACES", 64)
+    lengths = [3, 500, 1, 1, 40, 7] * 5
+    user = np.repeat(np.arange(len(lengths)), lengths)
+    rank = np.concatenate([np.arange(1, n + 1) for n in lengths])
+    frame = pd.DataFrame({"user": user, "item": rank * 3, "rank": rank})
+    truth = pd.DataFrame({"user": np.arange(len(lengths)), "item": 3 * np.array(lengths)})
+    scores = evalplugin.score(frame, truth, ["rr", "precision"])
+    assert scores.per_user["rr"].tolist() == [1 / n for n in lengths]
+    assert scores.per_user["precision"].tolist() == [1 / 500] * len(lengths)
+
+
+def test_several_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"user": np.repeat(np.arange(400), 10), "item": np.tile(np.arange(10), 400)})
+    frame["score"] = rng.random(len(frame))
+    truth = frame[rng.random(len(frame)) < 0.2]
+    whole = evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user
+    monkeypatch.setattr("evalplugin.lists.arrange._PLACES", 100)
+    monkeypatch.setattr("evalplugin.scoring._threads", lambda: 4)
+    pd.testing.assert_frame_equal(
+        evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user, whole
+    )
+
+
+NAN, INF = float("nan"), float("inf")
+SCORED = LISTS.drop(columns="rank")
+
+
+@pytest.mark.parametrize(
+    ("frame", "truth", "message"),
+    [
+        (LISTS[:0], TRUTH, "lists: there are no rows"),
+        (LISTS, TRUTH[:0], "truth: there are no rows"),
+        ([1, 2], TRUTH, "lists: must be a pandas DataFrame or an Arrow table, not list"),
+        (LISTS.rename(columns={"user": "users"}), TRUTH, "lists: no user column 'user'; did you mean 'users'?"),
+        (
+            LISTS[["user", "item"]], TRUTH,
+            "lists: no column says how lists are ordered: there must be one called 'rank' or 'score', "
+            "or one that is named as such",
+        ),
+        (
+            lists(user=[1, 1, 1, 2, 2, 3]), TRUTH,
+            "user ids are integers in the lists, but text in the truth: they can never be equal; "
+            "convert one of the two columns",
+        ),
+        (
+            LISTS, TRUTH.assign(item=[1, 2, 3, 4]),
+            "item ids are text in the lists, but integers in the truth: they can never be equal; "
+            "convert one of the two columns",
+        ),
+        (
+            lists(user=["a", None, "a", "b", "b", "c"]), TRUTH,
+            "lists: column 'user', row 2 (counted from 1) is empty: no user id may be missing",
+        ),
+        (
+            lists(item=[1, 2, NAN, 4, 5, 6]), TRUTH,
+            "lists: column 'item', row 3 (counted from 1) is empty: no item may be missing (this made floats of all)",
+        ),
+        (
+            lists(item=[1.0, 2, 3, 4, 5, 6]), TRUTH,
+            "lists: column 'item', row 1 (counted from 1) is 1.0 (float): item ids must be integers or text, "
+            "not floats; convert the column to integers first",
+        ),
+        (
+            lists(item=["x", 1, "z", "x", "w", "y"]), TRUTH,
+            "lists: column 'item', row 2 (counted from 1) is 1 (int): item ids must be integers or text, "
+            "all of one type",
+        ),
+        (
+            SCORED.assign(score=[1, 2, NAN, 1, 2, 3]), TRUTH,
+            "lists: column 'score', row 3 (counted from 1) is nan (float): scores must be finite numbers",
+        ),
+        (
+            SCORED.assign(score=[1, 2, 3, 1, -INF, 3]), TRUTH,
+            "lists: column 'score', row 5 (counted from 1) is -inf (float): scores must be finite numbers",
+        ),
+        (
+            lists(rank=[1.0, 2, 3, 1, 2, 1]), TRUTH,
+            "lists: column 'rank', row 1 (counted from 1) is 1.0 (float): ranks must be whole numbers, not floats; "
+            "convert the column to integers first",
+        ),
+        (
+            lists(rank=[0, 1, 2, 0, 1, 0]), TRUTH,
+            "lists: column 'rank', row 1 (counted from 1) is 0 (int): the ranks of user 'a' must be 1, 2, 3 and so on, "
+            "the best item first",
+        ),
+        (
+            lists(rank=[1, 2, 4, 1, 2, 1]), TRUTH,
+            "lists: column 'rank', row 3 (counted from 1) is 4 (int): the ranks of user 'a' must be 1, 2, 3 and so on, "
+            "but no row has rank 3",
+        ),
+        (
+            lists(rank=[1, 2, 3, 1, 1, 1]), TRUTH,
+            "lists: column 'rank', row 5 (counted from 1) is 1 (int): the ranks of user 'b' must be 1, 2, 3 and so on, "
+            "and another row has this one",
+        ),
+        (lists(item=list("xyxxwy")), TRUTH, "the list of user 'a' has item 'x' twice"),
+        (LISTS, pd.concat([TRUTH, TRUTH[1:2]]), "the truth of user 'a' has item 'q' twice"),
+        (
+            LISTS, TRUTH.assign(rating=[1, 2, INF, 4]),
+            "truth: column 'rating', row 3 (counted from 1) is inf (float): ratings must be finite numbers",
+        ),
+        (
+            LISTS, TRUTH.assign(rating=list("abcd")),
+            "truth: column 'rating', row 1 (counted from 1) is 'a' (str): ratings must be finite numbers, "
+            "not large_string",
+        ),
+    ],
+)  # fmt: skip
+def test_what_breaks_a_rule_is_an_error(frame: pd.DataFrame, truth: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        evalplugin.score(frame, truth, ["rr"])
+    assert str(caught.value) == message
+
+
+def test_broken_ranks_are_found_in_shuffled_lists_too() -> None:
+    shuffled = lists(rank=[1, 2, 4, 1, 2, 1]).sample(frac=1, random_state=3).iloc[::-1]
+    row = shuffled["rank"].tolist().index(4) + 1
+    with pytest.raises(
+        DataError, match=rf"row {row} \(counted from 1\) is 4 \(int\): the ranks of user 'a' must"
+    ):
+        evalplugin.score(shuffled, TRUTH, ["rr"])
+    with pytest.raises(DataError, match=r"^the list of user 'a' has item 'x' twice$"):
+        evalplugin.score(lists(item=list("xyxxwy")).iloc[[3, 2, 1, 0, 4, 5]], TRUTH, ["rr"])
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ([], "no metric is asked for, such as 'ndcg@10'"),
+        ("ndcg@10", "metrics must be a list of names such as ['ndcg@10'], not the text 'ndcg@10'"),
+        (["rr", "rr"], "metric rr is asked for twice"),
+        (["novelty@10"], "metric novelty@10 needs the train data"),
+        (["rmse"], "metric rmse needs the ratings that a model predicts for the truth; lists have none"),
+    ],
+)
+def test_what_is_asked_wrongly_is_an_error(metrics: list[str], message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        evalplugin.score(LISTS, TRUTH, metrics)
+    assert str(caught.value) == message
+
+
+def test_unknown_metrics_and_two_orders_are_errors() -> None:
+    with pytest.raises(UnknownNameError, match="did you mean 'ndcg'"):
+        evalplugin.score(LISTS, TRUTH, ["ndgc@10"])
+    with pytest.raises(
+        DataError, match=r"^lists: lists are ranked by a rank or by a score: name 'rank' or 'rank'"
+    ):
+        evalplugin.score(LISTS, TRUTH, ["rr"], rank="rank", score="rank")
+    with pytest.raises(DataError, match=r"^train: user 'a' meets item 'y' more than once$"):
+        evalplugin.score(LISTS, TRUTH, ["novelty"], train=pd.concat([TRUTH, TRUTH[:1]]))
+
+
+def test_integer_ids_of_any_width_and_sign() -> None:
+    small = pd.DataFrame({"user": [1, 1, 2], "item": [3, 4, 3], "rank": [1, 2, 1]}, dtype=np.uint8)
+    truth = pd.DataFrame({"user": [2, 1], "item": [3, 4]}, dtype=np.int64)
+    assert evalplugin.score(small, truth, ["rr", "auc"]).per_user["rr"].tolist() == [1 / 2, 1]
+    nullable = small.astype("Int64")
+    assert evalplugin.score(nullable, truth, ["rr"]).means == {"rr": 3 / 4}
+    negative = evalplugin.score(
+        small.astype(np.int64).assign(item=[-3, -4, -3]), truth.assign(item=[-3, -4]), ["rr"]
+    )
+    assert negative.means == {"rr": 3 / 4}
+    big = small.astype({"item": np.uint64}).assign(item=np.array([2**63, 1, 2], dtype=np.uint64))
+    with pytest.raises(DataError, match=r"row 1 .* item ids must be integers or text that fit into int64"):
+        evalplugin.score(big, truth, ["rr"])
