@@ -11,7 +11,8 @@ import numpy.typing as npt
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.errors import ModelError
 from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
-from evalplugin.models.topn import NO_ITEM, TopN, rank_entries, select_top_n
+from evalplugin.models.threads import for_ranges
+from evalplugin.models.topn import NO_ITEM, TopN, rank_entries, select_top_n, selection_rows
 
 __all__ = ["BLOCK_BYTES", "predict_ratings", "recommend", "user_blocks"]
 
@@ -116,29 +117,40 @@ def _from_scores(
     candidates: Candidates,
     n_items: int,
 ) -> Block:
-    returned = np.asarray(model.scores(users))
-    _check_array(model, "scores", returned, (len(users), n_items))
-    highest = returned.max(axis=1, initial=-np.inf)
+    scores = np.asarray(model.scores(users))
+    _check_array(model, "scores", scores, (len(users), n_items))
+    item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
+
+    def some(start: int, stop: int) -> None:
+        rows = slice(start, stop)
+        item[rows], score[rows] = _best_of(model, users[rows], scores[rows], n, candidates)
+
+    for_ranges(some, len(users), selection_rows(n_items))
+    return item, score
+
+
+def _best_of(
+    model: ScoringRecommender,
+    users: npt.NDArray[np.int32],
+    scores: npt.NDArray[np.floating[Any]],
+    n: int,
+    candidates: Candidates,
+) -> Block:
+    highest = scores.max(axis=1, initial=-np.inf)
     if not (highest < np.inf).all():
         row = int(np.flatnonzero(~(highest < np.inf))[0])
-        code = int(np.argmax(np.isnan(returned[row]) | (returned[row] == np.inf)))
+        code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
         raise ModelError(
-            f"{_name(model)}.scores returned {returned[row, code]} for user code {users[row]} and item code {code}; "
+            f"{_name(model)}.scores returned {scores[row, code]} for user code {users[row]} and item code {code}; "
             f"a score is a number, or -inf for an item that cannot be recommended"
         )
-    if candidates.included is None:
-        if candidates.excluded is None:
-            return select_top_n(returned, n)
-        scores = returned.copy()  # the model may have handed out its own array
+    if candidates.excluded is not None:
+        scores = scores.copy()  # the model may have handed out its own array
         scores[_entries(candidates.excluded, users)] = -np.inf
+    if candidates.included is None:
         return select_top_n(scores, n)
     row_of, code_of = _entries(candidates.included, users)
-    value = returned[row_of, code_of].astype(np.float64)
-    if candidates.excluded is not None:
-        place = row_of * n_items + code_of
-        row_out, code_out = _entries(candidates.excluded, users)
-        value[np.isin(place, row_out * n_items + code_out)] = -np.inf
-    return rank_entries(row_of, code_of, value, (len(users), n))
+    return rank_entries(row_of, code_of, scores[row_of, code_of].astype(np.float64), (len(users), n))
 
 
 def _from_lists(

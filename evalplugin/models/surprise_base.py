@@ -17,7 +17,7 @@ from evalplugin.errors import ModelError
 from evalplugin.models.surprise_ratings import Known, Scores
 from evalplugin.models.surprise_scorers import Scorer
 
-__all__ = ["SurpriseModel", "draw_seed", "refuse_if_too_large"]
+__all__ = ["BiasedStrangers", "SurpriseModel", "draw_seed", "refuse_if_too_large"]
 
 Codes = npt.NDArray[np.int32]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from evalplugin.data import Interactions
 
-__all__ = ["NO_ITEM", "TopN", "rank_entries", "select_top_n"]
+__all__ = ["NO_ITEM", "TopN", "rank_entries", "select_top_n", "selection_rows"]
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
@@ -86,8 +86,13 @@ def select_top_n(
     def rows(start: int, stop: int) -> None:
         _select(scores[start:stop], item[start:stop], score[start:stop])
 
-    for_ranges(rows, n_rows, max(1, _CHUNK_CELLS // max(1, n_items)))
+    for_ranges(rows, n_rows, selection_rows(n_items))
     return item, score
+
+
+def selection_rows(n_items: int) -> int:
+    """Return how many rows of scores a thread selects from at a time: what a cache holds."""
+    return max(1, _CHUNK_CELLS // max(1, n_items))
 
 
 def _select(
