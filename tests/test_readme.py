@@ -185,3 +185,13 @@ def test_the_example_metric_works() -> None:
         1.0,
         0.0,
     ]
+
+
+@pytest.mark.parametrize("name", ["METRICS_BENCHMARK", "TOPN_BENCHMARK"])
+def test_the_benchmark_numbers_are_those_that_were_measured(name: str) -> None:
+    found = re.search(rf"<!-- {name} -->\n(.*?)<!-- end -->", README, re.DOTALL)
+    assert found is not None
+    rows = [line for line in found[1].splitlines() if re.match(r"\| .*\d", line)]
+    measured = "".join(file.read_text() for file in (ROOT / "experiments" / "benchmarks").glob("*.md"))
+    assert len(rows) >= 5
+    assert [row for row in rows if f"{row}\n" not in measured] == []

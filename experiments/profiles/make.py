@@ -2,8 +2,8 @@
 
 Each library runs in an environment of its own, which needs nothing of evalplugin:
 
-    python -m venv /tmp/ranx && /tmp/ranx/bin/pip install ranx
-    /tmp/ranx/bin/python experiments/profiles/make.py ranx
+    python -m venv .ranx && .ranx/bin/pip install ranx
+    .ranx/bin/python experiments/profiles/make.py ranx
 """
 
 from __future__ import annotations

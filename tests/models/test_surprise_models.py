@@ -305,7 +305,10 @@ def test_a_fit_says_what_it_needs():
         return MODELS.create(f"surprise.{name}", params).fit_bytes(data) - trainset
 
     assert needed("KNNBasic") == 8 * 12**2
-    assert needed("KNNBaseline", sim_options={"name": "pearson_baseline", "user_based": False}) == (8 + 4) * 15**2
+    assert (
+        needed("KNNBaseline", sim_options={"name": "pearson_baseline", "user_based": False})
+        == (8 + 4) * 15**2
+    )
     assert needed("SlopeOne") == 16 * 15**2
     assert needed("SVD", n_factors=7) == 8 * 7 * (12 + 15)
     assert needed("SVDpp", n_factors=7) == 2 * 8 * 7 * (12 + 15)

@@ -1,0 +1,67 @@
+"""Make the peers' environments, one each: ``python environments.py [--home FOLDER] [NAME ...]``.
+
+Libraries pin each other's versions, so each stands alone. What does not install is reported and left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+__all__ = ["HOME", "PEERS", "make", "python_of"]
+
+HOME = Path(__file__).resolve().parent / ".peers"
+PEERS: dict[str, list[str]] = {
+    "ranx": ["ranx", "pandas<3", "pyarrow"],
+    "pytrec_eval": ["pytrec-eval-terrier", "pandas", "pyarrow"],
+    "rectools": ["rectools", "pyarrow<22"],
+    "replay": ["replay-rec", "polars", "pyarrow"],
+    "recommenders": ["recommenders", "pyarrow"],
+    "lenskit": ["lenskit", "pyarrow"],
+    "mlflow": ["mlflow", "pandas", "pyarrow"],
+}
+
+
+def python_of(name: str, home: Path = HOME) -> Path:
+    """Return the interpreter of a peer's environment, whether it is there or not."""
+    return home / name / "bin" / "python"
+
+
+def make(name: str, home: Path = HOME) -> str | None:
+    """Make one environment, unless it is there; return None, or the last line of what went wrong."""
+    python = python_of(name, home)
+    if python.exists():
+        return None
+    venv.create(home / name, with_pip=True)
+    done = subprocess.run(
+        [python, "-m", "pip", "install", "--quiet", "--prefer-binary", *PEERS[name]],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        shutil.rmtree(home / name)
+        return (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+    return None
+
+
+def main() -> int:
+    """Make the environments that are asked for; return 1 if one could not be made."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", default=list(PEERS), metavar="NAME")
+    parser.add_argument("--home", type=Path, default=HOME)
+    asked = parser.parse_args()
+    failed = False
+    for name in asked.names:
+        problem = make(name, asked.home)
+        print(f"{name}: {'ready' if problem is None else problem}", flush=True)
+        failed = failed or problem is not None
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,308 @@
+"""Time and memory of scoring top-100 lists, against other libraries on the same input, in one run.
+
+``python metrics.py [--sizes 10000 100000 1000000] [--peers NAME ...] [--out-of-core ROWS]`` writes metrics.csv,
+metrics.md and metrics.png beside itself. ``environments.py`` makes the peers' environments first; one
+that is not there is left out with a note. Every measurement is a process of its own (``peers.py``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from environments import HOME, python_of
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+LENGTH, ITEMS, TRUTH = 100, 50_000, 10
+KINDS = ("integers", "text")
+# Name: environment, and the most users it is given: beyond them it would take minutes.
+PEERS: dict[str, tuple[str, int]] = {
+    "evalplugin": ("", 10**9),
+    "ranx typed": ("ranx", 1_000_000),
+    "RecTools": ("rectools", 100_000),
+    "pytrec_eval": ("pytrec_eval", 100_000),
+    "RePlay": ("replay", 100_000),
+    "ranx frames": ("ranx", 10_000),
+    "recommenders": ("recommenders", 10_000),
+    "LensKit": ("lenskit", 10_000),
+    "MLflow retriever": ("mlflow", 10_000),
+}
+TEXT_TOO = ("evalplugin", "RecTools")  # timed on text ids as well
+
+
+@dataclass
+class Result:
+    """One library on one input."""
+
+    library: str
+    ids: str
+    users: int
+    imports: float = float("nan")  # seconds
+    cold: float = float("nan")
+    warm: float = float("nan")
+    peak_mb: float = float("nan")  # above the loaded input
+    means: dict[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+def make_input(users: int, folder: Path, ids: str) -> None:
+    """Write lists and truth: 100 different items a list, about 10 truth items rated 1 to 5, a third of them listed."""
+    rng = np.random.default_rng(0)
+    first, step = rng.integers(0, ITEMS, users), rng.integers(1, ITEMS // LENGTH, users)
+    item = (first[:, None] + step[:, None] * np.arange(LENGTH)) % ITEMS
+    listed = np.take_along_axis(item, rng.integers(0, LENGTH, (users, TRUTH)), axis=1)
+    kept = np.where(rng.random((users, TRUTH)) < 1 / 3, listed, rng.integers(0, ITEMS, (users, TRUTH)))
+    user = np.arange(users)
+    lists = pd.DataFrame(
+        {
+            "user": np.repeat(user, LENGTH),
+            "item": item.ravel(),
+            "rank": np.tile(np.arange(1, LENGTH + 1), users),
+        }
+    )
+    truth = pd.DataFrame({"user": np.repeat(user, TRUTH), "item": kept.ravel()}).drop_duplicates(
+        ignore_index=True
+    )
+    truth["rating"] = rng.integers(1, 6, len(truth))
+    for name, frame in (("lists", lists), ("truth", truth)):
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if ids == "text":
+            for position, column in enumerate(("user", "item")):
+                texts = pa.array(np.char.mod(f"{column}-%d", frame[column].to_numpy()), pa.large_string())
+                table = table.set_column(position, column, texts)
+        pq.write_table(table, folder / f"{name}.parquet", compression="none")
+
+
+def measure(library: str, users: int, ids: str, folder: Path, seconds: float, limit: float) -> Result:
+    """Return what a library took, or why it was left out."""
+    environment, most = PEERS[library]
+    result = Result(library, ids, users)
+    python = Path(sys.executable) if not environment else python_of(environment)
+    if not python.exists():
+        result.note = f"no environment {HOME / environment}"
+    elif users > most:
+        result.note = f"more than {most:,} users"
+    if result.note:
+        return result
+    command = [str(python), str(HERE / "peers.py"), library, str(folder), str(seconds)]
+    path = {"PYTHONPATH": str(ROOT)} if not environment else {}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=True, env={**os.environ, **path}
+        )
+        for name, value in json.loads(done.stdout.splitlines()[-1]).items():
+            if name != "runs":
+                setattr(result, name, value)
+    except subprocess.TimeoutExpired:
+        result.note = f"stopped after {limit:.0f} s"
+    except subprocess.CalledProcessError as error:
+        result.note = (error.stderr.strip().splitlines() or [f"ended with code {error.returncode}"])[-1][:120]
+    return result
+
+
+def agreement(result: Result, ours: Result) -> str:
+    """Return which means are the same as ours, and which have another definition there."""
+    same = [name for name, mean in result.means.items() if abs(mean - ours.means[name]) < 1e-6]
+    other = [name for name in result.means if name not in same]
+    return f"{len(same)} of {len(result.means)} means agree" + (
+        f"; other definition: {', '.join(other)}" if other else ""
+    )
+
+
+def out_of_core(rows: int, memory: str) -> dict[str, object]:
+    """Return what the command takes for a shuffled list file of so many rows that must not be held at once."""
+    rng = np.random.default_rng(1)
+    users = rows // LENGTH
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
+        folder = Path(name)
+        schema = pa.schema([("user", pa.int64()), ("item", pa.int64()), ("score", pa.float32())])
+        with pq.ParquetWriter(folder / "lists.parquet", schema, compression="snappy") as writer:
+            # In each piece every user has one row, in another order: no user's rows stand together.
+            for piece in range(LENGTH):
+                user = rng.permutation(users)
+                item = (user * 7919 + piece * 401) % ITEMS
+                table = pa.table([user, item, rng.random(users, dtype=np.float32)], schema=schema)
+                writer.write_table(table, row_group_size=2**20)
+        user = rng.permutation(np.repeat(np.arange(users), TRUTH))
+        item = rng.integers(0, ITEMS, len(user))
+        truth = pd.DataFrame({"user": user, "item": item}).drop_duplicates()
+        truth.to_parquet(folder / "truth.parquet", index=False)
+        size = (folder / "lists.parquet").stat().st_size
+        command = [
+            sys.executable,
+            "-m",
+            "evalplugin",
+            "score",
+            "--lists",
+            "lists.parquet",
+            "--truth",
+            "truth.parquet",
+        ]
+        command += [part for m in ("ndcg@10", "recall@10", "ap@100", "rr") for part in ("-m", m)]
+        command += ["--memory", memory, "--out", "per_user.parquet", "--format", "json"]
+        start = time.perf_counter()
+        # A process that forks has its parent's memory until it becomes another program: a small one asks for its own.
+        small = (
+            "import os, resource, subprocess, sys; r = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE); "
+            "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024); sys.exit(r.returncode)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-S", "-c", small, *command], cwd=folder, capture_output=True, text=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+        seconds = time.perf_counter() - start
+        per_user = pq.read_metadata(folder / "per_user.parquet").num_rows
+    return {
+        "rows": rows, "users": per_user, "file_mb": size / 2**20, "memory": memory, "seconds": seconds,
+        "peak_mb": float(done.stdout.split()[-1]),
+    }  # fmt: skip
+
+
+def markdown(results: list[Result], large: dict[str, object] | None) -> str:
+    """Return the table for people."""
+    lines = [
+        "# Scoring top-100 lists: time and memory",
+        "",
+        "Two pandas DataFrames (lists: user, item, rank; truth: user, item, rating) to every user's values and the "
+        "means of ndcg@10, recall@10, precision@10, ap@100, rr and hit@10; 50,000 items, about 10 truth items a user. "
+        f"All in one run on {os.cpu_count()} processors, each in its own process; warm is the best of several calls, "
+        "cold the first one after the imports; memory is the peak above the loaded input; times is warm against "
+        "evalplugin's.",
+    ]
+    for ids in KINDS:
+        for users in sorted({r.users for r in results if r.ids == ids}):
+            group = [r for r in results if (r.ids, r.users) == (ids, users)]
+            ours = next(r for r in group if r.library == "evalplugin")
+            lines += ["", f"## {users:,} users, ids are {ids}", ""]
+            lines += [
+                "| library | warm | cold | imports | memory | times | |",
+                "|---|--:|--:|--:|--:|--:|---|",
+            ]
+            for r in group:
+                if np.isnan(r.warm):
+                    continue
+                said = "" if r is ours else agreement(r, ours)
+                if r.library in ("recommenders", "LensKit", "MLflow retriever"):
+                    said += f"; only {len(r.means)} of the 6 metrics are there" if len(r.means) < 6 else ""
+                lines.append(
+                    f"| {r.library} | {r.warm:.3g} s | {r.cold:.3g} s | {r.imports:.2g} s | {r.peak_mb:,.0f} MB "
+                    f"| {r.warm / ours.warm:.1f} | {said} |"
+                )
+            if missing := [f"{r.library} ({r.note})" for r in group if np.isnan(r.warm)]:
+                lines += ["", f"Left out: {', '.join(missing)}."]
+    lines += [
+        "",
+        "Means that do not agree have another definition: nDCG of RecTools, RePlay and MLflow takes every item as "
+        "worth 1 (and RecTools divides by that of a list full of hits); that of LensKit does not discount the second "
+        "rank. All others agree to six digits.",
+    ]
+    if large is not None:
+        lines += [
+            "",
+            "## Larger than memory",
+            "",
+            f"`python -m evalplugin score --memory {large['memory']}` on a shuffled Parquet file of "
+            f"{large['rows']:,} rows ({large['file_mb']:,.0f} MB on disk, {large['users']:,} users): "
+            f"{large['seconds']:.0f} s, "
+            f"peak of the whole process {large['peak_mb']:,.0f} MB.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def picture(results: list[Result], path: Path) -> None:
+    """Draw warm seconds over users."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 5), dpi=110, layout="constrained")
+    axes = figure.add_subplot()
+    for library in PEERS:
+        points = [
+            (r.users, r.warm)
+            for r in results
+            if r.library == library and r.ids == "integers" and r.warm == r.warm
+        ]
+        if not points:
+            continue
+        users, seconds = zip(*points, strict=True)
+        ours = library == "evalplugin"
+        axes.plot(
+            users,
+            seconds,
+            marker="o",
+            linewidth=3 if ours else 1.3,
+            color="#1F6F50" if ours else None,
+            label=library,
+        )
+    axes.set(xscale="log", yscale="log", xlabel="users, 100 items each", ylabel="seconds, warm")
+    axes.set_title("Two DataFrames to per-user values and means of six metrics", loc="left", fontsize=11)
+    axes.grid(color="#E4E4E4", which="major")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1, 0.5))
+    figure.savefig(path)
+
+
+def runs(sizes: list[int], peers: list[str], seconds: float, limit: float) -> Iterator[Result]:
+    """Yield every measurement, all libraries on one input before the next one is made."""
+    for ids in KINDS:
+        for users in sizes:
+            asked = [p for p in peers if ids == "integers" or (p in TEXT_TOO and users == 100_000)]
+            if not asked:
+                continue
+            with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+                subprocess.run(
+                    [sys.executable, __file__, "--make", str(users), folder, ids], check=True
+                )  # its memory is given back
+                for library in asked:
+                    yield measure(library, users, ids, Path(folder), seconds, limit)
+
+
+def main() -> None:
+    """Measure, and write what came out."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
+    parser.add_argument("--seconds", type=float, default=4, help="how long warm calls are repeated")
+    parser.add_argument("--limit", type=float, default=240, help="seconds after which a library is stopped")
+    parser.add_argument(
+        "--out-of-core", type=int, default=100_000_000, metavar="ROWS", help="0: leave it out"
+    )
+    parser.add_argument("--memory", default="2GB")
+    parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--to", type=Path, default=HERE)
+    asked = parser.parse_args()
+    if asked.make:
+        make_input(int(asked.make[0]), Path(asked.make[1]), asked.make[2])
+        return
+    results = []
+    for result in runs(asked.sizes, asked.peers, asked.seconds, asked.limit):
+        results.append(result)
+        print(
+            f"{result.library}, {result.users:,} users, {result.ids}: {result.warm:.3g} s {result.note}",
+            flush=True,
+        )
+    large = out_of_core(asked.out_of_core, asked.memory) if asked.out_of_core else None
+    print(large)
+    with (asked.to / "metrics.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, [f for f in asdict(results[0]) if f != "means"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: v for k, v in asdict(r).items() if k != "means"} for r in results)
+    (asked.to / "metrics.md").write_text(markdown(results, large))
+    picture(results, asked.to / "metrics.png")
+
+
+if __name__ == "__main__":
+    main()
