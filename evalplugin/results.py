@@ -24,6 +24,7 @@ class Costs:
     score_seconds: float
     # Highest resident memory of the process while the model ran, in 2**20 bytes; NaN where the system cannot tell.
     peak_memory_mb: float
+    start_seconds: float = 0.0  # importing libraries and loading compiled code, apart from the work
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def _show_leaderboard(console: Console, title: str, rows: list[LeaderboardRow], 
         console.print(table)
 
 
-_COSTS = (">fit", ">recommend", ">score", ">peak memory")
+_COSTS = (">start", ">fit", ">recommend", ">score", ">peak memory")
 _MARKS = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": "  "}
 
 
@@ -186,7 +186,10 @@ def _cell(cell: Cell) -> str:
 def _costs(row: LeaderboardRow) -> list[str]:
     assert row.costs is not None
     costs = row.costs
-    seconds = [f"{s:.2f} s" for s in (costs.fit_seconds, costs.recommend_seconds, costs.score_seconds)]
+    seconds = [
+        f"{s:.2f} s"
+        for s in (costs.start_seconds, costs.fit_seconds, costs.recommend_seconds, costs.score_seconds)
+    ]
     return [*seconds, _size(costs.peak_memory_mb)]
 
 

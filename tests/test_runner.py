@@ -147,3 +147,15 @@ def test_long_reads_are_told_in_tenths() -> None:
 def test_a_load_context_without_a_listener_keeps_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     LoadContext().report("reading", 0.5)
     assert capsys.readouterr() == ("", "")
+
+
+def test_what_a_process_pays_once_is_counted_apart_from_the_work() -> None:
+    checked = load(
+        config(models=[{"name": "knn", "type": "surprise.KNNBasic", "params": {"k": 5}}, "random"])
+    )
+    (prepared,) = prepare(checked, None, Silent())
+    cold, random = (run_model(checked, prepared, model, Silent()) for model in checked.models)
+    assert cold.costs is not None
+    assert random.costs is not None
+    assert cold.costs.start_seconds > random.costs.start_seconds  # which imports and compiles nothing
+    assert cold.costs.fit_seconds > 0

@@ -115,9 +115,10 @@ def summary_markdown(
         costs = result.costs
         lines += ["## Costs", ""]
         lines += _table(
-            ["fit", "recommend", "score", "peak memory"],
+            ["start", "fit", "recommend", "score", "peak memory"],
             [
                 [
+                    f"{number(costs.start_seconds, 2)} s",
                     f"{number(costs.fit_seconds, 2)} s",
                     f"{number(costs.recommend_seconds, 2)} s",
                     f"{number(costs.score_seconds, 2)} s",

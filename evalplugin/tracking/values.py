@@ -71,6 +71,7 @@ def model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
         values += [
             Metric("cost/fit_seconds", costs.fit_seconds),
             Metric("cost/recommend_seconds", costs.recommend_seconds),
+            Metric("cost/start_seconds", costs.start_seconds),
             Metric("cost/score_seconds", costs.score_seconds),
             Metric("cost/peak_memory_mb", costs.peak_memory_mb),
         ]

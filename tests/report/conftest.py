@@ -94,7 +94,7 @@ def model_result(
             "verbose": False,
             "shrink": None,
         },
-        costs=Costs(1.5, 0.25, 0.125, 512.0),
+        costs=Costs(1.5, 0.25, 0.125, 512.0, 0.75),
         per_user=scores,
         fold_means=(scores.means,),
         top_n=pa.table({"user": [1, 1], "item": [5, 3], "rank": [1, 2], "score": [0.5, 0.25]}),
