@@ -71,6 +71,7 @@ class Prepared:
     info: DataInfo
     folds: tuple[Split, ...]
     candidates: tuple[Candidates, ...]
+    stream: tuple[str, ...]  # names the random streams of this data under this split
 
 
 @dataclass(frozen=True)
@@ -166,7 +167,7 @@ def _prepare(config: CheckedConfig, dataset: NamedDataset, data: Interactions, s
         counts=first.counts,
         notes=(*data.notes, *first.notes),
     )
-    return Prepared(info, tuple(folds), tuple(candidates))
+    return Prepared(info, tuple(folds), tuple(candidates), stream)
 
 
 def run_model(
@@ -182,12 +183,7 @@ def run_model(
                 split=fold,
                 candidates=candidates,
                 seed=config.spec.seed,
-                stream=(
-                    info.full.digest,
-                    info.split_type,
-                    json.dumps(info.split_params, sort_keys=True),
-                    str(fold.fold),
-                ),
+                stream=(*prepared.stream, str(fold.fold)),
                 n=config.spec.recommend.n,
                 metrics=config.metrics,
                 threshold=config.spec.relevance.threshold,
