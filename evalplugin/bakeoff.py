@@ -113,7 +113,7 @@ def _run(
 
 def _line(result: ModelResult) -> str:
     if result.error is not None:
-        return f"{result.model}: FAILED: {result.error.strip().splitlines()[-1]}"
+        return f"{result.model}: FAILED: {result.failure}"
     assert result.costs is not None
     costs = result.costs
     return (

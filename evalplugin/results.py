@@ -59,6 +59,14 @@ class ModelResult:
     top_n: pa.Table | None = None  # user, item, rank, score (and fold, when there are several)
     error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
 
+    @property
+    def failure(self) -> str | None:
+        """What a model that failed raised, in one line: the last of its traceback; None for one that did not."""
+        if self.error is None:
+            return None
+        lines = self.error.strip().splitlines()
+        return lines[-1].strip() if lines else "failed without a message"
+
 
 @dataclass(frozen=True)
 class Bakeoff:

@@ -145,7 +145,6 @@ def _compared(
                 name: _with_difference(bakeoff, cell, model, model.per_user, baseline.per_user)
                 for name, cell in cells.items()
             }
-        error = None if model.error is None else _last_line(model.error)
         yield LeaderboardRow(
             model.data.dataset,
             model.data.split,
@@ -155,7 +154,7 @@ def _compared(
             is_baseline,
             cells,
             model.costs,
-            error,
+            model.failure,
         )
 
 
@@ -214,8 +213,3 @@ def _ranked(bakeoff: Bakeoff, rows: Sequence[LeaderboardRow]) -> Iterator[Leader
 
 def _is_better(one: float, other: float, ascending: bool) -> bool:
     return one < other if ascending else one > other
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1].strip() if lines else "failed without a message"

@@ -62,7 +62,7 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
     """Return the short description of a model's run: what it is, and its means."""
     lines = [f"**{escape(result.model)}** ({escape(result.type)}) on {_data_name(result.data)}", ""]
     if result.error is not None:
-        return "\n".join([*lines, f"FAILED: {escape(_last_line(result.error))}", "", "See `traceback.txt`."])
+        return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
     lines += _table(
         ["metric", "mean", f"{LEVEL:.0%} interval"],
         [[escape(c.metric), number(c.mean), interval_text(c.low, c.high)] for c in cells.values()],
@@ -82,7 +82,7 @@ def summary_markdown(
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
     if result.error is not None:
         lines += [
-            "**This model failed:** " + escape(_last_line(result.error)),
+            "**This model failed:** " + escape(result.failure),
             "",
             "See `traceback.txt`.",
             "",
@@ -264,8 +264,3 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
         f"|{'|'.join('---' for _ in header)}|",
         *(f"| {' | '.join(row)} |" for row in rows),
     ]
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "failed without a message"
