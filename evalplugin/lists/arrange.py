@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from evalplugin.errors import DataError
 from evalplugin.metrics import ScoringContext
-from evalplugin.metrics.matching import repeated_pair
 from evalplugin.models.topn import NO_ITEM
 
 __all__ = ["Arranged", "ListBlocks", "arrange", "place_by_rank"]
@@ -156,12 +155,6 @@ class ListBlocks:
         item = self.truth.columns[0][rows].astype(np.int32, copy=False)
         indptr = np.zeros(high - low + 1, dtype=np.int64)
         np.cumsum(count, out=indptr[1:])
-        twice = repeated_pair(np.repeat(np.arange(high - low), count), item)
-        if twice is not None:
-            raise DataError(
-                f"the truth of user {_raw(self.users[low + twice[0]])} "
-                f"has item {_raw(self.raw_item(twice[1]))} twice"
-            )
         if len(self.truth.columns) > 1:
             # As in all data: a rating is a float32, whatever it was made from.
             single = self.truth.columns[1][rows].astype(np.float32)
@@ -170,7 +163,7 @@ class ListBlocks:
         else:
             rating = np.ones(len(item))
             relevant = rating > 0 if self.threshold is None else rating >= self.threshold
-        return ScoringContext(
+        context = ScoringContext(
             item=self._lists(low, high),
             truth_indptr=indptr,
             truth_item=item,
@@ -178,6 +171,12 @@ class ListBlocks:
             truth_relevant=relevant,
             n_items=self.n_items,
         )
+        if (twice := context.truth_pairs.repeated()) is not None:
+            raise DataError(
+                f"the truth of user {_raw(self.users[low + twice[0]])} "
+                f"has item {_raw(self.raw_item(twice[1]))} twice"
+            )
+        return context
 
     def _lists(self, low: int, high: int) -> npt.NDArray[np.int32]:
         count = self.lists.count[low:high]

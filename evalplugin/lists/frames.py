@@ -16,7 +16,7 @@ from evalplugin.lists.arrange import Arranged, ListBlocks, arrange, place_by_ran
 from evalplugin.lists.columns import Ids, Source
 from evalplugin.lists.vocabulary import check_kinds, codes_in, encode, fits_int32
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.metrics.matching import repeated_pair
+from evalplugin.metrics.matching import PairTable
 from evalplugin.models.topn import NO_ITEM, TopN
 from evalplugin.scoring import (
     Counts,
@@ -310,7 +310,7 @@ class Catalogue:
             return cls(users, items, None)
         user, item, rating = train
         data = interactions_of(codes_in(user, users), codes_in(item, items), rating, users, items)
-        twice = repeated_pair(data.user.astype(np.int64), data.item)
+        twice = PairTable.of(data.user.astype(np.int64), data.item).repeated()
         if twice is not None:
             who, what = (repr(ids[code]) for ids, code in zip((users, items), twice, strict=True))
             raise DataError(f"train: user {who} meets item {what} more than once")

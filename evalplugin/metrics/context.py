@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.metrics.matching import Matches, match
+from evalplugin.metrics.matching import Matches, PairTable
 from evalplugin.metrics.train import TrainData
 from evalplugin.models.topn import NO_ITEM
 
@@ -103,7 +103,12 @@ class ScoringContext:
     @cached_property
     def found(self) -> Matches:
         """Where in lists and truth the matches stand."""
-        return match(self.item, self.truth_row, self.truth_item)
+        return self.truth_pairs.match(self.item)
+
+    @cached_property
+    def truth_pairs(self) -> PairTable:
+        """The truth as a table in which listed items are looked up."""
+        return PairTable.of(self.truth_row, self.truth_item)
 
     @cached_property
     def hits(self) -> Ranked:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.metrics import matching
-from evalplugin.metrics.matching import match
+from evalplugin.metrics.matching import PairTable
 from evalplugin.models.topn import NO_ITEM
 
 
@@ -21,7 +21,7 @@ def by_hand(item: np.ndarray, truth_row: np.ndarray, truth_item: np.ndarray) -> 
 
 
 def found(item: np.ndarray, truth_row: np.ndarray, truth_item: np.ndarray) -> list[tuple[int, int, int]]:
-    result = match(item, truth_row, truth_item)
+    result = PairTable.of(truth_row, truth_item).match(item)
     return list(zip(result.row.tolist(), result.rank.tolist(), result.truth.tolist(), strict=True))
 
 
