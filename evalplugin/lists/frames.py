@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,9 +15,8 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.errors import DataError
 from evalplugin.lists.arrange import Arranged, ListBlocks, arrange, place_by_rank
 from evalplugin.lists.columns import Ids, Source
-from evalplugin.lists.vocabulary import check_kinds, codes_in, encode, fits_int32
+from evalplugin.lists.vocabulary import check_kinds, codes_end, codes_in, encode
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.metrics.matching import PairTable
 from evalplugin.models.topn import NO_ITEM, TopN
 from evalplugin.scoring import (
     Counts,
@@ -41,6 +41,7 @@ __all__ = [
     "blocks_of",
     "blocks_on",
     "catalogue_of",
+    "interactions_alone",
     "interactions_of",
     "need_catalogue",
     "score_tables",
@@ -250,8 +251,11 @@ def score_tables(
 
 def blocks_of(tables: Tables, threshold: float | None, n: int = 0) -> ListBlocks:
     """Return lists and truth in blocks, with items under codes that mean nothing beyond equality and order."""
-    item, truth_item, raw_item, n_items = _item_codes(tables)
-    starts = tables.user.run_starts(), tables.truth_user.run_starts()
+    # Both look once at all of a long column, and can do so at the same time.
+    with ThreadPoolExecutor(1) as pool:
+        coding = pool.submit(_item_codes, tables)
+        starts = tables.user.run_starts(), tables.truth_user.run_starts()
+        item, truth_item, raw_item, n_items = coding.result()
     users, (run_user, truth_run_user) = encode(
         [tables.user.take(starts[0]), tables.truth_user.take(starts[1])]
     )
@@ -279,9 +283,8 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
 def _item_codes(tables: Tables) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Any, int]:
     ours, theirs = tables.item, tables.truth_item
-    if ours.kind == "integers" and fits_int32(ours.values) and fits_int32(theirs.values):
-        most = max((int(ids.values.max()) for ids in (ours, theirs) if len(ids)), default=-1)
-        return ours.values, theirs.values, int, most + 1
+    if ours.kind == "integers" and (end := codes_end(ours.values, theirs.values)) is not None:
+        return ours.values, theirs.values, int, end
     vocabulary, (item, truth_item) = encode([ours, theirs])
     return item, truth_item, lambda code: vocabulary[code], len(vocabulary)
 
@@ -310,9 +313,11 @@ class Catalogue:
             return cls(users, items, None)
         user, item, rating = train
         data = interactions_of(codes_in(user, users), codes_in(item, items), rating, users, items)
-        twice = PairTable.of(data.user.astype(np.int64), data.item).repeated()
-        if twice is not None:
-            who, what = (repr(ids[code]) for ids, code in zip((users, items), twice, strict=True))
+        pair = np.sort(data.user * np.int64(len(items)) + data.item)
+        twice = pair[1:][pair[1:] == pair[:-1]]
+        if len(twice):
+            codes = divmod(int(twice[0]), len(items))
+            who, what = (repr(ids[code]) for ids, code in zip((users, items), codes, strict=True))
             raise DataError(f"train: user {who} meets item {what} more than once")
         return cls(users, items, data)
 
@@ -388,6 +393,12 @@ def interactions_of(
         users=users,
         items=items,
     )
+
+
+def interactions_alone(user: Ids, item: Ids, rating: npt.NDArray[Any] | None) -> Interactions:
+    """Return interactions on vocabularies of their own, so that their digest depends on nothing else."""
+    users, items = encode([user])[0], encode([item])[0]
+    return interactions_of(codes_in(user, users), codes_in(item, items), rating, users, items)
 
 
 def _floats(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

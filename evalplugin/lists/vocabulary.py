@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evalplugin.errors import DataError
 from evalplugin.lists.columns import Ids
 
-__all__ = ["check_kinds", "codes_in", "encode", "fits_int32"]
+__all__ = ["check_kinds", "codes_end", "codes_in", "encode"]
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**22  # texts encoded at a time by one thread
@@ -35,13 +35,17 @@ def check_kinds(role: str, **columns: Ids) -> None:
             )
 
 
-def fits_int32(values: npt.NDArray[np.integer[Any]]) -> bool:
-    """Return whether integer ids may stand for themselves as int32 codes."""
-    if values.dtype == np.int64 and values.flags.c_contiguous:
-        values = values.view(np.uint64)  # one look instead of two: what is negative becomes very large
-    if not len(values):
-        return True
-    return bool(values.max() <= _LARGEST) and (values.dtype.kind == "u" or bool(values.min() >= 0))
+def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
+    """Return what integer ids that stand for themselves as int32 codes are all below; None if they cannot."""
+    end = 0
+    for values in filter(len, columns):
+        if values.dtype == np.int64 and values.flags.c_contiguous:
+            values = values.view(np.uint64)  # one look instead of two: what is negative becomes very large
+        largest = int(values.max())
+        if largest > _LARGEST or (values.dtype.kind == "i" and values.min() < 0):
+            return None
+        end = max(end, largest + 1)
+    return end
 
 
 def encode(columns: Sequence[Ids]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:

@@ -108,7 +108,7 @@ class ScoringContext:
     @cached_property
     def truth_pairs(self) -> PairTable:
         """The truth as a table in which listed items are looked up."""
-        return PairTable.of(self.truth_row, self.truth_item)
+        return PairTable.of(self.truth_row, self.truth_item, self.n_users)
 
     @cached_property
     def hits(self) -> Ranked:

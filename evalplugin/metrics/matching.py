@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 __all__ = ["Matches", "PairTable"]
 
-# Odd multipliers without structure; they decide how fast the answer comes, never what it is.
+# An odd multiplier without structure; it decides how fast the answer comes, never what it is.
 _ITEM_FACTOR = np.uint32(2654435769)
-_ROW_FACTOR = np.uint32(2246822519)
 _PLACES_PER_PAIR = 16
 
 
@@ -33,35 +32,38 @@ class Matches:
 class PairTable:
     """Different pairs of a user's position in a block and an item, made to be found fast. Make it with ``of``.
 
-    Every pair leaves its hash in a small table, at a place that the hash itself says; where several pairs have
-    one place, one of them takes it and the others are ``lost``, to be looked for directly.
+    Every user has a stretch of a small table, so that a list is looked up within a few lines of the cache. A pair
+    leaves a mark in its user's stretch, at a place that the item's hash says; where several have one place, one of
+    them takes it and the others are ``lost``, to be looked for directly.
     """
 
-    row: npt.NDArray[np.int64]  # (t,)
+    row: npt.NDArray[np.int64]  # (t,) positions of users, ascending
     item: npt.NDArray[np.int32]  # (t,)
-    shift: np.uint32  # a hash without so many of its lower bits is its place
-    hashes: npt.NDArray[np.uint16]  # the lower bits of the hash of who took a place
-    number: npt.NDArray[np.unsignedinteger[Any]]  # which pair took it
+    shift: npt.NDArray[np.uint32]  # (B,) a hash without so many of its lower bits is its place in the user's stretch
+    start: npt.NDArray[np.uint32]  # (B,) where that begins
+    mark: npt.NDArray[np.uint8]  # of the pair that took a place, 0 where none did
+    number: npt.NDArray[np.unsignedinteger[Any]]  # which pair that is
     winner: npt.NDArray[np.unsignedinteger[Any]]  # (t,) which pair took this one's place
     lost: npt.NDArray[np.int64]  # pairs that another one took the place of
 
     @classmethod
-    def of(cls, row: npt.NDArray[np.int64], item: npt.NDArray[np.int32]) -> PairTable:
-        """Return the table of the pairs ``row``, ``item`` (t,)."""
-        t = len(item)
-        bits = min(max(8, (t * _PLACES_PER_PAIR - 1).bit_length()), 31)
-        shift = np.uint32(32 - bits)
+    def of(cls, row: npt.NDArray[np.int64], item: npt.NDArray[np.int32], n_rows: int) -> PairTable:
+        """Return the table of the pairs ``row``, ``item`` (t,) of a block of ``n_rows`` users."""
+        t, count = len(item), np.bincount(row, minlength=n_rows)
+        bits = np.frexp(_PLACES_PER_PAIR * np.maximum(count, 1) - 1)[1]
+        end = np.cumsum(1 << bits.astype(np.int64))
+        shift, start = (32 - bits).astype(np.uint32), np.append(0, end[:-1]).astype(np.uint32)
         hashed = np.multiply(item.view(np.uint32), _ITEM_FACTOR)
-        hashed += _row_hashes(int(row.max(initial=-1)) + 1).take(row)
-        place = (hashed >> shift).astype(np.intp)  # NumPy would convert any other type at every use
-        # From tables of 2^16 places on, the lower 16 bits are all that the place does not say.
-        hashes = np.zeros(2**bits, dtype=np.uint16)
-        hashes[place] = hashed.astype(np.uint16)
-        mark = np.arange(t, dtype=np.uint16 if t <= 2**16 else np.uint32)
-        number = np.zeros(2**bits, dtype=mark.dtype)
-        number[place] = mark
+        place = hashed >> shift.take(row)
+        place += start.take(row)
+        place = place.astype(np.intp)  # NumPy would convert any other type at every use
+        mark = np.zeros(int(end[-1]) if n_rows else 1, dtype=np.uint8)
+        mark[place] = _marks(hashed)
+        pair = np.arange(t, dtype=np.uint16 if t <= 2**16 else np.uint32)
+        number = np.empty(len(mark), dtype=pair.dtype)
+        number[place] = pair
         winner = number.take(place)
-        return cls(row, item, shift, hashes, number, winner, np.flatnonzero(winner != mark))
+        return cls(row, item, shift, start, mark, number, winner, np.flatnonzero(winner != pair))
 
     def repeated(self) -> tuple[int, int] | None:
         """Return a pair that stands twice, the lowest one; None: all are different.
@@ -82,17 +84,18 @@ class PairTable:
     def match(self, item: npt.NDArray[np.int32]) -> Matches:
         """Return where the lists ``item`` (B, N) hold a pair.
 
-        Every cell looks whether its own hash stands at its place, and the few cells where it does are compared
+        Every cell looks whether its own mark stands at its place, and the few cells where it does are compared
         exactly.
         """
-        n_rows, n = item.shape
+        n = item.shape[1]
         if len(self.item) == 0 or item.size == 0:
             none = np.empty(0, dtype=np.int64)
             return Matches(none, none, none)
         hashed = np.multiply(item.view(np.uint32), _ITEM_FACTOR)
-        hashed += _row_hashes(n_rows)[:, None]
-        # Places are within the table by their number of bits: NumPy need not look for ones that are not.
-        found = self.hashes.take(hashed >> self.shift, mode="wrap") == hashed.astype(np.uint16)
+        place = hashed >> self.shift[:, None]
+        place += self.start[:, None]
+        # Places are within the table by how they are made: NumPy need not look for ones that are not.
+        found = self.mark.take(place, mode="wrap") == _marks(hashed)
         lost, again = self.lost, np.empty(0, dtype=np.int64)
         if len(lost):
             at = np.flatnonzero(item.take(self.row[lost], axis=0) == self.item[lost, None])
@@ -102,7 +105,7 @@ class PairTable:
 
         cell = np.flatnonzero(found)
         row = cell // n
-        pair = self.number.take(hashed.ravel().take(cell) >> self.shift).astype(np.int64)
+        pair = self.number.take(place.ravel().take(cell)).astype(np.int64)
         pair[np.searchsorted(cell, again)] = lost
         exact = (self.item.take(pair) == item.ravel().take(cell)) & (self.row.take(pair) == row)
         if not exact.all():
@@ -110,5 +113,8 @@ class PairTable:
         return Matches(row, cell - row * n + 1, pair)
 
 
-def _row_hashes(n_rows: int) -> npt.NDArray[np.uint32]:
-    return np.arange(n_rows, dtype=np.uint32) * _ROW_FACTOR
+def _marks(hashed: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
+    """Return lower bits of hashes, which their places do not say; never 0."""
+    marks = hashed.astype(np.uint8)
+    marks |= 1
+    return marks

@@ -21,7 +21,7 @@ def by_hand(item: np.ndarray, truth_row: np.ndarray, truth_item: np.ndarray) -> 
 
 
 def found(item: np.ndarray, truth_row: np.ndarray, truth_item: np.ndarray) -> list[tuple[int, int, int]]:
-    result = PairTable.of(truth_row, truth_item).match(item)
+    result = PairTable.of(truth_row, truth_item, len(item)).match(item)
     return list(zip(result.row.tolist(), result.rank.tolist(), result.truth.tolist(), strict=True))
 
 
@@ -52,7 +52,6 @@ def test_the_listed_items_of_the_truth_are_found_in_order(
 @pytest.mark.parametrize("factor", [0, 2**31])
 def test_hashes_that_all_collide_change_nothing(monkeypatch: pytest.MonkeyPatch, factor: int) -> None:
     monkeypatch.setattr(matching, "_ITEM_FACTOR", np.uint32(factor))
-    monkeypatch.setattr(matching, "_ROW_FACTOR", np.uint32(factor))
     item, truth_row, truth_item = case(1, 30, 10, 40, 0.3)
     assert found(item, truth_row, truth_item) == by_hand(item, truth_row, truth_item)
 
