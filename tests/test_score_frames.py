@@ -77,6 +77,18 @@ def test_tables_of_other_kinds_and_columns_of_other_names() -> None:
     pd.testing.assert_frame_equal(renamed.per_user, expected)
 
 
+def test_views_of_text_and_categories_of_views_as_polars_has_them() -> None:
+    expected = evalplugin.score(LISTS, TRUTH, ["ndcg@3"]).per_user
+    columns = {name: pa.array(LISTS[name]) for name in LISTS}
+    views = {name: columns[name].cast(pa.string_view()) for name in ("user", "item")}
+    viewed = evalplugin.score(pa.table(columns | views), TRUTH, ["ndcg@3"])
+    pd.testing.assert_frame_equal(viewed.per_user, expected)
+    places = columns["user"].cast(pa.string()).dictionary_encode()
+    category = pa.DictionaryArray.from_arrays(places.indices, places.dictionary.cast(pa.string_view()))
+    coded = evalplugin.score(pa.table(columns | views | {"user": category}), TRUTH, ["ndcg@3"])
+    pd.testing.assert_frame_equal(coded.per_user, expected)
+
+
 def test_scores_rank_descending_and_ties_by_item() -> None:
     frame = pd.DataFrame({"user": [1, 1, 1, 1], "item": [9, 30, 4, 8], "score": [0.5, 0.7, 0.5, 0.5]})
     for truth, value in ((30, 1), (4, 1 / 2), (8, 1 / 3), (9, 1 / 4)):

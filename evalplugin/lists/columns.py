@@ -172,9 +172,9 @@ class Source:
                 [c.cast(pa.large_string()) if pa.types.is_string(c.type) else c for c in column.chunks]
             )
         if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        if pa.types.is_string_view(column.type):
-            column = column.cast(pa.large_string())
+            words = _plain_text(column.dictionary)
+            column = pa.DictionaryArray.from_arrays(column.indices, words).dictionary_decode()
+        column = _plain_text(column)
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             self._no_nulls(name, column, rule)
             return column.to_numpy(zero_copy_only=False)
@@ -209,6 +209,13 @@ class Source:
             if (column == np.floor(column)).all():
                 rule += "; convert the column to integers first"
         self.refuse(name, 0, value, rule)
+
+
+def _plain_text(column: pa.Array) -> pa.Array:
+    """Return text as Arrow's functions take it: there are few for views."""
+    import pyarrow as pa
+
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
 
 
 def _kind_of(column: Any) -> str:
