@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from math import isnan, nan, sqrt
+from math import inf, isnan, nan, sqrt
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from evalplugin.errors import DataError
-from evalplugin.statistics import AUTO_BOOTSTRAP_BELOW, Interval, mean_interval, paired_interval
+from evalplugin.statistics import AUTO_BOOTSTRAP_BELOW, Interval, mean_interval, mean_intervals
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -109,24 +111,56 @@ def test_two_values_have_a_bootstrap_interval_within_them() -> None:
 def test_memory_of_the_bootstrap_is_bounded_by_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     values = zero_inflated(4, 1000)
     whole = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
-    monkeypatch.setattr("evalplugin.statistics._DRAWS_AT_ONCE", 10_000)
+    monkeypatch.setattr("evalplugin.statistics.intervals._DRAWS_AT_ONCE", 10_000)
     parts = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
-    assert whole == parts
+    assert (parts.low, parts.high) == (pytest.approx(whole.low), pytest.approx(whole.high))
 
 
-def test_a_paired_interval_is_that_of_the_differences_of_users_defined_in_both() -> None:
-    a = np.array([0.5, nan, 1.0, 0.0, 0.25])
-    b = np.array([0.25, 1.0, nan, 0.0, 0.75])
-    paired = paired_interval(a, b, rng=rng())
-    assert paired == mean_interval(np.array([0.25, 0.0, -0.5]), rng=rng())
-    assert (paired.n, paired.mean) == (3, pytest.approx((0.25 + 0 - 0.5) / 3))
+@pytest.mark.parametrize("method", ["bootstrap", "t"])
+def test_a_column_alone_has_the_interval_it_has_among_others(method: str) -> None:
+    values = np.stack([zero_inflated(seed, 80) for seed in range(6)], axis=1)
+    values[:30, 1] = nan  # other users than in the other columns
+    values[:, 2] = 0.5
+    values[1:, 3] = nan
+    together = mean_intervals(values, method=method, n_resamples=200, rng=rng())  # type: ignore[arg-type]
+    for column, among in zip(values.T, together, strict=True):
+        alone = mean_interval(column, method=method, n_resamples=200, rng=rng())  # type: ignore[arg-type]
+        assert (among.mean, among.n, among.method) == (alone.mean, alone.n, alone.method)
+        assert (among.low, among.high) == (
+            pytest.approx(alone.low, nan_ok=True),
+            pytest.approx(alone.high, nan_ok=True),
+        )
 
 
-def test_pairing_sees_a_small_difference_that_holds_for_everybody() -> None:
-    b = zero_inflated(6, 500)
-    a = b + rng(1).normal(0.003, 0.002, 500)
-    assert paired_interval(a, b, rng=rng()).excludes(0)
-    assert not mean_interval(a, rng=rng()).excludes(b.mean())
+def test_no_column_has_no_interval() -> None:
+    assert mean_intervals(np.empty((5, 0)), rng=rng()) == []
+
+
+@pytest.mark.parametrize("method", ["bootstrap", "t"])
+def test_an_infinite_value_leaves_no_bounds(method: str) -> None:
+    interval = mean_interval(np.array([0.0, 1.0, inf]), method=method, rng=rng())  # type: ignore[arg-type]
+    assert interval.mean == inf
+    assert isnan(interval.low) and isnan(interval.high)
+
+
+@given(
+    scale=st.sampled_from([1e-200, 1e-9, 3.0, 1e200]),
+    shift=st.sampled_from([0.0, -2.0, 0.5]),
+    seed=st.integers(0, 99),
+)
+def test_the_bootstrap_follows_scale_and_shift(scale: float, shift: float, seed: int) -> None:
+    values = zero_inflated(seed, 40) + rng(seed).random(40)
+    plain = mean_interval(values, n_resamples=200, rng=rng())
+    moved = mean_interval((values + shift) * scale, n_resamples=200, rng=rng())
+    assert moved.low == pytest.approx((plain.low + shift) * scale, rel=1e-9)
+    assert moved.high == pytest.approx((plain.high + shift) * scale, rel=1e-9)
+
+
+@given(seed=st.integers(0, 99))
+def test_the_bootstrap_of_values_turned_around_is_turned_around(seed: int) -> None:
+    values = rng(seed).integers(0, 4, 30).astype(np.float64)
+    plain, turned = mean_interval(values, rng=rng()), mean_interval(-values, rng=rng())
+    assert (turned.low, turned.high) == (pytest.approx(-plain.high), pytest.approx(-plain.low))
 
 
 def test_an_interval_excludes_what_lies_outside() -> None:
@@ -142,5 +176,13 @@ def test_what_is_asked_wrongly_is_an_error() -> None:
         mean_interval(values, method="z", rng=rng())  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"^a bootstrap needs at least 100 resamples, not 10$"):
         mean_interval(values, n_resamples=10, rng=rng())
-    with pytest.raises(DataError, match=r"^paired values must be of the same users: 2 against 3$"):
-        paired_interval(values, np.zeros(3), rng=rng())
+
+
+def test_a_bound_does_not_leave_the_range_of_the_values() -> None:
+    rng = np.random.default_rng(0)
+    for few in (1, 2):
+        values = np.zeros(200)
+        values[:few] = 0.3
+        interval = mean_interval(values, method="bootstrap", rng=rng)
+        assert interval.low >= 0
+        assert f"{interval.low:.4f}"[0] != "-"

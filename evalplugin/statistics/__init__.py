@@ -1,0 +1,31 @@
+"""How sure a mean over users is: intervals, paired comparisons of two models, corrections for many of them."""
+
+from __future__ import annotations
+
+from evalplugin.statistics.corrections import benjamini_hochberg, holm
+from evalplugin.statistics.intervals import (
+    AUTO_BOOTSTRAP_BELOW,
+    Interval,
+    Method,
+    mean_interval,
+    mean_intervals,
+)
+from evalplugin.statistics.one_sided import lower_bound, p_above
+from evalplugin.statistics.paired import TESTS, Paired, Test, compare_pairs, paired_difference
+
+__all__ = [
+    "AUTO_BOOTSTRAP_BELOW",
+    "TESTS",
+    "Interval",
+    "Method",
+    "Paired",
+    "Test",
+    "benjamini_hochberg",
+    "compare_pairs",
+    "holm",
+    "lower_bound",
+    "mean_interval",
+    "mean_intervals",
+    "p_above",
+    "paired_difference",
+]

@@ -1,0 +1,88 @@
+"""Whether a mean is above a limit: one-sided bounds and tests, honest for skewed values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evalplugin.errors import DataError
+from evalplugin.statistics.intervals import ROUNDING, Column
+
+__all__ = ["lower_bound", "p_above"]
+
+_LEAST_P = float(np.finfo(np.float64).tiny)  # what underflows is not impossible
+
+
+def lower_bound(values: Column, *, level: float = 0.95) -> float:
+    """Return the value that the true mean is above, at a one-sided level, given users' values (U,) without NaN.
+
+    It is Student's bound, or Hall's where that is lower. Student's is too high where few values are far below the
+    rest, as when a model loses much on few users: with 500 users and a skewness of -5 the true mean is below a 95 %
+    bound in 8 of 100 cases, not 5. Hall's bound corrects for the skewness that is found; on values that are not
+    skewed the correction is noise, so it only ever makes the bound lower (experiments/gate has the rates).
+
+    NaN below two values or with an infinite one; the mean itself where all values are equal.
+    Source: Hall 1992, "On the removal of skewness by transformation".
+
+    Raises:
+        DataError: A level that is not at least 0.5 and below 1.
+    """
+    if not 0.5 <= level < 1:
+        raise DataError(f"the level of a one-sided bound must be at least 0.5 and below 1, not {level}")
+    if not _is_defined(values):
+        return float("nan")
+    mean, sd, skewness = _moments(values)
+    if not sd:
+        return mean
+    from scipy.special import stdtrit
+
+    n = len(values)
+    student = float(stdtrit(n - 1, level)) / np.sqrt(n)
+    hall = _hall_inverse(student, skewness, n)
+    return float(mean - sd * max(student, hall))
+
+
+def p_above(values: Column, limit: float = 0.0) -> float:
+    """Return the one-sided p-value of a true mean above ``limit``, given users' values (U,) without NaN.
+
+    It is below ``1 - level`` exactly where ``lower_bound`` at that level is above the limit. NaN as there.
+    """
+    if not _is_defined(values):
+        return float("nan")
+    mean, sd, skewness = _moments(values)
+    if not sd:
+        return _LEAST_P if mean > limit else 1.0
+    from scipy.special import stdtr
+
+    n = len(values)
+    standardised = (mean - limit) / sd
+    weakest = min(standardised, _hall(standardised, skewness, n))
+    return float(np.maximum(stdtr(n - 1, -np.sqrt(n) * weakest), _LEAST_P))
+
+
+def _is_defined(values: Column) -> bool:
+    return len(values) > 1 and bool(np.isfinite(values).all())
+
+
+def _moments(values: Column) -> tuple[float, float, float]:
+    """Return mean, standard deviation (0 where values differ by rounding alone) and skewness."""
+    mean = float(values.mean())
+    scale = float(np.abs(values).max())
+    if np.ptp(values) <= ROUNDING * scale:
+        return mean, 0.0, 0.0
+    deviations = (values - mean) / scale  # powers then neither overflow nor vanish
+    variance = float((deviations**2).mean())
+    skewness = float((deviations**3).mean()) / variance**1.5
+    return mean, float(values.std(ddof=1)), skewness
+
+
+def _hall(standardised: float, skewness: float, n: int) -> float:
+    """Return the standardised mean with the skewness taken out; it rises with its argument."""
+    s, g = standardised, skewness
+    return s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)
+
+
+def _hall_inverse(value: float, skewness: float, n: int) -> float:
+    # (1 + g s / 3)^3 = 1 + g (s + g s^2 / 3 + g^2 s^3 / 27); without skewness s itself, and nearly so close to it.
+    if abs(skewness) < 1e-9:
+        return value
+    return float(3 / skewness * (np.cbrt(1 + skewness * (value - skewness / (6 * n))) - 1))

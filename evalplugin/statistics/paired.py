@@ -1,0 +1,176 @@
+"""Two models on the same users: the difference, how sure it is, how large, and what could have been found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.errors import DataError, did_you_mean
+from evalplugin.statistics.intervals import ROUNDING, Column, Interval, Method, check_interval, intervals_of
+from evalplugin.statistics.permutation import Permuted, all_signs, sign_flip_tests
+
+__all__ = ["TESTS", "Paired", "Test", "compare_pairs", "paired_difference"]
+
+Test = Literal["permutation", "wilcoxon", "t"]
+TESTS: tuple[Test, ...] = get_args(Test)
+
+_POWER = 0.8
+_WILCOXON_EXACT_UP_TO = 13  # differences; scipy tries all signs there as well, but takes 0.2 s a column
+_LEAST_P = float(np.finfo(np.float64).tiny)  # what underflows is not impossible
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Model a against model b by one metric, over the users for whom both are defined.
+
+    NaN is what is undefined. Below two pairs these are the bounds, p-values, effect and detectable difference.
+    """
+
+    users: int  # pairs with both defined
+    mean_a: float  # over those users
+    mean_b: float
+    interval: Interval  # of the mean of a - b
+    relative: float  # mean difference / mean_b; NaN where mean_b is 0
+    effect: float  # Cohen's d_z: mean difference / standard deviation of the differences; NaN without spread
+    above: float  # share of users with a > b
+    equal: float  # share of users with a == b
+    below: float  # share of users with a < b
+    p: Mapping[Test, float]  # two-sided, above 0; "permutation" is always there
+    permutations: str  # what it was found by: "exact", "10,000 sign flips", "normal limit"
+    detectable: float  # smallest |mean difference| shown 4 times in 5 with these pairs; NaN without spread
+
+
+def compare_pairs(
+    a: npt.NDArray[np.float64],
+    b: npt.NDArray[np.float64],
+    *,
+    level: float = 0.95,
+    method: Method = "auto",
+    tests: Collection[Test] = (),
+    n_resamples: int = 2000,
+    n_permutations: int = 10_000,
+    rng: np.random.Generator,
+) -> list[Paired]:
+    """Return the comparison of each column of ``a`` with that of ``b``: float64 (U, C), a user's row in both alike.
+
+    A user counts where both are defined (not NaN); differences within rounding count as equal. What stands in the
+    other columns changes nothing.
+
+    The interval is Student's t where ``method`` is ``auto``: differences of two models are nearly symmetric, so the
+    bootstrap's correction for skewness corrects noise, and misses the truth more often (experiments/statistics).
+
+    ``permutation`` is the paired permutation test of the mean difference; see ``sign_flip_tests``. ``t`` is the
+    paired t test. ``wilcoxon`` is Wilcoxon's signed-rank test without the users where the models are equal
+    (Pratt's way of ranking them too makes it a test of who wins more often): it asks whether the differences are
+    symmetric around 0, which they need not be when their mean is 0. Equal models have p = 1. Without spread around
+    another mean, t's p is NaN; with an infinite score, so are all.
+
+    ``detectable`` is for the t test at 1 - ``level`` and a power of 80 %: d * sd / sqrt(n), where d is the
+    noncentrality at which t with n - 1 degrees of freedom is beyond the critical value in 80 of 100 cases.
+
+    Raises:
+        DataError: Shapes that differ, an unknown test, fewer than 100 permutations; otherwise as ``mean_intervals``.
+    """
+    if a.shape != b.shape:
+        raise DataError(f"paired values must be of the same users and columns: {a.shape} against {b.shape}")
+    check_interval(level, method, n_resamples)
+    for test in tests:
+        if test not in TESTS:
+            raise DataError(f"there is no paired test {test!r}{did_you_mean(test, TESTS, noun='tests')}")
+    if n_permutations < 100:
+        raise DataError(f"a permutation test needs at least 100 permutations, not {n_permutations}")
+    both = ~(np.isnan(a) | np.isnan(b))
+    pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
+    differences = [paired_difference(x, y) for x, y in pairs]
+    intervals = intervals_of(differences, level, "t" if method == "auto" else method, n_resamples, rng)
+    permuted = sign_flip_tests([d if _is_testable(d) else d[:0] for d in differences], n_permutations, rng)
+    return [
+        _paired(x, y, d, interval, result, {"permutation", *tests})
+        for (x, y), d, interval, result in zip(pairs, differences, intervals, permuted, strict=True)
+    ]
+
+
+@np.errstate(invalid="ignore", over="ignore")  # of infinite values
+def _paired(
+    a: Column, b: Column, difference: Column, interval: Interval, permuted: Permuted, tests: Collection[Test]
+) -> Paired:
+    mean_b, sd = _mean(b), _standard_deviation(difference)
+    effect = interval.mean / sd if sd else float("nan")
+    return Paired(
+        users=len(difference),
+        mean_a=_mean(a),
+        mean_b=mean_b,
+        interval=interval,
+        relative=interval.mean / mean_b if mean_b else float("nan"),
+        effect=effect,
+        above=_mean(difference > 0),
+        equal=_mean(difference == 0),
+        below=_mean(difference < 0),
+        p=_p_values(difference, effect, permuted, tests),
+        permutations=permuted.by,
+        detectable=_detectable(len(difference), sd, interval.level),
+    )
+
+
+@np.errstate(invalid="ignore")  # of infinite values
+def paired_difference(a: Column, b: Column) -> Column:
+    """Return a - b, users (U,); what differs by rounding alone is 0."""
+    difference: Column = a - b
+    difference[(a == b) | (np.abs(difference) <= ROUNDING * np.minimum(np.abs(a), np.abs(b)))] = 0
+    return difference
+
+
+def _is_testable(difference: Column) -> bool:
+    return len(difference) > 1 and bool(np.isfinite(difference).all())
+
+
+def _p_values(
+    difference: Column, effect: float, permuted: Permuted, tests: Collection[Test]
+) -> dict[Test, float]:
+    from scipy.special import stdtr
+
+    asked = [test for test in TESTS if test in tests]
+    if not _is_testable(difference):
+        return dict.fromkeys(asked, float("nan"))
+    if not difference.any():
+        return dict.fromkeys(asked, 1.0)
+    p: dict[Test, float] = {"permutation": permuted.p}
+    if "wilcoxon" in asked:
+        p["wilcoxon"] = _wilcoxon(difference[difference != 0])
+    if "t" in asked:
+        n = len(difference)
+        p["t"] = float(2 * stdtr(n - 1, -abs(effect) * np.sqrt(n)))
+    return {test: float(np.maximum(value, _LEAST_P)) for test, value in p.items()}
+
+
+def _wilcoxon(nonzero: Column) -> float:
+    from scipy.stats import rankdata, wilcoxon
+
+    if len(nonzero) > _WILCOXON_EXACT_UP_TO:
+        return float(wilcoxon(nonzero).pvalue)
+    return all_signs(np.sign(nonzero) * rankdata(np.abs(nonzero)))
+
+
+def _detectable(n: int, sd: float, level: float) -> float:
+    from scipy.special import nctdtrinc, stdtrit
+
+    if n < 2 or not sd:
+        return float("nan")
+    critical = stdtrit(n - 1, (1 + level) / 2)
+    return float(nctdtrinc(n - 1, 1 - _POWER, critical) * sd / np.sqrt(n))
+
+
+def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:
+    return float(values.mean()) if len(values) else float("nan")
+
+
+def _standard_deviation(values: Column) -> float:
+    """Return the sample's, 0 where values differ by rounding alone, NaN below two."""
+    if len(values) < 2:
+        return float("nan")
+    alike = np.ptp(values) <= ROUNDING * np.abs(values).max()
+    return 0.0 if alike else float(values.std(ddof=1))
