@@ -1,0 +1,150 @@
+"""What a segment is: one way to divide the test users into groups; and the registry of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data import LoadContext, Split
+from evalplugin.errors import DataError, PluginError
+from evalplugin.registry import Registry
+from evalplugin.segments.groups import Groups
+
+__all__ = ["SEGMENTS", "Segmentation", "Segmenter", "segment", "segmentation"]
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass(frozen=True, eq=False)
+class Segmentation:
+    """One way to divide users into groups.
+
+    ``users`` (U,) raw ids, sorted; ``group`` int32 (U,) indexes ``labels``, -1 where a user is in none of them.
+    """
+
+    name: str
+    labels: tuple[str, ...]  # in the order in which they are shown
+    users: npt.NDArray[np.generic]
+    group: npt.NDArray[np.int32]
+
+    def of(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+        """Return the group of users by raw id (V,): int32 (V,), -1 for one who is in none."""
+        if np.array_equal(self.users, users):  # much faster to see than to search
+            return self.group
+        if not len(self.users):
+            return np.full(len(users), -1, dtype=np.int32)
+        place = np.minimum(np.searchsorted(self.users, users), len(self.users) - 1)
+        return np.where(self.users[place] == users, self.group[place], np.int32(-1))
+
+    def by_label(
+        self, users: npt.NDArray[np.generic], values: npt.NDArray[np.float64]
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """Return the defined values (V,) of users (V,) by the label of their group, in the order of the labels."""
+        group = np.where(np.isnan(values), np.int32(-1), self.of(users))
+        return {label: values[group == number] for number, label in enumerate(self.labels)}
+
+
+class Segmenter(Protocol):
+    """A dataclass whose fields are its parameters. It measures every test user, and then divides them by that.
+
+    The two steps are apart because of folds: a user is measured on the first fold whose test data has the user,
+    and all users are then divided together, so that every group has one meaning.
+
+    A third method is optional: ``check(context) -> list[Problem]`` returns what is wrong with the parameters, such as
+    a file that is not there, found without reading data; paths lead into the parameters.
+    """
+
+    def measure(
+        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
+    ) -> npt.NDArray[np.generic]:
+        """Return what users are divided by, one value a user: (len(users),).
+
+        ``users`` are codes, ascending, that the fold's test data has. A user's value must not depend on which other
+        users are asked for.
+
+        Raises:
+            DataError: Something that is needed is missing or breaks a rule.
+        """
+
+    def divide(self, values: npt.NDArray[Any]) -> Groups:
+        """Return the groups of all test users, given what ``measure`` returned of each.
+
+        Groups depend on the values alone: equal values are in one group, whatever their order.
+        """
+
+
+def _lack(cls: type) -> str | None:
+    for method in ("measure(fold, users, context)", "divide(values)"):
+        if not callable(getattr(cls, method.partition("(")[0], None)):
+            return f"has no method {method}"
+    return None
+
+
+SEGMENTS: Registry[Segmenter] = Registry("segment", check=_lack)
+
+
+def segment(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers a dataclass as the segment type ``name``."""
+    return SEGMENTS.register(name)
+
+
+def segmentation(
+    name: str, segmenter: Segmenter, folds: Sequence[Split], context: LoadContext
+) -> Segmentation:
+    """Return the test users of all folds in groups; a user's are those of the first fold that tests the user.
+
+    Raises:
+        DataError: Something that the segment needs is missing or breaks a rule.
+        PluginError: The segment returned something else than one value and one group a user.
+    """
+    vocabulary = folds[0].test.users
+    known = np.zeros(len(vocabulary), dtype=np.bool_)
+    users, values = [], []
+    for fold in folds:
+        tested = np.zeros(len(vocabulary), dtype=np.bool_)
+        tested[fold.test.user] = True
+        new = np.flatnonzero(tested & ~known).astype(np.int32)
+        if len(new):
+            users.append(new)
+            values.append(_measured(name, segmenter, fold, new, context))
+            known |= tested
+    order = np.argsort(np.concatenate(users))
+    groups = segmenter.divide(np.concatenate(values)[order])
+    _check(name, groups, len(order))
+    return Segmentation(name, tuple(groups.labels), vocabulary[known], groups.group.astype(np.int32))
+
+
+def _measured(
+    name: str, segmenter: Segmenter, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
+) -> npt.NDArray[np.generic]:
+    try:
+        values = np.asarray(segmenter.measure(fold, users, context))
+    except DataError as error:
+        raise DataError(f"segment {name!r}: {error}") from None
+    if values.shape != users.shape:
+        raise PluginError(
+            f"segment {name!r}: measure must return one value a user, {users.shape}, not {values.shape}"
+        )
+    return values
+
+
+def _check(name: str, groups: Groups, n_users: int) -> None:
+    labels, group = groups.labels, np.asarray(groups.group)
+    if group.shape != (n_users,) or group.dtype.kind != "i":
+        raise PluginError(
+            f"segment {name!r}: divide must return one integer a user, ({n_users},), "
+            f"not {group.dtype} {group.shape}"
+        )
+    if len(set(labels)) < len(labels) or not all(labels):
+        raise PluginError(
+            f"segment {name!r}: every group needs a label of its own, not {', '.join(map(repr, labels))}"
+        )
+    outside = group[(group < -1) | (group >= len(labels))]
+    if len(outside):
+        raise PluginError(
+            f"segment {name!r}: a group is a number from -1 to {len(labels) - 1}, not {int(outside[0])}"
+        )

@@ -1,0 +1,109 @@
+"""The segments ``activity``, ``popularity`` and ``cold``: users by what the data itself tells of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.data import LoadContext, Split
+from evalplugin.segments.base import segment
+from evalplugin.segments.groups import Groups, by_quantile
+
+__all__ = ["Activity", "Cold", "Popularity"]
+
+Parts = Annotated[
+    int, Field(ge=1, description="groups of about the same size; fewer where many users are equal")
+]
+
+NO_HISTORY = "no history"
+
+
+@segment("activity")
+@dataclass(frozen=True)
+class Activity:
+    """Users by the number of their interactions in the train data.
+
+    Users with equally many are never parted. Those without any are a group of their own, ``no history``, if there
+    are any. With several folds the train data of the first fold that tests the user counts.
+    """
+
+    groups: Parts = 3
+
+    def measure(
+        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
+    ) -> npt.NDArray[np.int64]:
+        """Return the number of train interactions."""
+        return _history(fold, users)
+
+    def divide(self, values: npt.NDArray[np.int64]) -> Groups:
+        """Return the users without history, and quantile groups of the others."""
+        found = by_quantile(np.where(values > 0, values, np.nan), self.groups)
+        labels = tuple(f"{text} interaction{'s' * (text != '1')}" for text in found.labels)
+        return Groups(labels, found.group).adding(NO_HISTORY, values == 0, first=True)
+
+
+@segment("popularity")
+@dataclass(frozen=True)
+class Popularity:
+    """Users by how popular the items of their truth are: from niche to popular.
+
+    An item's popularity is its number of interactions in the train data; a user's is the mean over all of the
+    user's held-out items, relevant or not, so that groups depend on the data alone and not on what counts as relevant.
+    Labels hold the lowest and the highest mean of the group: ``niche 0-41``. Users with equal means are never parted.
+    With several folds the first fold that tests the user counts.
+    """
+
+    groups: Parts = 3
+
+    def measure(
+        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
+    ) -> npt.NDArray[np.float64]:
+        """Return the mean popularity of each user's truth."""
+        test = fold.test
+        total = np.bincount(test.user, fold.train.item_counts[test.item], minlength=test.n_users)
+        size = np.bincount(test.user, minlength=test.n_users)
+        mean: npt.NDArray[np.float64] = total[users] / size[users]
+        return mean
+
+    def divide(self, values: npt.NDArray[np.float64]) -> Groups:
+        """Return quantile groups: the lowest is niche, the highest popular, what is between them medium."""
+        found = by_quantile(values, self.groups)
+        between = len(found.labels) - 2
+        words = ["niche", *["medium"] * between, "popular"] if between >= 0 else ["medium"]
+        labels = tuple(f"{word} {text}" for word, text in zip(words, found.labels, strict=True))
+        return Groups(labels, found.group)
+
+
+@segment("cold")
+@dataclass(frozen=True)
+class Cold:
+    """Users with little or nothing in the train data, against the others.
+
+    With ``below: 1`` those without any train interaction, with ``below: 5`` those with fewer than five. With several
+    folds the train data of the first fold that tests the user counts.
+    """
+
+    below: Annotated[
+        int, Field(ge=1, description="users with fewer train interactions than this are cold")
+    ] = 1
+
+    def measure(
+        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
+    ) -> npt.NDArray[np.int64]:
+        """Return the number of train interactions."""
+        return _history(fold, users)
+
+    def divide(self, values: npt.NDArray[np.int64]) -> Groups:
+        """Return the cold users and the others."""
+        labels = (f"fewer than {self.below} interactions", f"{self.below} or more interactions")
+        if self.below == 1:
+            labels = (NO_HISTORY, "with history")
+        return Groups(labels, (values >= self.below).astype(np.int32))
+
+
+def _history(fold: Split, users: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    return np.bincount(fold.train.user, minlength=fold.train.n_users)[users]

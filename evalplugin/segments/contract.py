@@ -1,0 +1,144 @@
+"""The laws that every segment keeps, to be run on any registered one, a plugin's included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data import Interactions, LoadContext, Split
+from evalplugin.parameters import as_mapping, build
+from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
+from evalplugin.segments.groups import Groups
+
+__all__ = ["check_segment"]
+
+_USERS, _ITEMS = 60, 25
+
+
+def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
+    """Return if a segment keeps the laws of all segments on small data, and raise if not.
+
+    Its parameters survive being written down; every test user is measured by one value that does not depend on who
+    else is asked for; equal values are in one group, and the order of the users changes nothing; nor does the order of
+    the interactions, or what items are called; each user counts as in the first fold that tests the user; asking twice
+    gives the same; the data stays as it is.
+
+    Args:
+        segment: A registered name, or a class, or any callable that returns a new segment.
+        params: Its arguments. The users of the data are the integers 0 to 59.
+
+    Raises:
+        AssertionError: A law is broken; the message names it, and the first user at fault.
+        PluginError: It returns something else than one value and one group a user.
+    """
+    name = segment if isinstance(segment, str) else getattr(segment, "__name__", "segment")
+    made = SEGMENTS.create(segment, params) if isinstance(segment, str) else segment(**params)
+    _check_parameters(name, made, params)
+    for round_ in range(2):
+        rng = np.random.default_rng(round_)
+        folds = [_draw(rng, 0), _draw(rng, 1)]
+        for fold in folds:
+            _check_fold(name, made, fold, rng)
+        _check_folds(name, made, folds)
+
+
+def _check_parameters(name: str, made: object, params: Mapping[str, Any]) -> None:
+    written = as_mapping(made) if is_dataclass(made) else {}
+    if params.keys() <= written.keys():  # objects from Python cannot be written down
+        again = as_mapping(build(type(made), written, owner=name))
+        _require(again == written, "its parameters change when they are written down and read back")
+
+
+def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generator) -> None:
+    before = fold.train.digest, fold.test.digest
+    users = np.unique(fold.test.user)
+    values = made.measure(fold, users, LoadContext())
+    _same(users, values, made.measure(fold, users, LoadContext()), "measuring twice must give the same")
+    some = rng.random(len(users)) < 0.5
+    alone = made.measure(fold, users[some], LoadContext())
+    _same(
+        users[some], values[some], alone, "a user's value must not depend on which other users are asked for"
+    )
+    moved = replace(fold, train=_moved(fold.train, rng), test=_moved(fold.test, rng))
+    law = "neither the order of interactions nor what items are called may change a value"
+    _same(users, values, made.measure(moved, users, LoadContext()), law)
+
+    groups = segmentation(name, made, [fold], LoadContext()).group
+    order = rng.permutation(len(users))
+    shuffled: Groups = made.divide(values[order])
+    _same(users[order], groups[order], shuffled.group, "the order of the users must not change a group")
+    _, first, value = np.unique(_plain(values), return_index=True, return_inverse=True)
+    _same(users, groups[first][value], groups, "users with equal values must be in one group")
+    after = replace(fold.train).digest, replace(fold.test).digest
+    _require(before == after, "the data must stay as it is")
+
+
+def _check_folds(name: str, made: Segmenter, folds: list[Split]) -> None:
+    tested = [np.unique(fold.test.user) for fold in folds]
+    late = np.setdiff1d(tested[1], tested[0])
+    values = np.concatenate(
+        [
+            made.measure(fold, users.astype(np.int32), LoadContext())
+            for fold, users in zip(folds, (tested[0], late), strict=True)
+        ]
+    )
+    users = np.concatenate([tested[0], late])
+    order = np.argsort(users)
+    found = segmentation(name, made, folds, LoadContext())
+    law = "a user must be in the group of the first fold that tests the user"
+    _same(users[order], made.divide(values[order]).group, found.of(users[order]), law)
+
+
+def _draw(rng: np.random.Generator, fold: int) -> Split:
+    """Return a fold in which some users have no train data, some no test data, and many are alike."""
+    met = rng.random((_USERS, _ITEMS)) < rng.choice([0, 0.1, 0.1, 0.4], (_USERS, 1))
+    held_out = (rng.random((_USERS, _ITEMS)) < 0.1) & ~met & (np.arange(_USERS) % 7 > 0)[:, None]
+    return Split(_interactions(met, rng), _interactions(held_out, rng), fold)
+
+
+def _interactions(met: npt.NDArray[np.bool_], rng: np.random.Generator) -> Interactions:
+    user, item = np.nonzero(met)
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rng.integers(1, 6, len(user)).astype(np.float32),
+        timestamp=rng.integers(0, 1000, len(user)),
+        users=np.arange(_USERS),
+        items=np.arange(_ITEMS),
+    )
+
+
+def _moved(data: Interactions, rng: np.random.Generator) -> Interactions:
+    """Return the data with its rows in another order and its items under each other's codes."""
+    order, new_item = rng.permutation(len(data)), _ITEMS - 1 - data.item
+    assert data.timestamp is not None
+    return replace(
+        data,
+        user=data.user[order],
+        item=new_item[order],
+        rating=data.rating[order],
+        timestamp=data.timestamp[order],
+    )
+
+
+def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values that can be sorted: missing text is no text."""
+    return values if values.dtype != object else np.array([f"{v!r}" for v in values.tolist()])
+
+
+def _same(
+    users: npt.NDArray[np.integer[Any]], one: npt.NDArray[Any], other: npt.NDArray[Any], law: str
+) -> None:
+    differ = np.flatnonzero(_plain(np.asarray(one)).astype(str) != _plain(np.asarray(other)).astype(str))
+    if len(differ):
+        at = int(differ[0])
+        raise AssertionError(f"{law}, but user {users[at]} has {one[at]} and then {other[at]}")
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise AssertionError(message)

@@ -1,0 +1,107 @@
+"""Values -> groups with labels that people can read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Groups", "by_number", "by_quantile", "by_text"]
+
+_MOST_DECIMALS = 6
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Users in groups: ``group`` int32 (U,) indexes ``labels``, -1 where a user is in none of them."""
+
+    labels: tuple[str, ...]  # in the order in which they are shown
+    group: npt.NDArray[np.int32]
+
+    def adding(self, label: str, members: npt.NDArray[np.bool_], *, first: bool = False) -> Groups:
+        """Return the groups with some users, bool (U,), moved into the group ``label``.
+
+        The group is made, as the last one or the ``first``, if it is not there and anybody is in it.
+        """
+        if not members.any():
+            return self
+        labels, group = self.labels, self.group
+        if label not in labels:
+            labels = (label, *labels) if first else (*labels, label)
+            group = group + np.int32(first) * (group >= 0)
+        return Groups(labels, np.where(members, labels.index(label), group).astype(np.int32))
+
+
+def by_quantile(values: npt.NDArray[np.floating], n: int) -> Groups:
+    """Return at most ``n`` groups of about the same size, from low values (U,) to high ones; NaN is in no group.
+
+    Equal values are never parted: each value goes to the group in which the middle one of its users falls, so that
+    there are fewer groups where many users are equal. Labels are the lowest and the highest value in the group, such
+    as ``1-18``.
+    """
+    distinct, place, counts = _distinct(values)
+    total = int(counts.sum())
+    # Twice the rank of each value's middle user, in whole numbers.
+    middle = 2 * np.cumsum(counts) - counts
+    numbers, group_of = np.unique(n * middle // max(2 * total, 1), return_inverse=True)
+    low = [distinct[group_of == g][0] for g in range(len(numbers))]
+    high = [distinct[group_of == g][-1] for g in range(len(numbers))]
+    texts = _texts(low + high)
+    labels = tuple(
+        _range(one, other) for one, other in zip(texts[: len(low)], texts[len(low) :], strict=True)
+    )
+    return Groups(labels, _picked(group_of, place))
+
+
+def by_number(values: npt.NDArray[np.floating]) -> Groups:
+    """Return one group for each number, ascending; NaN is in no group."""
+    distinct, place, _ = _distinct(values)
+    return Groups(tuple(_texts(distinct.tolist())), _picked(np.arange(len(distinct)), place))
+
+
+def by_text(values: npt.NDArray[np.object_], most: int) -> Groups:
+    """Return one group for each text, that with most users first; None is in no group.
+
+    Beyond ``most`` texts the rest is one group, such as ``12 other values``. Among texts with equally many users the
+    alphabet decides.
+    """
+    counts = Counter(value for value in values.tolist() if value is not None)
+    texts = sorted(counts, key=lambda text: (-counts[text], text))
+    rest = len(texts) - most
+    number = {text: min(place, most) for place, text in enumerate(texts)}
+    labels = [*texts[:most], *([f"{rest} other value{'s' * (rest > 1)}"] if rest > 0 else [])]
+    group = np.array([number.get(value, -1) for value in values.tolist()], dtype=np.int32)
+    return Groups(tuple(labels), group)
+
+
+def _distinct(
+    values: npt.NDArray[np.floating],
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the numbers there are, each user's place among them (-1 for NaN), and how many users each has."""
+    values = np.asarray(values, dtype=np.float64) + 0.0  # no -0
+    defined = ~np.isnan(values)
+    distinct, inverse, counts = np.unique(values[defined], return_inverse=True, return_counts=True)
+    place = np.full(len(values), -1, dtype=np.int64)
+    place[defined] = inverse
+    return distinct, place, counts
+
+
+def _picked(group_of: npt.NDArray[np.integer], place: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    return np.append(group_of, -1)[place].astype(np.int32)
+
+
+def _texts(numbers: list[float]) -> list[str]:
+    """Return numbers with as few decimals as keep them apart."""
+    for decimals in range(_MOST_DECIMALS + 1):
+        texts = [f"{number:z.{decimals}f}" for number in numbers]
+        if len(set(texts)) == len(set(numbers)):
+            return texts
+    return [repr(number) for number in numbers]
+
+
+def _range(low: str, high: str) -> str:
+    if low == high:
+        return low
+    return f"{low} to {high}" if low.startswith("-") else f"{low}-{high}"
