@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 from evalplugin.report.figures import Curve, axis_limits, per_user_figures
-from evalplugin.report.leaderboard import (
-    LEVEL,
-    Cell,
-    Difference,
-    LeaderboardRow,
-    headline,
-    headline_metrics,
-    leaderboard_rows,
-)
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE, model_colours
 from evalplugin.report.text import leaderboard_markdown, note_markdown, summary_markdown
 
 __all__ = [
     "BASELINE_COLOUR",
-    "LEVEL",
     "PALETTE",
-    "Cell",
     "Curve",
-    "Difference",
-    "LeaderboardRow",
     "axis_limits",
-    "headline",
-    "headline_metrics",
     "leaderboard_markdown",
-    "leaderboard_rows",
     "model_colours",
     "note_markdown",
     "per_user_figures",

@@ -10,9 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
 from evalplugin.data import Interactions
-from evalplugin.report.leaderboard import LEVEL, Cell, LeaderboardRow
+from evalplugin.redaction import redact_values
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
+from evalplugin.seeding import generator
+from evalplugin.statistics import mean_interval
 
 __all__ = [
     "escape",
@@ -111,6 +114,7 @@ def summary_markdown(
             f"Intervals ({escape(methods) or 'none'}) are of the mean over users.",
             "",
         ]
+    lines += _for_whom(bakeoff, result)
     if result.costs is not None:
         costs = result.costs
         lines += ["## Costs", ""]
@@ -127,7 +131,7 @@ def summary_markdown(
             ],
         )
         lines.append("")
-    lines += ["## Model", "", *_list({"type": result.type, **result.params}), ""]
+    lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
     lines += ["## Data", "", *_data_lines(info), ""]
     lines += ["## Evaluation", ""]
     lines += _list(
@@ -146,7 +150,22 @@ def summary_markdown(
     return "\n".join(lines) + "\n"
 
 
-def leaderboard_markdown(bakeoff: Bakeoff, rows: Sequence[LeaderboardRow], metrics: Sequence[str]) -> str:
+def _for_whom(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
+    """Return the section on groups of users: the primary metric's mean in each; nothing without groups."""
+    rows = []
+    for segment, groups in result.by_group(bakeoff.primary).items():
+        for label, values in groups.items():
+            rng = generator(bakeoff.seed, "segment", segment, label)
+            interval = mean_interval(values, level=LEVEL, rng=rng)
+            bounds = interval_text(interval.low, interval.high) or _NONE
+            rows.append([escape(segment), escape(label), f"{interval.n:,}", number(interval.mean), bounds])
+    if not rows:
+        return []
+    lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of users:", ""]
+    return [*lines, *_table(["segment", "group", "users", "mean", f"{LEVEL:.0%} interval"], rows), ""]
+
+
+def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> str:
     """Return the table of all models, best first, for each dataset and split; then what failed."""
     lines = [f"# Bake-off {escape(bakeoff.id)}", ""]
     lines += [
@@ -154,31 +173,38 @@ def leaderboard_markdown(bakeoff: Bakeoff, rows: Sequence[LeaderboardRow], metri
         f"means over users with {LEVEL:.0%} intervals.",
         "",
     ]
-    places = list(dict.fromkeys((row.dataset, row.split) for row in rows))
-    for dataset, split in places:
-        group = [row for row in rows if (row.dataset, row.split) == (dataset, split)]
-        done = [row for row in group if row.error is None]
-        lines += [f"## {escape(dataset)}{f', {escape(split)}' if split else ''}", ""]
+    for comparison in comparisons:
+        contest = comparison.contest
+        done = [row for row in comparison.standings if row.error is None]
+        lines += [f"## {escape(', '.join(filter(None, (contest.dataset, contest.split))))}", ""]
         if done:
-            header = ["", "model", *(escape(m) for m in metrics), "users", "undefined", "fit", "recommend"]
-            lines += [*_table(header, [_leaderboard_row(row, metrics, bakeoff.primary) for row in done]), ""]
-        if failed := [row for row in group if row.error is not None]:
+            heads = [
+                "",
+                "model",
+                *(escape(m) for m in contest.metrics),
+                "users",
+                "undefined",
+                "fit",
+                "recommend",
+            ]
+            lines += [*_table(heads, [_leaderboard_row(row, contest.metrics) for row in done]), ""]
+        if failed := [row for row in comparison.standings if row.error is not None]:
             lines += [
                 "Failed:",
                 "",
                 *(f"- **{escape(row.model)}**: {escape(row.error)}" for row in failed),
                 "",
             ]
-    if any(cell.mark for row in rows for cell in row.cells.values()):
+    if any(comparison.pairs for comparison in comparisons):
         lines.append(
-            f"▲ better, ▼ worse than the baseline {escape(bakeoff.baseline)}: the {LEVEL:.0%} interval of the "
-            f"difference over the same users leaves out 0 (each metric and model by itself, no correction for many)."
+            f"▲ better, ▼ worse than the baseline {escape(bakeoff.baseline)}: paired permutation test over the same "
+            f"users, Holm's correction over the models, at {1 - LEVEL:.0%}."
         )
     lines += ["", "Users and undefined are those of the metric that ranks."]
     return "\n".join(lines) + "\n"
 
 
-def _leaderboard_row(row: LeaderboardRow, metrics: Sequence[str], primary: str) -> list[str]:
+def _leaderboard_row(row: Standing, metrics: Sequence[str]) -> list[str]:
     cells = [row.cells.get(metric) for metric in metrics]
     shown = [
         _NONE
@@ -186,8 +212,7 @@ def _leaderboard_row(row: LeaderboardRow, metrics: Sequence[str], primary: str) 
         else " ".join(filter(None, (number(c.mean), _MARKS[c.mark], interval_text(c.low, c.high))))
         for c in cells
     ]
-    counted = row.cells.get(primary)
-    counts = [_NONE, _NONE] if counted is None else [f"{counted.users:,}", f"{counted.undefined:,}"]
+    counts = [_NONE, _NONE] if cells[0] is None else [f"{cells[0].users:,}", f"{cells[0].undefined:,}"]
     costs = row.costs
     seconds = (
         [_NONE, _NONE]
@@ -233,7 +258,7 @@ def _data_lines(info: DataInfo) -> list[str]:
     )
     given = {
         "dataset": info.type,
-        **info.params,
+        **redact_values(info.params),
         "split": info.split_type,
         **{f"split {name}": value for name, value in info.split_params.items()},
         **{name.replace("_", " "): f"{count:,}" for name, count in info.counts.items()},

@@ -10,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from evalplugin.comparison import Cell, Comparison, compare, headline
+from evalplugin.contest import contests_of
 from evalplugin.data import Interactions
 from evalplugin.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
 from evalplugin.scoring import PerUserScores
@@ -141,6 +143,14 @@ def whole() -> BakeoffResult:
     return BakeoffResult(bakeoff(("random", "knn", "svd", "broken")), models)
 
 
+def comparisons(result: BakeoffResult) -> list[Comparison]:
+    return [compare(contest) for contest in contests_of(result)]
+
+
+def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:
+    return headline(result.per_user, asked.headline, asked.seed)
+
+
 @pytest.fixture(scope="session")
 def make() -> SimpleNamespace:
     """Everything that makes a sample bake-off."""
@@ -148,6 +158,8 @@ def make() -> SimpleNamespace:
         METRICS=METRICS,
         PER_USER=PER_USER,
         bakeoff=bakeoff,
+        comparisons=comparisons,
+        headline_of=headline_of,
         data_info=data_info,
         failed_result=failed_result,
         interactions=interactions,

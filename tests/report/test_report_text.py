@@ -10,13 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin.report import (
-    headline,
-    headline_metrics,
-    leaderboard_markdown,
-    leaderboard_rows,
-    summary_markdown,
-)
+from evalplugin.report import leaderboard_markdown, summary_markdown
 from evalplugin.report.text import escape, interval_text, note_markdown, number, share
 from evalplugin.results import BakeoffResult
 
@@ -50,7 +44,7 @@ def test_what_is_undefined_is_a_dash() -> None:
 
 def test_a_summary_says_what_was_run_on_what_and_what_came_out(make: SimpleNamespace) -> None:
     result, asked = make.model_result("knn|<i>", 0.3), make.bakeoff()
-    cells = headline(asked, result)
+    cells = make.headline_of(asked, result)
     text = summary_markdown(asked, result, cells, notes=["per_user.json holds a sample"])
     assert text.startswith("# knn\\|&lt;i&gt;\n")
     for part in (
@@ -71,7 +65,7 @@ def test_a_summary_says_what_was_run_on_what_and_what_came_out(make: SimpleNames
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("random", "knn|x"))
     result = BakeoffResult(asked, (make.model_result("random", 0.1), make.model_result("knn|x", 0.4)))
-    text = leaderboard_markdown(asked, leaderboard_rows(result), headline_metrics(asked))
+    text = leaderboard_markdown(asked, make.comparisons(result))
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 4
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
@@ -88,7 +82,7 @@ def test_the_leaderboard_marks_what_differs_from_the_baseline_and_lists_failures
     make: SimpleNamespace,
 ) -> None:
     result = make.whole()
-    text = leaderboard_markdown(result.bakeoff, leaderboard_rows(result), headline_metrics(result.bakeoff))
+    text = leaderboard_markdown(result.bakeoff, make.comparisons(result))
     lines = text.splitlines()
     assert next(line for line in lines if "| svd |" in line).count("▲") == 3
     assert any("random (baseline)" in line and "▲" not in line for line in lines)
@@ -98,7 +92,5 @@ def test_the_leaderboard_marks_what_differs_from_the_baseline_and_lists_failures
 
 def test_a_leaderboard_without_a_baseline_explains_no_marks(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("knn",), baseline=None)
-    text = leaderboard_markdown(
-        asked, leaderboard_rows(BakeoffResult(asked, (make.model_result("knn"),))), ("ndcg@10",)
-    )
+    text = leaderboard_markdown(asked, make.comparisons(BakeoffResult(asked, (make.model_result("knn"),))))
     assert "▲" not in text

@@ -1,0 +1,371 @@
+"""Models side by side: means with intervals, paired differences, tests, groups of users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.contest import Contender, Contest
+from evalplugin.metrics import parse
+from evalplugin.results import Costs
+from evalplugin.scoring import PerUserScores, Summary, summarise
+from evalplugin.seeding import generator
+from evalplugin.segments import Segmentation
+from evalplugin.statistics import (
+    Interval,
+    Method,
+    Paired,
+    Test,
+    benjamini_hochberg,
+    compare_pairs,
+    holm,
+    mean_intervals,
+)
+
+__all__ = [
+    "LEVEL",
+    "Cell",
+    "Comparison",
+    "Mark",
+    "Pair",
+    "SegmentCell",
+    "Standing",
+    "compare",
+    "headline",
+]
+
+LEVEL = 0.95  # of every interval, unless asked otherwise
+
+Mark = Literal["+", "-", ""]
+Pairs = Literal["baseline", "all"]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One model against another by one metric, over the users both are defined for.
+
+    Adjusted values are over the family of comparisons: all pairs of models of this comparison, by this metric.
+
+    ``mark``: ``+`` where the model is better than the other at the comparison's level, Holm's correction included,
+    ``-`` where it is worse, and empty where that is not shown or where neither way is better.
+    """
+
+    metric: str  # canonical name
+    model: str
+    against: str
+    paired: Paired
+    p: float  # of the paired permutation test, two-sided
+    p_holm: float
+    p_bh: float
+    mark: Mark
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """Which way the metric is better; None: neither."""
+        return parse(self.metric).metric.higher_is_better
+
+    @property
+    def better(self) -> float:
+        """Share of users for whom the model is better; NaN where neither way is better."""
+        return self._share(self.paired.above, self.paired.below)
+
+    @property
+    def worse(self) -> float:
+        """Share of users for whom the model is worse; NaN where neither way is better."""
+        return self._share(self.paired.below, self.paired.above)
+
+    def _share(self, if_higher: float, if_lower: float) -> float:
+        up = self.higher_is_better
+        return math.nan if up is None else if_higher if up else if_lower
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model's value of one metric; what is undefined is NaN."""
+
+    metric: str  # canonical name
+    mean: float
+    low: float = math.nan  # of the interval of the mean; NaN for a metric that is one number a model
+    high: float = math.nan
+    method: str = ""  # how the interval was found: bootstrap, t
+    users: int = 0  # that count
+    undefined: int = 0  # users without a value
+    summary: Summary | None = None  # of the users' values; None for a metric that is one number a model
+    difference: Pair | None = None  # against the baseline
+
+    @property
+    def mark(self) -> Mark:
+        """How the model differs from the baseline; see ``Pair``."""
+        return "" if self.difference is None else self.difference.mark
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One model's row of the final table. ``rank`` counts from 1 by the primary metric; None: not ranked."""
+
+    contender: Contender
+    rank: int | None
+    is_baseline: bool
+    cells: Mapping[str, Cell]  # by canonical name, the primary metric first; empty for a model that failed
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.contender.model
+
+    @property
+    def costs(self) -> Costs | None:
+        """What the model took."""
+        return self.contender.costs
+
+    @property
+    def error(self) -> str | None:
+        """What a model that failed raised, in one line."""
+        return self.contender.error
+
+
+@dataclass(frozen=True)
+class SegmentCell:
+    """One model's mean of one metric over one group of users, and its difference from the baseline there."""
+
+    segment: str  # e.g. activity
+    label: str  # e.g. "1-20 interactions"
+    model: str
+    metric: str
+    interval: Interval  # of the mean
+    difference: Pair | None  # against the baseline; corrected over all models and groups of the segmentation
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """A contest's outcome. Make it with ``compare``."""
+
+    contest: Contest
+    level: float
+    intervals: Method  # of differences
+    pairing: Pairs
+    standings: tuple[Standing, ...]  # best first, failed last
+    pairs: tuple[Pair, ...]  # by metric, then in the order of the standings
+
+    @cached_property
+    def segments(self) -> tuple[SegmentCell, ...]:
+        """Every model's means by group of users: by segmentation, metric, group, then in the order of the standings."""
+        return tuple(_segment_cells(self))
+
+    def pair(self, metric: str, model: str, against: str) -> Pair | None:
+        """Return one pair, or None where these two were not compared."""
+        wanted = (metric, model, against)
+        return next((p for p in self.pairs if (p.metric, p.model, p.against) == wanted), None)
+
+
+def compare(
+    contest: Contest,
+    *,
+    pairs: Pairs = "baseline",
+    level: float = LEVEL,
+    intervals: Method = "auto",
+    tests: Sequence[Test] = (),
+) -> Comparison:
+    """Return the comparison of a contest's models.
+
+    Args:
+        contest: The models.
+        pairs: ``baseline``: every model against the baseline, none without one; ``all``: every two models.
+        level: Of every interval and every mark.
+        intervals: How those of differences are found; see ``compare_pairs``.
+        tests: Further than the permutation test.
+    """
+    rows = [
+        Standing(
+            contender=c,
+            rank=None,
+            is_baseline=c.model == contest.baseline,
+            cells=headline(c.scores, contest.metrics, contest.seed, level=level),
+        )
+        for c in contest.contenders
+    ]
+    standings = _ranked(contest.primary, rows)
+    found_pairs = tuple(_pairs(contest, standings, pairs, level, intervals, tests))
+    to_baseline = {(p.model, p.metric): p for p in found_pairs if p.against == contest.baseline}
+    return Comparison(
+        contest,
+        level,
+        intervals,
+        pairs,
+        tuple(_with_differences(row, to_baseline) for row in standings),
+        found_pairs,
+    )
+
+
+def headline(
+    scores: PerUserScores | None, metrics: Sequence[str], seed: int, *, level: float = LEVEL
+) -> dict[str, Cell]:
+    """Return a model's value of each metric, in the order of ``metrics``; nothing for a model that failed."""
+    if scores is None:
+        return {}
+    own = [m for m in metrics if m in scores.metrics]
+    values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
+    # One stream for all: neither the names of models and data nor the other metrics change a number.
+    intervals = mean_intervals(values, level=level, rng=generator(seed, "interval"))
+    cells = {
+        m: _cell(m, values[:, i], interval)
+        for i, (m, interval) in enumerate(zip(own, intervals, strict=True))
+    }
+    overall = {
+        m: Cell(m, float(scores.overall[m]), users=len(scores.users)) for m in metrics if m in scores.overall
+    }
+    return {m: (cells | overall)[m] for m in metrics if m in cells or m in overall}
+
+
+def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval) -> Cell:
+    summary = summarise(values)
+    return Cell(
+        metric,
+        mean=summary.mean,
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+        users=summary.n,
+        undefined=summary.undefined,
+        summary=summary,
+    )
+
+
+def _with_differences(row: Standing, pairs: Mapping[tuple[str, str], Pair]) -> Standing:
+    cells = {m: replace(c, difference=pairs.get((row.model, m))) for m, c in row.cells.items()}
+    return replace(row, cells=cells)
+
+
+def _pairs(
+    contest: Contest,
+    standings: Sequence[Standing],
+    pairing: Pairs,
+    level: float,
+    intervals: Method,
+    tests: Sequence[Test],
+) -> Iterator[Pair]:
+    names = _pairing(standings, pairing)
+    scores = {row.model: row.contender.scores for row in standings if row.contender.scores is not None}
+    for metric in contest.metrics:
+        both = [(m, b) for m, b in names if metric in scores[m].metrics and metric in scores[b].metrics]
+        if both:
+            columns = _columns(metric, scores)
+            rng = generator(contest.seed, "difference")
+            yield from _family(metric, both, columns, level, intervals, tests, rng)
+
+
+def _pairing(standings: Sequence[Standing], pairing: Pairs) -> list[tuple[str, str]]:
+    """Return who is compared with whom: with the baseline, or every two, the better one first but for the baseline."""
+    done = [row for row in standings if row.contender.scores is not None]
+    if pairing == "all":
+        done.sort(
+            key=lambda row: row.is_baseline
+        )  # models behind it are compared with it too, not it with them
+        return [(a.model, b.model) for i, a in enumerate(done) for b in done[i + 1 :]]
+    baseline = [row.model for row in done if row.is_baseline]
+    return [(row.model, b) for b in baseline for row in done if row.model != b]
+
+
+def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.NDArray[np.float64]]:
+    """Return a metric's values by model, the same user at the same place; NaN for one whom a model does not have."""
+    held = {model: s for model, s in scores.items() if metric in s.metrics}
+    first = next(iter(held.values())).users
+    if all(np.array_equal(s.users, first) for s in held.values()):
+        return {model: s.column(metric) for model, s in held.items()}
+    users = np.unique(np.concatenate([s.users for s in held.values()]))
+    columns = {}
+    for model, s in held.items():
+        columns[model] = np.full(len(users), np.nan)
+        columns[model][np.searchsorted(users, s.users)] = s.column(metric)
+    return columns
+
+
+def _family(
+    metric: str,
+    names: Sequence[tuple[str, str]],
+    columns: Mapping[str, npt.NDArray[np.float64]],
+    level: float,
+    intervals: Method,
+    tests: Sequence[Test],
+    rng: np.random.Generator,
+) -> list[Pair]:
+    """Return the comparisons of one metric, corrected for their number; those without a user in common are left out."""
+    a = np.stack([columns[model] for model, _ in names], axis=1)
+    b = np.stack([columns[other] for _, other in names], axis=1)
+    compared = compare_pairs(a, b, level=level, method=intervals, tests=tests, rng=rng)
+    kept = [(*name, paired) for name, paired in zip(names, compared, strict=True) if paired.users]
+    pairs = [Pair(metric, m, b, paired, paired.p["permutation"], 1.0, 1.0, "") for m, b, paired in kept]
+    return _corrected(pairs, level)
+
+
+def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
+    """Return the pairs as one family: with adjusted values and marks."""
+    p = np.array([pair.p for pair in pairs])
+    adjusted = zip(pairs, holm(p).tolist(), benjamini_hochberg(p).tolist(), strict=True)
+    return [replace(pair, p_holm=h, p_bh=bh, mark=_mark(pair, h <= 1 - level)) for pair, h, bh in adjusted]
+
+
+def _mark(pair: Pair, is_shown: bool) -> Mark:
+    up = pair.higher_is_better
+    if up is None or not is_shown:
+        return ""
+    return "+" if (pair.paired.interval.mean > 0) == up else "-"
+
+
+def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
+    contest = comparison.contest
+    scores = {r.model: r.contender.scores for r in comparison.standings if r.contender.scores is not None}
+    for segmentation in contest.segments:
+        for metric in contest.metrics:
+            held = {model: s for model, s in scores.items() if metric in s.metrics}
+            if held:
+                yield from _by_group(comparison, segmentation, metric, held)
+
+
+def _by_group(
+    comparison: Comparison, segmentation: Segmentation, metric: str, scores: Mapping[str, PerUserScores]
+) -> list[SegmentCell]:
+    contest, level = comparison.contest, comparison.level
+    names = [n for n in _pairing(comparison.standings, "baseline") if n[0] in scores and n[1] in scores]
+    groups = {model: segmentation.of(s.users) for model, s in scores.items()}
+    cells: list[SegmentCell] = []
+    for number, label in enumerate(segmentation.labels):
+        inside = {model: _only(s, groups[model] == number) for model, s in scores.items()}
+        columns = _columns(metric, inside)
+        rng = generator(contest.seed, "segment", segmentation.name, label)
+        intervals = mean_intervals(np.stack(list(columns.values()), axis=1), level=level, rng=rng)
+        found = _family(metric, names, columns, level, comparison.intervals, (), rng) if names else []
+        pairs = {p.model: p for p in found}
+        cells += [
+            SegmentCell(segmentation.name, label, model, metric, interval, pairs.get(model))
+            for model, interval in zip(columns, intervals, strict=True)
+        ]
+    differences = [c.difference for c in cells if c.difference is not None]
+    corrected = iter(_corrected(differences, level))
+    return [c if c.difference is None else replace(c, difference=next(corrected)) for c in cells]
+
+
+def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
+    return replace(scores, users=scores.users[rows], values=scores.values[rows])
+
+
+def _ranked(primary: str, rows: Iterable[Standing]) -> list[Standing]:
+    """Return the rows best first, those without a value after them, those that failed last."""
+    lower_is_better = parse(primary).metric.higher_is_better is False
+
+    def loss(row: Standing) -> float:
+        mean = row.cells[primary].mean if primary in row.cells else math.nan
+        return mean if lower_is_better else -mean
+
+    # Sorting is stable, so that equal models stay in config order.
+    ranked = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)
+    # Equal means share a rank.
+    placed = [replace(row, rank=1 + sum(loss(other) < loss(row) for other in ranked)) for row in ranked]
+    rest = [row for row in rows if not math.isfinite(loss(row))]
+    return [*placed, *sorted(rest, key=lambda row: row.error is not None)]
