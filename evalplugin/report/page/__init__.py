@@ -1,0 +1,113 @@
+"""The comparison page: one HTML file that holds all it needs, and shows who won, for whom, and whether it is real."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from evalplugin.comparison import Comparison
+from evalplugin.errors import DataError
+from evalplugin.report.page.charts import chart_specs
+from evalplugin.report.page.data import colours_of, contest_data
+from evalplugin.report.page.leaderboard import leaderboard
+from evalplugin.report.page.reading import footer, place_text, reading, sample_text
+from evalplugin.report.page.static import comparison_figures
+from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
+from evalplugin.report.page.verdict import verdict
+
+__all__ = ["comparison_figures", "comparison_page"]
+
+_SCRIPTS = ("page.js", "figures.js", "people.js")
+# Inside a script element these could end it, open a comment, or break lines where older engines read none.
+_INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+
+
+def comparison_page(comparisons: Sequence[Comparison], *, title: str | None = None) -> str:
+    """Return one HTML document that shows comparisons, a tab for each; the same for the same comparisons.
+
+    It needs no network, no storage and no other file, and shows ids, names and titles as they are.
+
+    Args:
+        comparisons: Usually one for each dataset and split of a bake-off.
+        title: Its heading; None: named after the bake-off.
+
+    Raises:
+        DataError: No comparison.
+    """
+    if not comparisons:
+        raise DataError("a page needs at least one comparison")
+    shown = [_contest(comparison) for comparison in comparisons]
+    page: str = _template().render(
+        title=title if title is not None else f"Comparison {comparisons[0].contest.name}",
+        contests=shown,
+        css=_trusted([*_theme(comparisons), _source("page.css")]),
+        charts=_json(chart_specs()),
+        library=_library(),
+        script=_trusted(_source(name) for name in _SCRIPTS),
+        footer=footer(comparisons[0]),
+    )
+    return page
+
+
+def _contest(comparison: Comparison) -> dict[str, Any]:
+    contest = comparison.contest
+    data = contest_data(comparison)
+    return {
+        "name": " · ".join(filter(None, (contest.dataset, contest.split))),
+        "place": place_text(comparison),
+        "primary": contest.primary,
+        "verdict": verdict(comparison),
+        "leaderboard": leaderboard(comparison, data["models"]),
+        "reading": reading(comparison, data["examples"]),
+        "sample": sample_text(data["examples"]),
+        "data": data,
+        "json": _json(data),
+    }
+
+
+def _theme(comparisons: Sequence[Comparison]) -> list[str]:
+    css = [theme_css("body", LIGHT, DARK)]
+    for number, comparison in enumerate(comparisons):
+        colours = colours_of(comparison)
+        variables = model_variables(colours)
+        light = {variables[model]: colour for model, colour in colours.items()}
+        css.append(theme_css(f".contest-{number}", light, {v: for_dark(c) for v, c in light.items()}))
+    return css
+
+
+def _json(value: Any) -> Any:
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _trusted([text.translate(_INERT)])
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_source("page.html.j2"))
+
+
+@cache
+def _library() -> Any:
+    """Return Vega, Vega-Lite and Vega-Embed as one script that adds ``vegaEmbed`` to the window."""
+    import vl_convert
+
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return _trusted(["(() => {", bundle.replace("</script", "<\\/script"), "})();"])
+
+
+def _trusted(texts: Iterable[str]) -> Any:
+    """Return our own code as it is: what comes from outside is escaped where it enters the page."""
+    from markupsafe import Markup
+
+    return Markup("\n".join(texts))
+
+
+def _source(name: str) -> str:
+    return (files(__name__) / name).read_text(encoding="utf-8")

@@ -1,0 +1,262 @@
+"""The page's charts as Vega-Lite, without their numbers: the same specifications are drawn by browsers and to files.
+
+A text ``$name`` in a specification is a place to fill in: a title or the end of an axis. Each row of ``rows`` brings
+its own colour, outline and place, so that a model looks the same everywhere. What a mark tells a screen reader is its
+``label``: Vega-Lite's own description would take titles into an expression, which not every name of a model survives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["chart_specs", "filled"]
+
+_Channel = TypeVar("_Channel", "alt.Color", "alt.Fill", "alt.Opacity", "alt.Shape", "alt.StrokeWidth")
+
+_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
+_HEIGHT = 260
+# Of a label at its point: how it is aligned, and how far from the point it stands.
+_SIDES: tuple[tuple[Literal["left", "right"], int], ...] = (("left", 7), ("right", -7))
+
+
+@cache
+def chart_specs() -> dict[str, dict[str, Any]]:
+    """Return every chart as Vega-Lite by name, with the data ``rows`` left empty.
+
+    Charts with a row for each model or group need a ``$height``.
+    """
+    return {
+        "forest": _forest("model"),
+        "shares": _shares(),
+        "distribution": _curves("share of users, lowest first", percent=True),
+        "at_k": _curves("k"),
+        "precision": _curves("recall", percent=True),
+        "cost": _cost("linear"),
+        "cost_log": _cost("log"),
+        "groups": _groups(),
+        "group_differences": _forest("group"),
+    }
+
+
+def filled(spec: Any, values: Mapping[str, Any]) -> Any:
+    """Return a specification with its ``$names`` filled in; a list in a list becomes part of it."""
+    if isinstance(spec, dict):
+        return {key: filled(value, values) for key, value in spec.items()}
+    if isinstance(spec, list):
+        parts = [filled(value, values) for value in spec]
+        return [value for part in parts for value in (part if isinstance(part, list) else [part])]
+    return values[spec[1:]] if isinstance(spec, str) and spec[1:] in values and spec[0] == "$" else spec
+
+
+def _forest(field: str) -> dict[str, Any]:
+    """Differences with intervals around zero; a hollow point where nothing is shown."""
+    import altair as alt
+
+    base = _base().encode(y=_names(field, headed=field == "group"), color=_as_is(alt.Color, "colour:N"))
+    zero = _base().mark_rule(color="var(--quiet)", strokeDash=[3, 3], aria=False).encode(x=alt.datum(0))
+    x = alt.X("difference:Q", title="$title", scale=alt.Scale(nice=True), axis=alt.Axis(tickCount=5))
+    interval = base.mark_rule(strokeWidth=2.5, strokeCap="round", aria=False).encode(
+        x=alt.X("low:Q", title="$title"), x2="high:Q"
+    )
+    point = base.mark_point(size=75, strokeWidth=2, opacity=1).encode(
+        x=x,
+        shape=_as_is(alt.Shape, "shape:N"),
+        fill=_as_is(alt.Fill, "fill:N"),
+        description="label:N",
+        tooltip=_tooltip("name", "text"),
+    )
+    text = base.mark_text(align="left", dx=10, color="var(--ink)", aria=False).encode(
+        x=alt.value("width"), text="text:N", color=alt.value("var(--ink)")
+    )
+    return _layered(zero, interval, point, text)
+
+
+def _shares() -> dict[str, Any]:
+    """Users for whom a model is better, the same, worse: one bar a model."""
+    import altair as alt
+
+    base = _base().encode(y=_names("model"))
+    x = alt.X(
+        "start:Q",
+        title="share of users",
+        scale=alt.Scale(domain=[0, 1], nice=False),
+        axis=alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1], grid=False),
+    )
+    bars = base.mark_bar(height=14).encode(
+        x=x,
+        x2="end:Q",
+        color=_as_is(alt.Color, "colour:N"),
+        description="label:N",
+        tooltip=_tooltip("model", "kind", "text"),
+    )
+    text = (
+        base.transform_filter("datum.end - datum.start > 0.085")
+        .mark_text(fontSize=11, aria=False)
+        .encode(x=alt.X("middle:Q"), text="text:N", color=_as_is(alt.Color, "ink:N"))
+    )
+    return _layered(bars, text)
+
+
+def _curves(x_title: str, *, percent: bool = False) -> dict[str, Any]:
+    """One line a model, with its outline at some of the points; the model in focus is drawn stronger."""
+    import altair as alt
+
+    axis = alt.Axis(format=".0%", tickCount=5) if percent else alt.Axis(format="d", tickCount=6)
+    domain = [0, 1] if percent else ["$left", "$right"]
+    base = _base().encode(
+        x=alt.X("x:Q", title=x_title, scale=alt.Scale(domain=domain, nice=False), axis=axis),
+        y=alt.Y(
+            "y:Q",
+            title="$title",
+            scale=alt.Scale(domain=["$low", "$high"], nice=False, zero=False),
+            axis=alt.Axis(tickCount=5),
+        ),
+        color=_as_is(alt.Color, "colour:N"),
+        opacity=_as_is(alt.Opacity, "opacity:Q"),
+        detail="model:N",
+    )
+    line = base.mark_line(strokeCap="round", aria=False).encode(
+        strokeWidth=_as_is(alt.StrokeWidth, "width:Q"),
+        strokeDash=alt.condition("datum.baseline", alt.value([6, 4]), alt.value([1, 0])),
+    )
+    points = (
+        base.transform_filter("datum.point")
+        .mark_point(strokeWidth=1, filled=True, size=45)
+        .encode(shape=_as_is(alt.Shape, "shape:N"), description="label:N", tooltip=_tooltip("model", "text"))
+    )
+    return _layered(line, points, height=_HEIGHT)
+
+
+def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
+    """Quality against one cost; those on the frontier are filled and joined."""
+    import altair as alt
+
+    base = _base().encode(
+        x=alt.X(
+            "cost:Q",
+            title="$cost",
+            scale=alt.Scale(type=scale, domain=["$left", "$right"], nice=False),
+            axis=alt.Axis(values=["$ticks"], format=".3~r"),
+        ),
+        y=alt.Y(
+            "quality:Q",
+            title="$title",
+            scale=alt.Scale(domain=["$low", "$high"], nice=False, zero=False),
+            axis=alt.Axis(tickCount=5),
+        ),
+    )
+    frontier = (
+        base.transform_filter("datum.frontier")
+        .mark_line(interpolate="step-after", color="var(--quiet)", strokeWidth=1.5, opacity=0.7, aria=False)
+        .encode(order="cost:Q")
+    )
+    points = base.mark_point(size=80, strokeWidth=2, opacity=1).encode(
+        color=_as_is(alt.Color, "colour:N"),
+        fill=_as_is(alt.Fill, "fill:N"),
+        shape=_as_is(alt.Shape, "shape:N"),
+        description="label:N",
+        tooltip=_tooltip("model", "text"),
+    )
+    labels = [
+        base.transform_filter(f"datum.side === '{side}'")
+        .mark_text(align=side, dx=dx, dy=-8, fontSize=11, color="var(--ink)", aria=False)
+        .encode(y=alt.Y("labelY:Q"), text="name:N")
+        for side, dx in _SIDES
+    ]
+    return _layered(frontier, points, *labels, height=220)
+
+
+def _groups() -> dict[str, Any]:
+    """Means with intervals of the model in focus and of the baseline, by group of users."""
+    import altair as alt
+
+    base = _base().encode(
+        y=_names("group", headed=True),
+        yOffset=alt.YOffset("model:N", sort=None, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.35)),
+        color=_as_is(alt.Color, "colour:N"),
+    )
+    interval = base.mark_rule(strokeWidth=2.5, strokeCap="round", aria=False).encode(
+        x=alt.X("low:Q", title="$title"), x2="high:Q"
+    )
+    point = base.mark_point(size=65, filled=True, opacity=1).encode(
+        x=alt.X("mean:Q", title="$title", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
+        shape=_as_is(alt.Shape, "shape:N"),
+        description="label:N",
+        tooltip=_tooltip("model", "text"),
+    )
+    return _layered(interval, point)
+
+
+def _base() -> alt.Chart:
+    import altair as alt
+
+    return alt.Chart(alt.NamedData("rows"))
+
+
+def _layered(*layers: alt.Chart, height: int | None = None) -> dict[str, Any]:
+    """Return layers as one chart, as wide as where it stands; without ``height`` that is to be filled in."""
+    import altair as alt
+
+    chart = alt.layer(*layers).properties(
+        width="container",
+        description="$description",
+        padding={"left": 0, "top": 6, "bottom": 4, "right": 10},
+    )
+    return {**chart.to_dict(), "height": "$height" if height is None else height, "config": _config()}
+
+
+def _names(field: str, *, headed: bool = False) -> alt.Y:
+    """Return the axis of names. ``headed``: of groups, ``h0|activity`` for a heading and ``g0.1|30-69`` below it."""
+    import altair as alt
+
+    axis = alt.Axis(
+        title=None, labelColor="var(--ink)", labelFontSize=13, labelPadding=8, labelLimit=220, grid=False
+    )
+    if not headed:
+        return alt.Y(f"{field}:N", sort=None, axis=axis)
+    axis.labelExpr = "slice(datum.label, indexof(datum.label, '|') + 1)"
+    axis.labelColor = alt.condition(
+        "slice(datum.value, 0, 1) === 'h'", alt.value("var(--quiet)"), alt.value("var(--ink)")
+    )
+    return alt.Y(f"{field}:N", sort=None, scale=alt.Scale(domain=["$groups"]), axis=axis)
+
+
+def _as_is(channel: type[_Channel], field: str) -> _Channel:
+    """Return an encoding by values that are colours, outlines or widths already."""
+    return channel(field, scale=None, legend=None)
+
+
+def _tooltip(*fields: str) -> Sequence[alt.Tooltip]:
+    import altair as alt
+
+    return [alt.Tooltip(f"{field}:N", title="" if field == "text" else field) for field in fields]
+
+
+def _config() -> dict[str, Any]:
+    quiet = {"labelColor": "var(--quiet)", "titleColor": "var(--quiet)"}
+    return {
+        "background": None,
+        "font": _FONT,
+        "view": {"stroke": None},
+        "axis": {
+            **quiet,
+            "domain": False,
+            "ticks": False,
+            "gridColor": "var(--line)",
+            "labelFontSize": 12,
+            "labelFontWeight": "normal",
+            "labelPadding": 6,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+        },
+        "axisX": {"titleAnchor": "start"},
+        "axisY": {"titleAnchor": "end"},
+        "axisQuantitative": {"labelFlush": False},
+        "text": {"fontSize": 12, "baseline": "middle"},
+    }

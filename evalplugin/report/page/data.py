@@ -1,0 +1,246 @@
+"""A comparison as the plain, rounded numbers that the page draws and tabulates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evalplugin.comparison import Cell, Comparison, Pair, SegmentCell, Standing
+from evalplugin.metrics import parse
+from evalplugin.report.figures import axis_limits
+from evalplugin.report.page.examples import examples
+from evalplugin.report.page.theme import SHAPES, model_variables
+from evalplugin.report.page.wording import plain
+from evalplugin.report.palette import model_colours
+from evalplugin.results import Costs
+from evalplugin.segments import Segmentation
+
+__all__ = ["colours_of", "contest_data", "scored"]
+
+
+def scored(comparison: Comparison) -> list[Standing]:
+    """Return the standings of the models that have scores, best first."""
+    return [row for row in comparison.standings if row.contender.scores is not None]
+
+
+def colours_of(comparison: Comparison) -> dict[str, str]:
+    """Return the colour of each model, in config order: the same as in every other picture."""
+    contest = comparison.contest
+    return model_colours([c.model for c in contest.contenders], contest.baseline)
+
+
+def contest_data(comparison: Comparison) -> dict[str, Any]:
+    """Return everything that the page shows of one comparison, as JSON values; models are numbered best first.
+
+    Keys: ``models``, ``metrics`` (with means, spread, quantiles and pairs of each), ``curves`` (metric at k),
+    ``precision``, ``costs``, ``segments``, ``examples`` (None without two models to set side by side).
+    """
+    rows = scored(comparison)
+    place = {row.model: i for i, row in enumerate(rows)}
+    contest = comparison.contest
+    return {
+        "n": contest.rules.n,
+        "threshold": contest.rules.threshold,
+        "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
+        "models": _models(comparison, rows),
+        "metrics": [_metric(comparison, rows, place, metric) for metric in contest.metrics],
+        "curves": _curves(rows),
+        "precision": _precision(rows),
+        "costs": _costs(comparison, rows),
+        "segments": [_segmentation(comparison, place, s) for s in contest.segments],
+        "examples": examples(comparison),
+    }
+
+
+def _models(comparison: Comparison, rows: Sequence[Standing]) -> list[dict[str, Any]]:
+    colours = colours_of(comparison)
+    variables, order = model_variables(colours), list(colours)
+    return [
+        {
+            "name": row.model,
+            "colour": f"var(--{variables[row.model]})",
+            "shape": SHAPES[order.index(row.model) % len(SHAPES)],
+        }
+        for row in rows
+    ]
+
+
+def _metric(
+    comparison: Comparison, rows: Sequence[Standing], place: Mapping[str, int], metric: str
+) -> dict[str, Any]:
+    spec = parse(metric)
+    cells = [row.cells.get(metric) for row in rows]
+    summaries = [c.summary for c in cells if c is not None and c.summary is not None and c.summary.n]
+    low, high = axis_limits(metric, [s.quantiles for s in summaries])
+    up = spec.metric.higher_is_better
+    return {
+        "name": metric,
+        "better": 0 if up is None else 1 if up else -1,
+        "perUser": bool(summaries),
+        "family": spec.at(None).name,
+        "axis": [plain(low), plain(high)],
+        "means": [None if c is None else _mean(c) for c in cells],
+        "spread": [
+            None if c is None or c.summary is None else [plain(c.summary.std), plain(c.summary.zero_share)]
+            for c in cells
+        ],
+        "quantiles": [
+            None if c is None or c.summary is None else [plain(v) for v in c.summary.quantiles.tolist()]
+            for c in cells
+        ],
+        "pairs": [_pair(p, place) for p in comparison.pairs if p.metric == metric],
+    }
+
+
+def _mean(cell: Cell) -> list[float | None]:
+    return [plain(cell.mean), plain(cell.low), plain(cell.high), cell.users, cell.undefined]
+
+
+def _pair(pair: Pair, place: Mapping[str, int]) -> dict[str, Any]:
+    paired = pair.paired
+    return {
+        "model": place[pair.model],
+        "against": place[pair.against],
+        "users": paired.users,
+        "difference": plain(paired.interval.mean),
+        "low": plain(paired.interval.low),
+        "high": plain(paired.interval.high),
+        "relative": plain(paired.relative),
+        "effect": plain(paired.effect),
+        "above": plain(paired.above),
+        "equal": plain(paired.equal),
+        "below": plain(paired.below),
+        "p": plain(pair.p),
+        "holm": plain(pair.p_holm),
+        "bh": plain(pair.p_bh),
+        "tests": {name: plain(p) for name, p in paired.p.items() if name != "permutation"},
+        "detectable": plain(paired.detectable),
+        "mark": pair.mark,
+    }
+
+
+def _curves(rows: Sequence[Standing]) -> dict[str, Any]:
+    """Return each metric's means over the cutoff: ``ks``, and a list of values for each model."""
+    held = [row.contender.scores.at_k if row.contender.scores is not None else {} for row in rows]
+    curves = {}
+    for family in dict.fromkeys(name for at_k in held for name in at_k):
+        ks = sorted({k for at_k in held for k in at_k.get(family, {})})
+        curves[family] = {
+            "ks": ks,
+            "values": [[plain(at_k.get(family, {}).get(k, math.nan)) for k in ks] for at_k in held],
+        }
+    return curves
+
+
+def _precision(rows: Sequence[Standing]) -> dict[str, Any]:
+    held = [row.contender.scores.pr_curve if row.contender.scores is not None else {} for row in rows]
+    recall = sorted({level for curve in held for level in curve})
+    return {
+        "recall": recall,
+        "values": [[plain(curve.get(level, math.nan)) for level in recall] for curve in held],
+    }
+
+
+def _costs(comparison: Comparison, rows: Sequence[Standing]) -> list[dict[str, Any]]:
+    """Return what quality costs, one entry for each kind of cost that was measured."""
+    primary = comparison.contest.primary
+    quality = [row.cells[primary].mean if primary in row.cells else math.nan for row in rows]
+    up = parse(primary).metric.higher_is_better
+    kinds = []
+    for name, unit, of in _COSTS:
+        values = [math.nan if row.costs is None else of(row.costs, _users(row)) for row in rows]
+        if any(map(math.isfinite, values)):
+            kinds.append(
+                {
+                    "name": name,
+                    "unit": unit,
+                    "values": [plain(v) for v in values],
+                    "log": _spans_orders(values),
+                    "frontier": [] if up is None else _frontier(values, quality, up=up),
+                }
+            )
+    return kinds
+
+
+def _spans_orders(values: Iterable[float]) -> bool:
+    """Return whether values are so far apart that an axis of equal steps would hide most of them."""
+    defined = [v for v in values if math.isfinite(v)]
+    return min(defined) > 0 and max(defined) / min(defined) > 20
+
+
+def _users(row: Standing) -> int:
+    return 0 if row.contender.scores is None else len(row.contender.scores.users)
+
+
+def _per_user_ms(costs: Costs, users: int) -> float:
+    return 1000 * costs.recommend_seconds / users if users else math.nan
+
+
+_COSTS = (
+    ("fit time", "s", lambda costs, users: costs.fit_seconds),
+    ("recommending, per user", "ms", _per_user_ms),
+    ("peak memory", "MB", lambda costs, users: costs.peak_memory_mb),
+)
+
+
+def _frontier(costs: Sequence[float], quality: Sequence[float], *, up: bool) -> list[int]:
+    """Return the models to which no other is at least as good and as cheap, and better in one; cheapest first."""
+    points = [
+        (cost, -value if up else value, i)
+        for i, (cost, value) in enumerate(zip(costs, quality, strict=True))
+        if math.isfinite(cost) and math.isfinite(value)
+    ]
+    kept = [
+        (cost, loss, i)
+        for cost, loss, i in points
+        if not any(c <= cost and q <= loss and (c, q) != (cost, loss) for c, q, _ in points)
+    ]
+    return [i for _, _, i in sorted(kept)]
+
+
+def _segmentation(
+    comparison: Comparison, place: Mapping[str, int], segmentation: Segmentation
+) -> dict[str, Any]:
+    counts = np.bincount(segmentation.group[segmentation.group >= 0], minlength=len(segmentation.labels))
+    cells = [c for c in comparison.segments if c.segment == segmentation.name]
+    return {
+        "name": segmentation.name,
+        "labels": list(segmentation.labels),
+        "users": counts.tolist(),
+        "metrics": {
+            metric: _by_label(segmentation.labels, place, (c for c in cells if c.metric == metric))
+            for metric in dict.fromkeys(c.metric for c in cells)
+        },
+    }
+
+
+def _by_label(
+    labels: Sequence[str], place: Mapping[str, int], cells: Iterable[SegmentCell]
+) -> list[list[dict[str, Any] | None]]:
+    """Return what is known of each model (inner list) in each group (outer list)."""
+    table: list[list[dict[str, Any] | None]] = [[None] * len(place) for _ in labels]
+    for cell in cells:
+        table[labels.index(cell.label)][place[cell.model]] = _segment_cell(cell)
+    return table
+
+
+def _segment_cell(cell: SegmentCell) -> dict[str, Any]:
+    mean: dict[str, Any] = {
+        "mean": plain(cell.interval.mean),
+        "low": plain(cell.interval.low),
+        "high": plain(cell.interval.high),
+        "users": cell.interval.n,
+    }
+    if cell.difference is not None:
+        interval = cell.difference.paired.interval
+        mean |= {
+            "difference": plain(interval.mean),
+            "differenceLow": plain(interval.low),
+            "differenceHigh": plain(interval.high),
+            "holm": plain(cell.difference.p_holm),
+            "mark": cell.difference.mark,
+        }
+    return mean

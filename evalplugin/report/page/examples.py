@@ -1,0 +1,242 @@
+"""The users that the page can show one by one: those whom one model serves much worse than another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.comparison import Comparison
+from evalplugin.contest import HISTORY, Contender
+from evalplugin.metrics import parse
+from evalplugin.report.page.wording import plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+__all__ = ["MOST_DEEP", "MOST_PLACES", "MOST_TRUTH", "MOST_USERS", "examples"]
+
+MOST_USERS = 1000
+MOST_PLACES = 120_000  # of lists, truth and history together: about 2 MB
+MOST_DEEP = 20  # users of one pair of models
+MOST_TRUTH = 30  # held-out items of one user, best rated first
+_LEAST_K = 10
+_DIGITS = 4  # significant ones
+
+
+@dataclass(frozen=True)
+class _Losers:
+    count: int  # users with a loss
+    worst: npt.NDArray[np.int64]  # at most ``MOST_DEEP`` of them, largest loss first
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """One metric of all models, the same user at the same place: ``values`` (U, M), NaN where undefined."""
+
+    users: npt.NDArray[np.generic]
+    values: npt.NDArray[np.float64]
+
+
+def examples(comparison: Comparison) -> dict[str, Any] | None:
+    """Return some users with their lists, truth and history, as JSON values; None where no two models compare.
+
+    For every ordered pair of models the users are wanted whom the first serves worst against the second, by the
+    primary metric: ``losers`` [first][second] counts all with a loss, ``depth`` those that are held, without a gap from
+    the largest loss on. All is of the first fold, but the values, which are averaged over folds.
+    """
+    contest = comparison.contest
+    rows = [row.contender for row in comparison.standings if row.contender.scores is not None]
+    metric = next((m for m in contest.metrics if _has(rows, m)), None)
+    if metric is None or len(rows) < 2:
+        return None
+    scores = _first_fold(comparison, _aligned(rows, metric))
+    spec = parse(metric)
+    k = min(max(_LEAST_K, spec.k or 0), contest.rules.n)
+    extra = 0 if contest.background is None else MOST_TRUTH + HISTORY
+    most = min(MOST_USERS, max(1, MOST_PLACES // (k * len(rows) + extra)))
+    losses = _losses(scores.values, lower_is_better=spec.metric.higher_is_better is False)
+    chosen = _choose(losses, most)
+    depth = {pair: int(np.cumprod(np.isin(users.worst, chosen)).sum()) for pair, users in losses.items()}
+    users = scores.users[chosen]
+    items = _Items({} if contest.background is None else contest.background.titles)
+    lists = [None if c.top_n is None else _rows_of(c.top_n, users) for c in rows]
+    held: dict[str, Any] = {
+        "metric": metric,
+        "k": k,
+        "of": len(scores.users),
+        "users": [str(user) for user in users.tolist()],
+        "values": [[plain(v, _DIGITS) for v in column] for column in scores.values[chosen].T.tolist()],
+        "losers": _matrix(len(rows), {pair: users.count for pair, users in losses.items()}),
+        "depth": _matrix(len(rows), depth),
+        "groups": _groups(comparison, users),
+        "lists": [_lists(frame, len(users), k, items) for frame in lists],
+        "hits": None,
+        "truth": None,
+        "history": None,
+    }
+    if contest.background is not None:
+        truth = _rows_of(contest.background.truth, users)
+        threshold = contest.rules.threshold
+        relevant = truth[truth["rating"] > 0 if threshold is None else truth["rating"] >= threshold]
+        held["hits"] = [_hits(relevant, len(users), frame, k) for frame in lists]
+        held["truth"] = _truth(truth, len(users), lists, items)
+        held["history"] = _by_user(_rows_of(contest.background.history, users), len(users), items)
+    held["items"] = items.shown
+    return held
+
+
+def _has(rows: Sequence[Contender], metric: str) -> bool:
+    return all(c.scores is not None and metric in c.scores.metrics for c in rows)
+
+
+def _aligned(rows: Sequence[Contender], metric: str) -> _Scores:
+    scores = [c.scores for c in rows if c.scores is not None]
+    first = scores[0].users
+    if all(np.array_equal(s.users, first) for s in scores):
+        return _Scores(first, np.stack([s.column(metric) for s in scores], axis=1))
+    users = np.unique(np.concatenate([s.users for s in scores]))
+    values = np.full((len(users), len(scores)), np.nan)
+    for place, s in enumerate(scores):
+        values[np.searchsorted(users, s.users), place] = s.column(metric)
+    return _Scores(users, values)
+
+
+def _first_fold(comparison: Comparison, scores: _Scores) -> _Scores:
+    """Return the users whose truth is that of the first fold, where it is known."""
+    background = comparison.contest.background
+    if background is None:
+        return scores
+    known = np.isin(scores.users, np.unique(background.truth["user"].to_numpy(zero_copy_only=False)))
+    return _Scores(scores.users[known], scores.values[known])
+
+
+def _losses(values: npt.NDArray[np.float64], *, lower_is_better: bool) -> dict[tuple[int, int], _Losers]:
+    """Return for each ordered pair of models on whom the first one loses most against the second."""
+    sign = 1.0 if lower_is_better else -1.0
+    found = {}
+    for a, b in permutations(range(values.shape[1]), 2):
+        loss = sign * (values[:, a] - values[:, b])
+        losers = np.flatnonzero(loss > 0)  # never where one is undefined
+        count = len(losers)
+        if count > MOST_DEEP:
+            least = np.partition(loss[losers], -MOST_DEEP)[-MOST_DEEP]
+            losers = losers[loss[losers] >= least]
+        order = np.argsort(-loss[losers], kind="stable")
+        found[a, b] = _Losers(count, losers[order][:MOST_DEEP])
+    return found
+
+
+def _choose(losses: Mapping[tuple[int, int], _Losers], most: int) -> npt.NDArray[np.int64]:
+    """Return the users to hold: every pair's largest loss first, then the second ones, as far as there is room."""
+    # Where room ends within a round, pairs of the best models have come first.
+    pairs = sorted(losses, key=lambda pair: (sum(pair), pair))
+    chosen: dict[int, None] = {}
+    for turn in range(MOST_DEEP):
+        for users in (losses[pair].worst for pair in pairs):
+            if turn < len(users) and len(chosen) < most:
+                chosen[int(users[turn])] = None
+    return np.array(sorted(chosen), dtype=np.int64)
+
+
+def _matrix(n_models: int, of: Mapping[tuple[int, int], int]) -> list[list[int]]:
+    return [[of.get((a, b), 0) for b in range(n_models)] for a in range(n_models)]
+
+
+class _Items:
+    """Numbers items as they come up, so that each id and title stands on the page once."""
+
+    def __init__(self, titles: Mapping[Any, str]) -> None:
+        self.titles = titles
+        self.codes: dict[Any, int] = {}
+        self.shown: list[list[str]] = []  # id and, where there is one, title
+
+    def code(self, item: Any) -> int:
+        if item not in self.codes:
+            self.codes[item] = len(self.shown)
+            title = self.titles.get(item)
+            self.shown.append([str(item)] if title is None else [str(item), str(title)])
+        return self.codes[item]
+
+
+def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
+    """Return the first fold's rows of some users, with each one's place among them as ``place``."""
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = table["user"]
+    wanted = pc.is_in(column, value_set=pa.array(users.tolist(), type=column.type))
+    if "fold" in table.column_names:
+        wanted = pc.and_(wanted, pc.equal(table["fold"], 1))
+    frame: pd.DataFrame = table.filter(wanted).to_pandas()
+    return frame.assign(place=pd.Index(users).get_indexer(frame["user"]))
+
+
+def _lists(frame: pd.DataFrame | None, n_users: int, k: int, items: _Items) -> dict[str, list[Any]] | None:
+    """Return each user's list cut at k, as items and scores; None where lists were not kept."""
+    if frame is None:
+        return None
+    kept = frame[frame["rank"] <= k].sort_values(["place", "rank"], kind="stable")
+    return _by_user(kept, n_users, items, value="score")
+
+
+def _hits(relevant: pd.DataFrame, n_users: int, frame: pd.DataFrame | None, k: int) -> list[list[int]] | None:
+    """Return the ranks up to k at which each user's list has an item of the relevant truth."""
+    if frame is None:
+        return None
+    return [sorted(rank for rank in ranks if 0 < rank <= k) for ranks in _ranks(relevant, n_users, frame)]
+
+
+def _truth(
+    truth: pd.DataFrame, n_users: int, lists: Sequence[pd.DataFrame | None], items: _Items
+) -> dict[str, Any]:
+    """Return each user's truth, best rated first, and where its items stand in every model's list."""
+    ordered = truth.sort_values(["place", "rating"], ascending=[True, False], kind="stable")
+    kept = ordered[ordered.groupby("place").cumcount() < MOST_TRUTH]
+    return {
+        **_by_user(kept, n_users, items),
+        "ranks": [None if frame is None else _ranks(kept, n_users, frame) for frame in lists],
+        "counts": np.bincount(ordered["place"], minlength=n_users).tolist(),
+    }
+
+
+def _ranks(truth: pd.DataFrame, n_users: int, listed: pd.DataFrame) -> list[list[int]]:
+    """Return for each user the ranks of its items of the truth in its whole list, 0 where one is not listed."""
+    keys = ["place", "item"]
+    found = truth[keys].merge(listed[[*keys, "rank"]], how="left", on=keys)
+    ranks: list[list[int]] = [[] for _ in range(n_users)]
+    for place, rank in zip(found["place"], found["rank"].fillna(0), strict=True):
+        ranks[place].append(int(rank))
+    return ranks
+
+
+def _by_user(
+    frame: pd.DataFrame, n_users: int, items: _Items, *, value: str = "rating"
+) -> dict[str, list[Any]]:
+    """Return each user's items, as they stand in the frame, and what each of them has as ``value``."""
+    listed: list[list[int]] = [[] for _ in range(n_users)]
+    values: list[list[float | None]] = [[] for _ in range(n_users)]
+    for place, item, number in zip(frame["place"], frame["item"], frame[value], strict=True):
+        listed[place].append(items.code(item))
+        values[place].append(plain(number, _DIGITS))
+    return {"items": listed, f"{value}s": values}
+
+
+def _groups(comparison: Comparison, users: npt.NDArray[np.generic]) -> list[list[str]]:
+    """Return the groups each user is in, as ``activity: 1-20 interactions``."""
+    groups: list[list[str]] = [[] for _ in users]
+    for segmentation in comparison.contest.segments:
+        if not len(segmentation.users):
+            continue
+        place = np.minimum(np.searchsorted(segmentation.users, users), len(segmentation.users) - 1)
+        inside = segmentation.users[place] == users
+        for row, (is_in, group) in enumerate(zip(inside, segmentation.group[place], strict=True)):
+            if is_in and group >= 0:
+                groups[row].append(f"{segmentation.name}: {segmentation.labels[group]}")
+    return groups

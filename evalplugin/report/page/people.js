@@ -1,0 +1,151 @@
+// User by user: whom one model serves much worse than another, and what both of them listed.
+
+class People {
+  constructor(contest) {
+    this.contest = contest;
+    this.held = contest.data.examples;
+    const { models, baseline } = contest.data;
+    const metric = contest.data.metrics.find((m) => m.name === this.held.metric);
+    this.sign = metric.better < 0 ? 1 : -1;
+    this.first = contest.focus;
+    this.second = baseline ?? models.findIndex((_, i) => i !== this.first);
+    if (this.second === this.first) this.second = models.findIndex((_, i) => i !== this.first);
+    for (const name of ["first", "second"])
+      contest.one(`.people .${name}`).addEventListener("change", (event) => this.choose(name, Number(event.target.value)));
+    contest.one(".people .swap").addEventListener("click", () => {
+      [this.first, this.second] = [this.second, this.first];
+      this.draw();
+    });
+    this.draw();
+  }
+
+  choose(name, model) {
+    const other = name === "first" ? "second" : "first";
+    if (this[other] === model) this[other] = this[name];
+    this[name] = model;
+    this.draw();
+  }
+
+  /** The users the first model loses most on against the second, largest loss first. */
+  losers() {
+    const [a, b] = [this.held.values[this.first], this.held.values[this.second]];
+    const loss = (user) => this.sign * (a[user] - b[user]);
+    return this.held.users.map((_, user) => user)
+      .filter((user) => a[user] != null && b[user] != null && loss(user) > 0)
+      .sort((x, y) => loss(y) - loss(x) || x - y)
+      .slice(0, this.held.depth[this.first][this.second]);
+  }
+
+  draw() {
+    const { contest, held } = this;
+    const { models } = contest.data;
+    const names = models.map((model, i) => [i, model.name]);
+    options(contest.one(".people .first"), names, this.first);
+    options(contest.one(".people .second"), names, this.second);
+    const losers = this.losers();
+    const place = contest.one(".losers");
+    contest.one(".user").replaceChildren();
+    const [first, second] = [models[this.first].name, models[this.second].name];
+    const every = held.losers[this.first][this.second].toLocaleString("en");
+    contest.one(".people .found").textContent = every === "0" ? `${first} is behind ${second} for no user.`
+      : losers.length ? `The ${losers.length} largest losses of the ${every} users for whom ${first} is behind ${second}.`
+        : `${first} is behind ${second} for ${every} users, none of whom found room on this page.`;
+    if (!losers.length) {
+      place.replaceChildren();
+      return;
+    }
+    const [a, b] = [held.values[this.first], held.values[this.second]];
+    place.replaceChildren(table(
+      [text("User"), { name: first }, { name: second }, { name: "Difference" }],
+      losers.map((user) => ({ "data-user": user, cells: [
+        { value: held.users[user], content: [el("button", { type: "button", class: "choose", onclick: () => this.show(user) }, held.users[user])] },
+        fixed(a[user]), fixed(b[user]), shownAs(a[user] - b[user], signed(a[user] - b[user])),
+      ] }))));
+    this.show(losers[0]);
+  }
+
+  show(user) {
+    const { contest, held } = this;
+    contest.section.querySelectorAll(".losers tr[data-user]").forEach((row) =>
+      row.classList.toggle("chosen", Number(row.dataset.user) === user));
+    contest.section.querySelectorAll(".losers button.choose").forEach((button) =>
+      button.setAttribute("aria-pressed", String(Number(button.closest("tr").dataset.user) === user)));
+    const groups = held.groups[user].join(" · ");
+    contest.one(".user").replaceChildren(
+      el("h4", {}, `User ${held.users[user]}`, groups ? el("span", { class: "note" }, ` ${groups}`) : ""),
+      el("div", { class: "lists" }, this.list(user, this.first), this.list(user, this.second)),
+      el("div", { class: "lists" }, this.truth(user), this.history(user)),
+    );
+  }
+
+  item(code) {
+    const [id, title] = this.held.items[code];
+    return title == null ? el("span", { class: "item" }, id) : el("span", { class: "item", title: `item ${id}` }, title);
+  }
+
+  isRelevant(rating) {
+    const { threshold } = this.contest.data;
+    return threshold == null ? rating > 0 : rating >= threshold;
+  }
+
+  list(user, model) {
+    const { held, contest } = this;
+    const { name } = contest.data.models[model];
+    const head = el("h5", {}, swatch(contest.data.models[model]), name, el("span", { class: "note" }, ` ${number(held.values[model][user])}`));
+    const list = held.lists[model];
+    if (!list) return el("div", {}, head, el("p", { class: "empty" }, "Its lists were not kept."));
+    if (!list.items[user].length) return el("div", {}, head, el("p", { class: "empty" }, "It has no list for this user."));
+    const hits = new Set(held.hits ? held.hits[model][user] : []);
+    const rows = list.items[user].map((code, i) => {
+      const hit = hits.has(i + 1);
+      return el("li", { class: hit ? "hit" : false }, this.item(code),
+        hit ? el("span", { class: "tick" }, "✓", el("span", { class: "spoken" }, " hit")) : null,
+        el("span", { class: "score" }, short(list.scores[user][i])));
+    });
+    return el("div", {}, head, el("ol", { class: "list" }, ...rows));
+  }
+
+  truth(user) {
+    const { held, contest } = this;
+    const head = el("h5", {}, "Held out");
+    if (!held.truth) return el("div", {}, head, el("p", { class: "empty" }, "What was held out is not known here."));
+    const models = [this.first, this.second];
+    const rank = (model, i) => {
+      const ranks = held.truth.ranks[model];
+      return ranks && ranks[user][i] ? shownAs(ranks[user][i], `#${ranks[user][i]}`) : { value: null };
+    };
+    const rows = held.truth.items[user].map((code, i) => {
+      const rating = held.truth.ratings[user][i];
+      return { class: this.isRelevant(rating) ? "relevant" : "not-relevant", cells: [
+        { value: this.held.items[code].at(-1), content: [this.item(code)] }, shownAs(rating, short(rating)),
+        ...models.map((model) => rank(model, i)),
+      ] };
+    });
+    const hidden = held.truth.counts[user] - rows.length;
+    const faint = held.truth.ratings[user].some((rating) => !this.isRelevant(rating)) ? "Faint: rated too low to be relevant." : "";
+    const more = hidden > 0 ? ` ${hidden} more are not shown.` : "";
+    return el("div", {}, head,
+      el("div", { class: "scroll" }, table([text("Item"), { name: "Rating" }, ...models.map((i) => this.rankColumn(i))], rows)),
+      el("p", { class: "note" }, `Where each stands in the whole list of ${contest.data.n}.${faint ? ` ${faint}` : ""}${more}`));
+  }
+
+  rankColumn(i) {
+    const model = this.contest.data.models[i];
+    return { name: model.name, content: ["Rank ", swatch(model), el("span", { class: "spoken" }, model.name)] };
+  }
+
+  history(user) {
+    const { held } = this;
+    const head = el("h5", {}, "Recent history");
+    if (!held.history?.items[user].length) return el("div", {}, head, el("p", { class: "empty" }, "No history is known here."));
+    const rows = held.history.items[user].map((code, i) => ({ cells: [
+      { value: held.items[code].at(-1), content: [this.item(code)] }, shownAs(held.history.ratings[user][i], short(held.history.ratings[user][i])),
+    ] }));
+    return el("div", {}, head, el("div", { class: "scroll tall" }, table([text("Item, latest first"), { name: "Rating" }], rows)));
+  }
+}
+
+start().then(
+  () => { document.documentElement.dataset.ready = "yes"; },
+  (error) => { document.documentElement.dataset.ready = "failed"; throw error; },
+);

@@ -1,0 +1,87 @@
+"""The page's colours in light and in dark, and the shapes that tell models apart without colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["DARK", "LIGHT", "SHAPES", "contrast", "for_dark", "model_variables", "theme_css"]
+
+LIGHT = {
+    "ink": "#1B1E22",
+    "quiet": "#5A626B",
+    "line": "#DDE1E5",
+    "surface": "#FFFFFF",
+    "sunken": "#F5F6F8",
+    "accent": "#0B5CAD",
+    "better": "#00736B",
+    "worse": "#B0400B",
+    "equal": "#C3C9CF",
+}
+DARK = {
+    "ink": "#E7E9EC",
+    "quiet": "#A2AAB3",
+    "line": "#373C43",
+    "surface": "#15181C",
+    "sunken": "#1E2227",
+    "accent": "#7DB7F0",
+    "better": "#4CC2B4",
+    "worse": "#F0935B",
+    "equal": "#5A626B",
+}
+# Outlines of -1 to 1, for Vega and for SVG alike.
+SHAPES = (
+    "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z",  # circle
+    "M-.9,-.9H.9V.9H-.9Z",  # square
+    "M0,-1.1L1.05,.8H-1.05Z",  # triangle
+    "M0,-1.25L1.05,0L0,1.25L-1.05,0Z",  # diamond
+    "M-.4,-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1V-.4H-.4Z",  # plus
+    "M0,1.1L1.05,-.8H-1.05Z",  # triangle, down
+    "M-.5,-1L.5,-1L1.1,0L.5,1L-.5,1L-1.1,0Z",  # hexagon
+)
+_READABLE = 4.0  # contrast of a line in front of the page; WCAG asks for 3
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast of two colours (``#RRGGBB``) as WCAG 2 defines it: 1 to 21."""
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def for_dark(colour: str) -> str:
+    """Return a colour of the same hue, with as much white as it takes to be seen on the dark page."""
+    channels = _channels(colour)
+    for percent in range(0, 100, 2):
+        mixed = "#" + "".join(f"{round(c + (255 - c) * percent / 100):02X}" for c in channels)
+        if contrast(mixed, DARK["surface"]) >= _READABLE:
+            return mixed
+    return "#FFFFFF"
+
+
+def theme_css(name: str, light: Mapping[str, str], dark: Mapping[str, str]) -> str:
+    """Return CSS that gives a selector its colours as ``--name``: dark where asked for, never in print."""
+    return (
+        f"{name}{{{_declared(light)}}}\n"
+        f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]) {name}{{{_declared(dark)}}}}}\n"
+        f"@media screen{{:root[data-theme=dark] {name}{{{_declared(dark)}}}}}\n"
+    )
+
+
+def model_variables(colours: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of each model's CSS variable: ``m0``, ``m1``, in the order of the colours."""
+    return {model: f"m{i}" for i, model in enumerate(colours)}
+
+
+def _declared(colours: Mapping[str, str]) -> str:
+    return "".join(f"--{name}:{colour};" for name, colour in colours.items())
+
+
+def _channels(colour: str) -> list[int]:
+    return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+
+
+def _luminance(colour: str) -> float:
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (channel / 255 for channel in _channels(colour))
+    ]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

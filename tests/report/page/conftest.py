@@ -1,0 +1,222 @@
+"""Contests with known values, made without fitting anything, and whole pages of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from evalplugin.contest import Background, Contender, Contest, Rules
+from evalplugin.results import Costs
+from evalplugin.scoring import PerUserScores
+from evalplugin.segments import Segmentation
+
+# The first one ranks; popularity@10 is better neither way, coverage@10 is one number a model.
+METRICS = ("ndcg@10", "recall@10", "rmse", "popularity@10", "coverage@10")
+ODD = (
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "\"quoted\" & 'single' {{ 7 * 7 }}",
+    "日本 \u2028 ünï -->",
+)
+N_ITEMS = 60
+
+
+def scores(
+    values: np.ndarray,
+    metrics: Sequence[str],
+    users: np.ndarray,
+    *,
+    overall: Mapping[str, float] | None = None,
+    level: float = 0.5,
+) -> PerUserScores:
+    return PerUserScores(
+        users=users,
+        values=values,
+        metrics=tuple(metrics),
+        overall=overall or {},
+        at_k={"ndcg": {k: level * k / 20 for k in (1, 5, 10, 20)}, "recall": {1: level, 20: float("nan")}},
+        pr_curve={p: level * (1 - p / 200) for p in range(0, 101, 10)},
+    )
+
+
+def contender(
+    name: str, level: float, users: np.ndarray, *, seed: int = 0, cost: float = 1.0, **changes: Any
+) -> Contender:
+    """A model whose ndcg is about ``level``; the last user is undefined, every fourth one scores 0."""
+    rng = np.random.default_rng(seed)
+    ndcg = np.clip(rng.normal(level, 0.1, len(users)), 0.01, 1)
+    ndcg[::4] = 0.0
+    values = np.stack([ndcg, ndcg / 2, 1.5 - ndcg, 100 * ndcg], axis=1)
+    values[-1] = np.nan
+    own = scores(values, METRICS[:4], users, overall={"coverage@10": level}, level=level)
+    made: dict[str, Any] = {
+        "model": name,
+        "type": "random",
+        "scores": own,
+        "costs": Costs(cost, 2 * cost, 0.1, 100 * cost),
+        "fold_means": (own.means,),
+        "top_n": lists(users, seed),
+    }
+    return Contender(**(made | changes))
+
+
+def lists(users: np.ndarray, seed: int, n: int = 20) -> pa.Table:
+    """Every user's list starts at an item of its own; model 0's first item is the user's first truth."""
+    start = (np.arange(len(users))[:, None] + 5 * seed) % N_ITEMS
+    items = (start + np.arange(n)) % N_ITEMS
+    return pa.table(
+        {
+            "user": np.repeat(users, n),
+            "item": items.ravel(),
+            "rank": np.tile(np.arange(1, n + 1), len(users)),
+            "score": np.tile(np.linspace(1, 0.05, n), len(users)),
+        }
+    )
+
+
+def background(users: np.ndarray, titles: Mapping[int, str] | None = None) -> Background:
+    """User u holds out items u, u + 7 and u + 14, rated 5, 4 and 2."""
+    held_out = (np.arange(len(users))[:, None] + np.array([0, 7, 14])) % N_ITEMS
+    seen = (np.arange(len(users))[:, None] + np.array([30, 31])) % N_ITEMS
+    return Background(
+        truth=rated(users, held_out, (5.0, 4.0, 2.0)),
+        history=rated(users, seen, (3.0, 1.0)),
+        titles=titles if titles is not None else {i: f"Title {i}" for i in range(N_ITEMS)},
+    )
+
+
+def rated(users: np.ndarray, items: np.ndarray, ratings: Sequence[float]) -> pa.Table:
+    return pa.table(
+        {
+            "user": np.repeat(users, items.shape[1]),
+            "item": items.ravel(),
+            "rating": np.tile(np.array(ratings, dtype=np.float32), len(users)),
+        }
+    )
+
+
+def contest(models: Sequence[Contender] | None = None, *, n_users: int = 40, **changes: Any) -> Contest:
+    """Four models of which one failed; users are numbers from 100 on."""
+    users = np.arange(100, 100 + n_users)
+    if models is None:
+        models = (
+            contender("base", 0.3, users, seed=0, cost=1.0),
+            contender("knn", 0.5, users, seed=1, cost=4.0),
+            contender("svd", 0.2, users, seed=2, cost=2.0),
+            Contender("broken", "random", None, error="ValueError: k must be <= 12"),
+        )
+    made: dict[str, Any] = {
+        "name": "bake-off-1",
+        "dataset": "toy",
+        "split": "last_n",
+        "contenders": tuple(models),
+        "metrics": METRICS,
+        "baseline": "base",
+        "seed": 10,
+        "rules": Rules("a" * 64, "b" * 64, 20, "unseen", 4.0, "c" * 64),
+        "segments": (segmentation(users),),
+        "background": background(users),
+    }
+    return Contest(**(made | changes))
+
+
+def segmentation(users: np.ndarray, name: str = "activity") -> Segmentation:
+    return Segmentation(name, ("few", "many"), users, (np.arange(len(users)) % 2).astype(np.int32))
+
+
+def odd_contest() -> Contest:
+    """Names, ids and titles that would be HTML, script or template, were they not shown as they are."""
+    users = np.array(sorted(f"{ODD[i % 4]} {i:02d}" for i in range(24)), dtype=object)
+    models = [contender(name, 0.2 + 0.1 * i, users, seed=i) for i, name in enumerate(ODD)]
+    failed = Contender(f"broken {ODD[1]}", "random", None, error=f"ValueError: {ODD[0]}")
+    return contest(
+        [*models, failed],
+        name=ODD[0],
+        dataset=ODD[1],
+        split=ODD[3],
+        baseline=ODD[0],
+        background=background(users, {i: f"{ODD[i % 4]} {i}" for i in range(N_ITEMS)}),
+        segments=(segmentation(users, ODD[2]),),
+    )
+
+
+def edge_contests() -> dict[str, Contest]:
+    """Contests that lack something, by what it is."""
+    users = np.arange(100, 140)
+    base, knn = contender("base", 0.3, users), contender("knn", 0.5, users, seed=1)
+    many = [contender(f"model {i:02d}", 0.1 + 0.02 * i, users, seed=i, cost=2.0**i) for i in range(30)]
+    undefined = np.full((len(users), 4), np.nan)
+    folds = tuple(dict.fromkeys(METRICS, 0.1 * fold) for fold in (1, 2, 3))
+    other_users = np.arange(120, 160)
+    return {
+        "no baseline": contest([base, knn], baseline=None),
+        "one model": contest([base]),
+        "no model": contest([Contender("base", "random", None, error="failed")]),
+        "baseline leads": contest([contender("base", 0.8, users), knn]),
+        "baseline failed": contest([Contender("base", "random", None, error="failed"), knn]),
+        "lower is better": contest(
+            [base, knn], metrics=("rmse", "ndcg@10", "recall@10", "popularity@10", "coverage@10")
+        ),
+        "neither is better": contest([base, knn], metrics=("popularity@10", "ndcg@10")),
+        "overall only": contest(
+            [
+                contender(
+                    m, 0, users, scores=scores(np.empty((40, 0)), (), users, overall={"coverage@10": c})
+                )
+                for m, c in (("base", 0.25), ("knn", 0.75))
+            ],
+            metrics=("coverage@10",),
+        ),
+        "undefined for all": contest(
+            [base, contender("knn", 0.5, users, scores=scores(undefined, METRICS[:4], users))]
+        ),
+        "nothing kept": contest(
+            [contender(m, v, users, top_n=None, costs=None) for m, v in (("base", 0.3), ("knn", 0.5))],
+            background=None,
+            segments=(),
+        ),
+        "other users": contest([base, contender("knn", 0.5, other_users, seed=1)]),
+        "folds": contest(
+            [
+                contender("base", 0.3, users, fold_means=folds, top_n=with_folds(lists(users, 0))),
+                contender("knn", 0.5, users, seed=1, fold_means=folds, top_n=with_folds(lists(users, 1))),
+            ],
+        ),
+        "30 models": contest(many, baseline="model 03"),
+        "two users": contest(
+            [contender("base", 0.3, users[:2]), contender("knn", 0.5, users[:2], seed=1)], n_users=2
+        ),
+        "all pairs": contest([base, knn, contender("svd", 0.4, users, seed=2)]),
+    }
+
+
+def with_folds(table: pa.Table) -> pa.Table:
+    """The same lists in fold 1, and others in fold 2."""
+    two = [
+        t.append_column("fold", pa.array(np.full(len(t), fold, dtype=np.int32)))
+        for fold, t in (
+            (1, table),
+            (2, table.set_column(1, "item", pa.array(np.zeros(len(table), dtype=np.int64)))),
+        )
+    ]
+    return pa.concat_tables(two)
+
+
+@pytest.fixture(scope="session")
+def contests() -> SimpleNamespace:
+    """Everything that makes a contest."""
+    return SimpleNamespace(
+        METRICS=METRICS,
+        ODD=ODD,
+        contender=contender,
+        contest=contest,
+        edges=edge_contests,
+        odd=odd_contest,
+        scores=scores,
+        background=background,
+    )

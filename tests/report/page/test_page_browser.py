@@ -1,0 +1,409 @@
+"""The comparison page in a real Chromium without a network: what it draws, and what it lets a person do."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from evalplugin.comparison import compare
+from evalplugin.report.page import comparison_page
+from evalplugin.report.page.data import contest_data
+from evalplugin.report.page.theme import contrast
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CHROMIUM = os.environ.get("EVALPLUGIN_CHROMIUM") or next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium is installed (or named by EVALPLUGIN_CHROMIUM)"),
+]
+PLACE = "http://mlflow.test/"  # served by the test itself: there is no network
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"]
+    flags += ["--disable-background-networking", "--disable-component-update"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages as files: an ordinary one, one with odd names, one with a tab for every edge."""
+    folder = tmp_path_factory.mktemp("pages")
+    pages = {
+        "plain": [compare(contests.contest(), tests=("t",))],
+        "odd": [compare(contests.odd())],
+        "edges": [
+            compare(contest, pairs="all" if name == "all pairs" else "baseline")
+            for name, contest in contests.edges().items()
+        ],
+    }
+    for name, comparisons in pages.items():
+        (folder / f"{name}.html").write_text(comparison_page(comparisons), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in pages}
+
+
+@pytest.fixture(scope="module")
+def tab(chromium: Browser) -> Iterator[SimpleNamespace]:
+    context = chromium.new_context(viewport={"width": 1400, "height": 900}, offline=True)
+    context.set_default_timeout(10_000)
+    page = context.new_page()
+    seen = SimpleNamespace(page=page, talk=[], requests=[])
+    page.on("console", lambda message: seen.talk.append(message.text))
+    page.on("pageerror", lambda error: seen.talk.append(str(error)))
+    page.on("dialog", lambda dialog: (seen.talk.append("a dialog"), dialog.dismiss()))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    yield seen
+    context.close()
+
+
+@pytest.fixture
+def visit(tab: SimpleNamespace, files: dict[str, Path]) -> Iterator[Callable[..., Page]]:
+    """Opens a page and waits until it is drawn; afterwards nothing may have been complained about or fetched."""
+    tab.talk.clear()
+    tab.requests.clear()
+
+    def open_page(name: str = "plain", *, width: int = 1400, scheme: Any = "light") -> Page:
+        tab.page.set_viewport_size({"width": width, "height": 900})
+        tab.page.emulate_media(color_scheme=scheme, media="screen")
+        tab.page.goto(files[name].as_uri())
+        tab.page.locator("html[data-ready]").wait_for(state="attached")
+        return tab.page
+
+    yield open_page
+    assert tab.talk == []
+    assert set(tab.requests) <= {file.as_uri() for file in files.values()}
+
+
+def drawn(page: Page, turn: int) -> None:
+    """Wait until the figures show what was chosen last."""
+    page.locator(f'section.contest:not([hidden])[data-drawn="{turn}"]').wait_for(state="attached")
+
+
+def texts(page: Page, selector: str) -> list[str]:
+    return [" ".join(text.split()) for text in page.locator(selector).all_inner_texts()]
+
+
+def test_every_chart_is_drawn_with_its_numbers_below(visit: Callable[..., Page]) -> None:
+    page = visit()
+    marks = {
+        "forest": (".mark-symbol path", 2),  # two models against the baseline
+        "shares": (".mark-rect path", 2 * 3),
+        "distribution": (".mark-line path", 3),
+        "at_k": (".mark-line path", 3),
+        "precision": (".mark-line path", 3),
+        "cost-0": (".mark-symbol path", 3),
+        "cost-1": (".mark-symbol path", 3),
+        "cost-2": (".mark-symbol path", 3),
+        "groups": (".mark-symbol path", 2 * 2),
+        "group_differences": (".mark-symbol path", 2),
+    }
+    assert page.locator("figure svg.marks").count() == len(marks)
+    for chart, (mark, count) in marks.items():
+        figure = page.locator(f'figure[data-chart="{chart}"]')
+        assert figure.locator(mark).count() == count, chart
+        assert figure.locator("details table tbody tr").count() >= 2, chart
+        assert figure.locator('[role="graphics-document"]').get_attribute("aria-label"), chart
+    labels = page.locator('figure[data-chart="forest"] .mark-symbol path').first.get_attribute("aria-label")
+    assert labels is not None
+    assert re.fullmatch(r"knn: \+0\.\d{4} ▲", labels)
+
+
+def test_the_numbers_of_a_figure_are_those_of_the_comparison(
+    visit: Callable[..., Page], contests: SimpleNamespace
+) -> None:
+    page = visit()
+    page.locator('figure[data-chart="forest"] summary').click()
+    shown = texts(page, 'figure[data-chart="forest"] tbody tr:first-child > *')
+    pair = compare(contests.contest(), tests=("t",)).pair("ndcg@10", "knn", "base")
+    assert pair is not None
+    interval = pair.paired.interval
+    assert shown[:4] == [
+        "knn",
+        f"+{interval.mean:.4f}▲ better than the baseline",  # the words are for screen readers
+        f"{interval.low:.4f}",
+        f"{interval.high:.4f}",
+    ]
+    assert shown[-1] == "39"
+    assert "p, t" in texts(page, 'figure[data-chart="forest"] thead th')
+
+
+def test_tables_are_sorted_by_the_buttons_in_their_heads(visit: Callable[..., Page]) -> None:
+    page = visit()
+    models = "table.leaderboard tbody .name"
+    assert texts(page, models) == ["knn", "base", "svd"]
+    head = page.locator("table.leaderboard thead th", has_text="rmse")
+    head.get_by_role("button").click()
+    assert texts(page, models) == ["knn", "base", "svd"]  # the smallest error first
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").click()
+    assert texts(page, models) == ["svd", "base", "knn"]
+    assert head.get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Model", exact=True).first.click()
+    assert texts(page, models) == ["base", "knn", "svd"]
+    assert page.locator("table.leaderboard [aria-sort]").count() == 1
+    page.get_by_role("button", name="ndcg@10").click()
+    assert texts(page, models) == ["knn", "base", "svd"]  # the best first
+
+
+def test_the_metric_changes_the_figures(visit: Callable[..., Page]) -> None:
+    page = visit()
+    forest, users = (page.locator(f'figure[data-chart="{name}"]') for name in ("forest", "distribution"))
+    before = forest.locator("svg.marks").inner_html(), users.locator("svg.marks").inner_html()
+    page.get_by_label("Metric").select_option("rmse")
+    drawn(page, 2)
+    assert forest.locator("svg.marks").inner_html() != before[0]
+    assert users.locator("svg.marks").inner_html() != before[1]
+    assert set(texts(page, ".shown")) == {"rmse"}
+    assert "lower is better" in forest.locator("svg.marks").text_content()
+    share = page.locator('figure[data-chart="shares"] .mark-rect path').first.get_attribute("aria-label")
+    assert share is not None
+    assert share.startswith("knn: ")
+    page.get_by_label("Metric").select_option("coverage@10")
+    drawn(page, 3)
+    assert forest.locator(".empty").inner_text() == "coverage@10 is one number a model; see the leaderboard."
+    assert forest.locator("details").is_hidden()
+
+
+def test_a_chart_that_fails_takes_no_other_down(visit: Callable[..., Page], tab: SimpleNamespace) -> None:
+    page = visit()
+    page.evaluate("CHARTS.forest.layer[0].mark.type = 'no such mark'")
+    page.get_by_label("Metric").select_option("rmse")
+    drawn(page, 2)
+    why = page.locator('figure[data-chart="forest"] .empty').inner_text()
+    assert why.startswith("This chart could not be drawn: ")
+    assert page.locator("figure svg.marks").count() == 9
+    assert tab.talk
+    tab.talk.clear()
+
+
+def test_the_model_in_focus_is_drawn_stronger_and_asked_about_groups(visit: Callable[..., Page]) -> None:
+    page = visit()
+    widest = "lines => lines.map(line => Number(line.getAttribute('stroke-width')))"
+    lines = page.locator('figure[data-chart="distribution"] .mark-line path')
+    assert max(lines.evaluate_all(widest)) == 3.5
+    page.locator(".legend").get_by_role("button", name="svd").click()
+    drawn(page, 2)
+    assert page.get_by_label("Model in focus").locator("option:checked").inner_text() == "svd"
+    assert lines.evaluate_all(widest).count(3.5) == 1
+    assert "svd − base" in page.locator('figure[data-chart="group_differences"] svg.marks').text_content()
+    page.get_by_label("Model in focus").select_option("base")
+    drawn(page, 3)
+    why = page.locator('figure[data-chart="group_differences"] .empty')
+    assert why.inner_text() == "The model in focus is the baseline: choose another."
+
+
+def test_one_user_is_shown_with_both_lists_and_the_hits_marked(
+    visit: Callable[..., Page], contests: SimpleNamespace
+) -> None:
+    held = contest_data(compare(contests.contest()))["examples"]
+    page = visit()
+    people = page.locator("section.people")
+    people.locator("select.first").select_option("svd")
+    people.locator("select.second").select_option("base")
+    users = texts(page, ".losers button.choose")
+    values = {user: (held["values"][2][i], held["values"][1][i]) for i, user in enumerate(held["users"])}
+    losses = [values[user][1] - values[user][0] for user in users]
+    assert losses == sorted(losses, reverse=True)
+    assert losses[0] == max(base - svd for svd, base in values.values() if None not in (svd, base))
+    people.get_by_role("button", name=users[2], exact=True).click()
+    row = held["users"].index(users[2])
+    titles = {model: [held["items"][i][1] for i in held["lists"][model]["items"][row]] for model in (1, 2)}
+    assert texts(page, ".user > .lists:first-of-type > div:nth-child(1) ol .item") == titles[2]
+    assert texts(page, ".user > .lists:first-of-type > div:nth-child(2) ol .item") == titles[1]
+    hits = ".user > .lists:first-of-type > div:nth-child(2) li.hit"
+    assert texts(page, f"{hits} .item") == [titles[1][rank - 1] for rank in held["hits"][1][row]]
+    assert "hit" in page.locator(f"{hits} .tick").first.text_content()
+    truth = texts(page, ".user > .lists:nth-of-type(2) > div:first-child tbody tr:first-child > *")
+    u = int(users[2]) - 100
+    assert truth == [f"Title {u}", "5", "–", "#1"]
+    assert texts(page, ".user > .lists:nth-of-type(2) > div:last-child tbody th") == [
+        f"Title {(u + 30) % 60}",
+        f"Title {(u + 31) % 60}",
+    ]
+    people.get_by_role("button", name="Swap").click()
+    assert people.locator("select.first option:checked").inner_text() == "base"
+
+
+def test_all_can_be_done_by_keyboard(visit: Callable[..., Page]) -> None:
+    page = visit()
+    focused = "[document.activeElement.tagName, document.activeElement.className, document.activeElement.textContent]"
+
+    def tab_to(wanted: Callable[[list[str]], bool]) -> list[str]:
+        for _ in range(120):
+            page.keyboard.press("Tab")
+            now: list[str] = page.evaluate(focused)
+            outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+            assert outline != "none", now
+            if wanted(now):
+                return now
+        raise AssertionError("not reached by Tab")
+
+    tab_to(lambda now: now[2] == "recall@10" and now[0] == "BUTTON")
+    page.keyboard.press("Enter")
+    assert page.locator("th[aria-sort]").first.inner_text().startswith("recall@10")
+    tab_to(lambda now: now[1] == "metric")
+    page.keyboard.press("ArrowDown")
+    drawn(page, 2)
+    assert page.locator(".shown").first.inner_text() == "recall@10"
+    tab_to(lambda now: now[0] == "SUMMARY")
+    page.keyboard.press("Enter")
+    assert page.locator("figure details[open]").count() == 1
+    tab_to(lambda now: now[1] == "first")
+    page.keyboard.press("End")
+    tab_to(lambda now: now[1] == "choose")
+    page.keyboard.press("Tab")
+    chosen = page.evaluate(focused)[2]
+    page.keyboard.press("Enter")
+    assert page.locator(".user h4").inner_text().startswith(f"User {chosen}")
+
+
+def test_odd_names_ids_and_titles_are_shown_as_they_are(
+    visit: Callable[..., Page], contests: SimpleNamespace
+) -> None:
+    page = visit("odd")
+    shown = set(page.locator("table.leaderboard tbody .name").all_text_contents())
+    assert shown == set(contests.ODD)
+    drawn_names = page.locator('figure[data-chart="forest"] .role-axis-label text').all_text_contents()
+    assert any(name.startswith("<img src=x") for name in drawn_names)
+    assert page.locator("img, script[src], main b b").count() == 0
+    for metric in range(1, 5):
+        page.get_by_label("Metric").select_option(index=metric)
+        drawn(page, metric + 1)
+    assert page.locator(".losers button.choose").first.inner_text().strip() != ""
+    page.locator('figure[data-chart="forest"]').scroll_into_view_if_needed()
+    page.get_by_label("Metric").select_option(index=0)
+    drawn(page, 6)
+    page.locator('figure[data-chart="forest"] .mark-symbol path').first.hover()
+    page.locator("#vg-tooltip-element.visible").wait_for()
+    assert page.locator("#vg-tooltip-element img, #vg-tooltip-element script").count() == 0
+
+
+def test_what_there_is_not_is_said(visit: Callable[..., Page], contests: SimpleNamespace) -> None:
+    """A tab for each edge: all are drawn, none complains."""
+    page = visit("edges")
+    names = list(contests.edges())
+    said = {
+        "no baseline": "There is no baseline to compare with.",
+        "one model": "It takes two models with a value for every user to show where one lost.",
+        "no model": "No model has a value of ndcg@10",
+        "overall only": "coverage@10 is one number a model",
+        "nothing kept": "knn is behind base for no user.",
+        "folds": "Spread over folds",
+    }
+    for number, name in enumerate(names):
+        page.locator(f'input[name=contest][value="{number}"]').check()
+        section = page.locator(f"#contest-{number}")
+        if name != "no model":
+            drawn(page, 1)
+        assert page.locator("section.contest:visible").count() == 1
+        assert said.get(name, "") in section.inner_text(), name
+        if name == "nothing kept":
+            section.get_by_role("button", name="Swap").click()
+            for missing in (
+                "Its lists were not kept.",
+                "What was held out is not known",
+                "No history is known",
+            ):
+                assert missing in section.inner_text()
+    rivals = page.locator(f"#contest-{names.index('all pairs')} select.against option")
+    assert rivals.all_inner_texts() == ["base", "knn", "svd"]
+
+
+def test_text_is_readable_in_the_dark(visit: Callable[..., Page]) -> None:
+    page = visit(scheme="dark")
+    colours = page.evaluate(COLOURS)
+    behind = colours.pop("page")
+    assert contrast("#FFFFFF", behind) > 15
+    for what, colour in colours.items():
+        assert contrast(colour, behind) >= 4.4, what
+    page.locator("#theme").select_option("light")
+    light = page.evaluate(COLOURS)
+    assert light["page"] == "#FFFFFF"
+    assert contrast(light["axis label"], "#FFFFFF") >= 4.5
+    page.locator("#theme").select_option("")
+    assert page.evaluate(COLOURS)["page"] == behind
+
+
+COLOURS = """() => {
+  const two = (n) => Number(n).toString(16).padStart(2, '0').toUpperCase();
+  const hex = (text) => '#' + text.match(/[0-9]+/g).slice(0, 3).map(two).join('');
+  const of = (selector, property) => hex(getComputedStyle(document.querySelector(selector))[property]);
+  return {
+    page: of('body', 'backgroundColor'),
+    text: of('dd', 'color'),
+    note: of('.note', 'color'),
+    mark: of('.leaderboard .mark.better', 'color'),
+    worse: of('.leaderboard .mark.worse', 'color'),
+    'axis label': of('figure[data-chart=distribution] .role-axis-label text', 'fill'),
+    'model name': of('figure[data-chart=forest] .role-axis-label text', 'fill'),
+    'model line': of('figure[data-chart=distribution] .mark-line path', 'stroke'),
+    'bar text': of('figure[data-chart=forest] .mark-text text', 'fill'),
+    select: of('select.metric', 'color'),
+  };
+}"""
+
+
+@pytest.mark.parametrize("name", ["plain", "odd"])
+def test_a_phone_scrolls_no_page_sideways(visit: Callable[..., Page], name: str) -> None:
+    page = visit(name, width=375)
+    for details in page.locator("figure summary").all():
+        details.click()
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+    wide = page.locator("table.leaderboard")
+    assert wide.evaluate("table => table.scrollWidth > table.parentElement.clientWidth")
+    for svg in page.locator("figure svg.marks").all():
+        box = svg.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 375.5
+
+
+def test_it_lives_in_a_sandboxed_frame(tab: SimpleNamespace, files: dict[str, Path]) -> None:
+    """As in MLflow's artifact viewer: scripts, and nothing else."""
+    tab.talk.clear()
+    tab.requests.clear()
+    body = files["plain"].read_text(encoding="utf-8")
+    frame = '<iframe sandbox="allow-scripts" src="page.html" width="1300" height="800"></iframe>'
+    page = tab.page
+    page.route(f"{PLACE}**", lambda route: route.fulfill(
+        body=body if route.request.url.endswith("page.html") else frame, content_type="text/html"
+    ))  # fmt: skip
+    page.goto(PLACE)
+    inside = page.frame_locator("iframe")
+    inside.locator("html[data-ready=yes]").wait_for(state="attached")
+    assert inside.locator("figure svg.marks").count() == 10
+    inside.get_by_label("Metric").select_option("recall@10")
+    inside.locator('section.contest[data-drawn="2"]').wait_for(state="attached")
+    inside.locator("#theme").select_option("dark")
+    page.unroute(f"{PLACE}**")
+    assert tab.talk == []
+    assert [url for url in tab.requests if not url.endswith("favicon.ico")] == [PLACE, f"{PLACE}page.html"]
+
+
+def test_print_shows_all_and_is_light(visit: Callable[..., Page]) -> None:
+    page = visit(scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate(COLOURS)["page"] == "#FFFFFF"
+    assert page.locator("section.contest details:not([open])").count() == 0
+    assert page.locator(".controls, #theme, .swap").filter(visible=True).count() == 0
+    assert page.pdf(format="A4").startswith(b"%PDF")  # tells the page before and after
+    assert page.locator("section.contest details[open]").count() == 0

@@ -1,0 +1,465 @@
+"""What the page holds is what the comparison says: numbers, words, chosen users, and nothing that runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from itertools import permutations
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evalplugin.comparison import Comparison, compare
+from evalplugin.errors import DataError
+from evalplugin.report.page import comparison_figures, comparison_page
+from evalplugin.report.page import examples as examples_module
+from evalplugin.report.page.charts import chart_specs, filled
+from evalplugin.report.page.data import contest_data
+from evalplugin.report.page.theme import DARK, LIGHT, contrast, for_dark
+from evalplugin.report.page.verdict import verdict
+from evalplugin.report.page.wording import plain
+from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
+
+MODELS = ("knn", "base", "svd")  # best first
+
+
+@pytest.fixture(scope="module")
+def comparison(contests: SimpleNamespace) -> Comparison:
+    return compare(contests.contest(), pairs="all", tests=("wilcoxon", "t"))
+
+
+@pytest.fixture(scope="module")
+def data(comparison: Comparison) -> dict[str, Any]:
+    return contest_data(comparison)
+
+
+def metric(data: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(m for m in data["metrics"] if m["name"] == name)
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def test_models_are_numbered_best_first_without_those_that_failed(data: dict[str, Any]) -> None:
+    assert tuple(m["name"] for m in data["models"]) == MODELS
+    assert data["models"][data["baseline"]]["name"] == "base"
+
+
+def test_means_and_quantiles_are_those_of_the_cells(data: dict[str, Any], comparison: Comparison) -> None:
+    for place, model in enumerate(MODELS):
+        row = next(s for s in comparison.standings if s.model == model)
+        for name, cell in row.cells.items():
+            shown = metric(data, name)
+            mean, low, high, users, undefined = shown["means"][place]
+            assert mean == rounded(cell.mean)
+            assert (users, undefined) == (cell.users, cell.undefined)
+            if cell.summary is None:
+                assert (low, high) == (None, None)
+                assert shown["quantiles"][place] is None
+            else:
+                assert (low, high) == (rounded(cell.low), rounded(cell.high))
+                assert shown["quantiles"][place] == [rounded(q) for q in cell.summary.quantiles.tolist()]
+                assert shown["spread"][place][1] == rounded(cell.summary.zero_share)
+
+
+def test_pairs_are_those_of_the_comparison(data: dict[str, Any], comparison: Comparison) -> None:
+    held = {
+        (m["name"], MODELS[p["model"]], MODELS[p["against"]]): p for m in data["metrics"] for p in m["pairs"]
+    }
+    assert len(held) == len(comparison.pairs) == 4 * 3
+    for pair in comparison.pairs:
+        shown = held[pair.metric, pair.model, pair.against]
+        interval = pair.paired.interval
+        assert shown["difference"] == rounded(interval.mean)
+        assert (shown["low"], shown["high"]) == (rounded(interval.low), rounded(interval.high))
+        assert (shown["p"], shown["holm"], shown["bh"]) == tuple(
+            map(rounded, (pair.p, pair.p_holm, pair.p_bh))
+        )
+        assert shown["tests"] == {name: rounded(pair.paired.p[name]) for name in ("wilcoxon", "t")}
+        assert shown["above"] + shown["equal"] + shown["below"] == pytest.approx(1, abs=1e-5)
+        assert (shown["mark"], shown["users"]) == (pair.mark, pair.paired.users)
+
+
+def test_curves_and_costs_are_those_of_the_models(data: dict[str, Any]) -> None:
+    assert data["curves"]["ndcg"]["ks"] == [1, 5, 10, 20]
+    assert data["curves"]["ndcg"]["values"][0] == [plain(0.5 * k / 20) for k in (1, 5, 10, 20)]
+    assert data["curves"]["recall"]["values"][0] == [0.5, None]
+    assert data["precision"]["recall"] == list(range(0, 101, 10))
+    assert data["precision"]["values"][1][10] == plain(0.3 * (1 - 100 / 200))
+    fit, recommend, memory = data["costs"]
+    assert fit["values"] == [4.0, 1.0, 2.0]
+    assert recommend["values"] == [1000 * 8 / 40, 1000 * 2 / 40, 1000 * 4 / 40]
+    assert memory["values"] == [400.0, 100.0, 200.0]
+
+
+def test_the_frontier_holds_whom_nobody_beats(data: dict[str, Any]) -> None:
+    # base is cheapest, knn is best; svd is dearer than base and worse.
+    assert [MODELS[i] for i in data["costs"][0]["frontier"]] == ["base", "knn"]
+
+
+def test_equal_models_are_both_on_the_frontier(contests: SimpleNamespace) -> None:
+    users = np.arange(100, 140)
+    models = [contests.contender(name, 0.4, users, cost=3.0) for name in ("a", "b")]
+    data = contest_data(compare(contests.contest(models, baseline=None)))
+    assert data["costs"][0]["frontier"] == [0, 1]
+
+
+def test_of_a_metric_that_is_better_when_lower_the_frontier_is_too(contests: SimpleNamespace) -> None:
+    comparison = compare(contests.edges()["lower is better"])
+    data = contest_data(comparison)
+    assert [m["name"] for m in data["models"]] == ["knn", "base"]
+    assert data["costs"][0]["frontier"] == [0]  # as cheap as the other, with the smaller error
+
+
+def test_segments_are_those_of_the_comparison(data: dict[str, Any], comparison: Comparison) -> None:
+    (activity,) = data["segments"]
+    assert (activity["labels"], activity["users"]) == (["few", "many"], [20, 20])
+    for cell in comparison.segments:
+        shown = activity["metrics"][cell.metric][["few", "many"].index(cell.label)][MODELS.index(cell.model)]
+        assert shown["mean"] == rounded(cell.interval.mean)
+        assert shown["users"] == cell.interval.n
+        if cell.difference is not None:
+            assert shown["difference"] == rounded(cell.difference.paired.interval.mean)
+            assert (shown["holm"], shown["mark"]) == (rounded(cell.difference.p_holm), cell.difference.mark)
+        else:
+            assert "difference" not in shown
+
+
+# Users one by one
+
+
+def worst(comparison: Comparison, first: str, second: str) -> list[str]:
+    """Users the first model loses most on, largest loss first."""
+    values = {
+        c.model: c.scores.column("ndcg@10") for c in comparison.contest.contenders if c.scores is not None
+    }
+    users = next(c.scores.users for c in comparison.contest.contenders if c.scores is not None)
+    loss = values[second] - values[first]
+    order = np.argsort(-loss, kind="stable")
+    return [str(users[i]) for i in order if loss[i] > 0]
+
+
+@pytest.mark.parametrize("places", [120_000, 500])
+def test_of_every_pair_the_largest_losses_are_held_without_a_gap(
+    contests: SimpleNamespace, places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(examples_module, "MOST_PLACES", places)
+    comparison = compare(contests.contest())
+    held = contest_data(comparison)["examples"]
+    for a, b in permutations(range(3), 2):
+        depth = held["depth"][a][b]
+        expected = worst(comparison, MODELS[a], MODELS[b])
+        assert set(expected[:depth]) <= set(held["users"])
+        if depth < min(len(expected), examples_module.MOST_DEEP):
+            assert expected[depth] not in held["users"]
+    if places == 500:  # 3 lists of 10, 30 of the truth and 20 of the history a user
+        assert len(held["users"]) == 500 // (3 * 10 + 30 + 20)
+    else:
+        assert held["depth"][0][1] == len(worst(comparison, "knn", "base"))
+        assert held["depth"][1][0] == 20
+
+
+def test_lists_are_cut_and_hits_and_ranks_are_those_of_the_truth(data: dict[str, Any]) -> None:
+    held = data["examples"]
+    items = [title for _, title in held["items"]]
+    row = next(i for i, user in enumerate(held["users"]) if 100 < int(user) < 120)
+    u = int(held["users"][row]) - 100  # holds out items u, u + 7 and u + 14, rated 5, 4 and 2
+    base = held["lists"][1]
+    assert [items[i] for i in base["items"][row]] == [f"Title {i}" for i in range(u, u + 10)]
+    assert base["scores"][row][:2] == [1.0, 0.95]
+    assert held["hits"][1][row] == [1, 8]  # the item rated 2 is not relevant
+    assert [items[i] for i in held["truth"]["items"][row]] == [f"Title {u + i}" for i in (0, 7, 14)]
+    assert held["truth"]["ratings"][row] == [5.0, 4.0, 2.0]
+    assert held["truth"]["ranks"][1][row] == [1, 8, 15]
+    assert held["truth"]["ranks"][0][row] == [0, 3, 10]  # knn lists from item u + 5 on
+    assert [items[i] for i in held["history"]["items"][row]] == [f"Title {u + i}" for i in (30, 31)]
+    assert held["groups"][row] == [f"activity: {'many' if u % 2 else 'few'}"]
+
+
+def test_lists_are_of_the_first_fold(contests: SimpleNamespace) -> None:
+    edges = contests.edges()
+    with_folds = contest_data(compare(edges["folds"]))["examples"]
+    assert with_folds["lists"][1]["items"][0] != [0] * 10
+    assert len(with_folds["lists"][1]["items"][0]) == 10
+
+
+def test_only_users_whose_truth_is_known_are_chosen(contests: SimpleNamespace) -> None:
+    contest = contests.contest()
+    few = contests.background(np.arange(100, 110))
+    held = contest_data(compare(dataclasses.replace(contest, background=few)))["examples"]
+    assert held["of"] == 10
+    assert set(held["users"]) <= {str(u) for u in range(100, 110)}
+
+
+def test_long_truths_are_cut_and_counted_but_all_hits_are_marked(contests: SimpleNamespace) -> None:
+    users = np.arange(100, 104)
+    models = [
+        contests.contender(m, v, users, seed=i) for i, (m, v) in enumerate((("base", 0.3), ("knn", 0.5)))
+    ]
+    contest = contests.contest(models, n_users=4)
+    import pyarrow as pa
+
+    truth = pa.table(
+        {"user": np.repeat(users, 50), "item": np.tile(np.arange(50), 4), "rating": np.full(200, 5.0)}
+    )
+    contest = dataclasses.replace(contest, background=dataclasses.replace(contest.background, truth=truth))
+    held = contest_data(compare(contest))["examples"]
+    assert {len(items) for items in held["truth"]["items"]} == {30}
+    assert set(held["truth"]["counts"]) == {50}
+    assert held["hits"][1][0] == list(range(1, 11))
+
+
+def test_the_sample_is_bounded_however_many_users(contests: SimpleNamespace) -> None:
+    users = np.arange(5000)
+    models = [contests.contender(f"m{i}", 0.2 + 0.05 * i, users, seed=i) for i in range(6)]
+    models[0] = dataclasses.replace(models[0], model="base")
+    contest = contests.contest(models, n_users=5000, segments=(), background=contests.background(users))
+    held = contest_data(compare(contest))["examples"]
+    # No more than 20 users for each of 6 x 5 ordered pairs.
+    assert 100 < len(held["users"]) <= 6 * 5 * 20
+    assert min(held["depth"][a][b] for a, b in permutations(range(6), 2)) == 20
+
+
+def test_the_size_stays_far_below_the_limit(contests: SimpleNamespace) -> None:
+    """10 models x 10 metrics as in a large bake-off; users beyond the sample cost nothing."""
+    names = [f"{name}@{k}" for name in ("ndcg", "recall", "precision", "ap", "hit") for k in (5, 10)]
+    users = np.arange(1200)
+    rng = np.random.default_rng(0)
+    models = []
+    for i in range(10):
+        own = contests.scores(rng.random((1200, 10)) * (rng.random((1200, 10)) < 0.3), names, users)
+        models.append(contests.contender(f"m{i}", 0.5, users, seed=i, scores=own, fold_means=(own.means,)))
+    contest = contests.contest(
+        models,
+        n_users=1200,
+        metrics=tuple(names),
+        baseline="m0",
+        background=contests.background(users, {i: f"A title of ordinary length {i}" for i in range(60)}),
+    )
+    page = comparison_page([compare(contest)])
+    assert len(page.encode()) < 3_500_000
+
+
+# The whole page
+
+
+def own_part(page: str) -> str:
+    """The page without the chart library."""
+    before, _, rest = page.partition("/* Vega, Vega-Lite")
+    return before + rest.partition("</script>")[2]
+
+
+def test_every_edge_makes_a_page_of_numbers(contests: SimpleNamespace) -> None:
+    comparisons = [compare(contest) for contest in contests.edges().values()]
+    page = comparison_page(comparisons)
+    blocks = re.findall(r'<script type="application/json" class="data">(.*?)</script>', page, re.S)
+    assert len(blocks) == len(comparisons)
+    for block in blocks:
+        json.loads(block, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_the_same_comparison_makes_the_same_page(contests: SimpleNamespace) -> None:
+    first, second = (comparison_page([compare(contests.contest())]) for _ in range(2))
+    assert first == second
+
+
+def test_names_ids_and_titles_are_inert(contests: SimpleNamespace) -> None:
+    page = own_part(comparison_page([compare(contests.odd())]))
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "{{ 7 * 7 }}" in page
+    assert "49" not in re.findall(r"<h2>(.*?)</h2>", page)[0]
+    plain_page = own_part(comparison_page([compare(contests.contest())]))
+    assert page.count("<script") == plain_page.count("<script")
+    assert page.count("</script") == plain_page.count("</script")
+    block = re.findall(r'<script type="application/json" class="data">(.*?)</script>', page, re.S)[0]
+    assert not set(block) & set("<>&\u2028\u2029")
+    assert {m["name"] for m in json.loads(block)["models"]} == set(contests.ODD)
+
+
+def test_nothing_is_fetched(contests: SimpleNamespace) -> None:
+    page = own_part(comparison_page([compare(contests.contest())]))
+    assert "default-src 'none'" in page
+    assert not re.search(r"<(link|img|iframe|script[^>]*\ssrc)", page)
+
+
+def test_the_title_is_the_bakeoffs_unless_given(contests: SimpleNamespace) -> None:
+    comparison = compare(contests.contest())
+    assert "<title>Comparison bake-off-1</title>" in comparison_page([comparison])
+    assert "<title>R&amp;D</title>" in comparison_page([comparison], title="R&D")
+
+
+def test_a_page_of_nothing_is_refused() -> None:
+    with pytest.raises(DataError, match="a page needs at least one comparison"):
+        comparison_page([])
+
+
+def test_the_leaderboard_lists_all_metrics_and_what_failed(comparison: Comparison) -> None:
+    page = comparison_page([comparison])
+    head = re.findall(
+        r'<th scope="col" class="\w+" data-first="\w+"[^>]*><button type="button">([^<]+)</button>', page
+    )
+    assert head == ["#", "Model", *comparison.contest.metrics, "fit", "recommend", "memory"]
+    assert "<b>broken</b> <code>ValueError: k must be &lt;= 12</code>" in page
+    assert "lower is better" in page
+    cell = comparison.standings[0].cells["ndcg@10"]
+    assert f">{cell.mean:.4f}<" in page
+    assert f"[{cell.low:.4f}, {cell.high:.4f}]" in page
+
+
+def test_the_spread_over_folds_is_shown(contests: SimpleNamespace) -> None:
+    page = comparison_page([compare(contests.edges()["folds"])])
+    assert "Spread over folds" in page
+    assert "0.1000 to 0.3000" in page
+    assert "Lists and truth are of the first fold" in page
+    assert "Spread over folds" not in comparison_page([compare(contests.contest())])
+
+
+# What it says
+
+
+def said(comparison: Comparison) -> dict[str, str]:
+    return dict(verdict(comparison).lines)
+
+
+def test_a_leader_that_is_shown_to_be_better(comparison: Comparison) -> None:
+    told = verdict(comparison)
+    assert (told.status, told.label) == ("better", "Better than the baseline")
+    assert told.headline == "knn leads by ndcg@10, and beats the baseline base"
+    pair = comparison.pair("ndcg@10", "knn", "base")
+    assert pair is not None
+    lines = said(comparison)
+    assert lines["Against the baseline"].startswith(
+        f"+{pair.paired.interval.mean:.4f} (+{100 * pair.paired.relative:.1f} %)"
+    )
+    assert "real: p < 0.001 after Holm's correction" in lines["Against the baseline"]
+    assert lines["Users"].startswith(f"better for {100 * pair.better:.0f} %, the same for")
+    assert lines["Groups of users"] == "better in all"
+    assert lines["Other metrics"] == "better by recall@10, rmse"
+    assert lines["Failed"] == "broken"
+    assert f"{pair.paired.detectable:.4f}" in lines["Detectable"]
+    assert "over 39 users; undefined for 1 more" in lines["Mean"]
+
+
+@pytest.mark.parametrize(
+    ("edge", "status", "headline"),
+    [
+        ("no baseline", "none", "knn leads by ndcg@10"),
+        ("one model", "none", "base is the only model with a value of ndcg@10"),
+        ("no model", "none", "No model has a value of ndcg@10"),
+        ("baseline leads", "worse", "No model is ahead of the baseline base by ndcg@10"),
+        ("lower is better", "better", "knn leads by rmse, and beats the baseline base"),
+        ("neither is better", "none", "knn has the highest popularity@10, which is not better by itself"),
+        ("overall only", "none", "knn leads by coverage@10; nothing tests that against the baseline base"),
+        ("undefined for all", "none", "base is the only model with a value of ndcg@10"),
+    ],
+)
+def test_the_verdict_fits_what_there_is(
+    contests: SimpleNamespace, edge: str, status: str, headline: str
+) -> None:
+    told = verdict(compare(contests.edges()[edge]))
+    assert (told.status, told.headline) == (status, headline)
+
+
+def test_where_the_baseline_leads_the_next_model_is_told_about(contests: SimpleNamespace) -> None:
+    lines = said(compare(contests.edges()["baseline leads"]))
+    assert lines["Against the baseline"].startswith("knn, the nearest: \N{MINUS SIGN}")
+    assert "worse, which is real: activity many" in lines["Groups of users"]
+    assert "Against the runner-up" not in lines
+
+
+def test_a_lead_that_may_be_chance_is_called_that(contests: SimpleNamespace) -> None:
+    users = np.arange(100, 140)
+    base = contests.contender("base", 0.40, users)
+    near = contests.contender("near", 0.405, users, seed=5)
+    comparison = compare(contests.contest([base, near]))
+    leader = comparison.standings[0]
+    if leader.is_baseline:  # whichever is ahead: make it the challenger
+        comparison = compare(contests.contest([base, near], baseline="near"))
+    told = verdict(comparison)
+    assert (told.status, told.label) == ("unclear", "Not shown to be better")
+    assert "but is not shown to beat the baseline" in told.headline
+    assert "may be chance" in said(comparison)["Against the baseline"]
+
+
+def test_the_runner_up_is_tested_only_among_all_pairs(
+    contests: SimpleNamespace, comparison: Comparison
+) -> None:
+    users = np.arange(100, 140)
+    models = [
+        contests.contender(m, v, users, seed=i)
+        for i, (m, v) in enumerate([("base", 0.2), ("a", 0.5), ("b", 0.4)])
+    ]
+    contest = contests.contest(models)
+    assert "these two were not tested against each other" in said(compare(contest))["Against the runner-up"]
+    assert "after Holm's correction" in said(compare(contest, pairs="all"))["Against the runner-up"]
+
+
+def test_a_model_behind_in_some_group_is_named(contests: SimpleNamespace) -> None:
+    users = np.arange(100, 140)
+    base, knn = contests.contender("base", 0.3, users), contests.contender("knn", 0.3, users)
+    values = knn.scores.values.copy()
+    values[1::2, 0] += 0.3  # users with many interactions gain, all the others lose a little
+    values[2::4, 0] -= 0.05
+    better = dataclasses.replace(knn, scores=dataclasses.replace(knn.scores, values=values))
+    groups = said(compare(contests.contest([base, better])))["Groups of users"]
+    assert re.match(
+        r"worse, which is real: activity few \(−0\.02\d\d\)|behind, which may be chance: activity few", groups
+    )
+
+
+# How it looks
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+@pytest.mark.parametrize("text", ["ink", "quiet", "accent", "better", "worse"])
+@pytest.mark.parametrize("behind", ["surface", "sunken"])
+def test_text_is_readable_in_both_themes(theme: dict[str, str], text: str, behind: str) -> None:
+    assert contrast(theme[text], theme[behind]) >= 4.5
+
+
+@pytest.mark.parametrize("colour", [*PALETTE, BASELINE_COLOUR])
+def test_models_can_be_seen_in_the_dark(colour: str) -> None:
+    assert contrast(for_dark(colour), DARK["surface"]) >= 4
+    if contrast(colour, DARK["surface"]) >= 4:
+        assert for_dark(colour) == colour
+
+
+def test_contrast_is_that_of_wcag() -> None:
+    assert contrast("#000000", "#FFFFFF") == pytest.approx(21)
+    assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.005)
+
+
+def test_places_in_a_chart_are_filled_in() -> None:
+    spec = {"a": "$title", "b": ["$low", 1, "$groups"], "c": {"d": "$other"}}
+    values = {"title": "$low of it", "low": 0, "groups": ["x", "y"]}
+    assert filled(spec, values) == {"a": "$low of it", "b": [0, 1, "x", "y"], "c": {"d": "$other"}}
+
+
+def test_charts_hold_no_colour_of_their_own() -> None:
+    assert not re.search(r"#[0-9A-Fa-f]{6}", json.dumps(chart_specs()).replace("https://vega.github.io", ""))
+
+
+def test_numbers_keep_six_digits_and_no_undefined_ones() -> None:
+    assert plain(1 / 3) == 0.333333
+    assert plain(math.nan) is None
+    assert plain(math.inf) is None
+
+
+def test_pictures_for_where_no_script_runs(comparison: Comparison, contests: SimpleNamespace) -> None:
+    pictures = comparison_figures(comparison)
+    assert list(pictures) == ["differences.svg", "users.svg"]
+    for picture in pictures.values():
+        text = picture.decode()
+        assert text.startswith("<svg")
+        assert ">knn<" in text
+        assert ">svd<" in text
+        assert "var(--" not in text
+    png = comparison_figures(compare(contests.edges()["no baseline"]), format="png")
+    assert list(png) == ["users.png"]
+    assert png["users.png"].startswith(b"\x89PNG")
