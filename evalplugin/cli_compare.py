@@ -1,0 +1,90 @@
+"""The command ``compare``: its options, and what it does with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalplugin.errors import EXIT_DONE
+
+__all__ = ["compare"]
+
+
+@click.command()
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--bakeoff", metavar="ID", help="All models of a bake-off; latest: of the one finished last.")
+@click.option(
+    "--experiment", metavar="NAME", help="Where to look; alone: the latest run of each model there."
+)
+@click.option("--tracking-uri", help="MLflow tracking URI.")
+@click.option("--baseline", metavar="MODEL", help="What the others are compared with; else the bake-off's.")
+@click.option("--primary", metavar="METRIC", help="What ranks the models; else the bake-off's.")
+@click.option(
+    "--pairs", type=click.Choice(["baseline", "all"]),
+    help="Compare models with the baseline, or all with each other; else with the baseline, if there is one.",
+)  # fmt: skip
+@click.option(
+    "--test", "tests", type=click.Choice(["wilcoxon", "t"]), multiple=True,
+    help="A test beside the permutation test; several times.",
+)  # fmt: skip
+@click.option("--level", type=float, default=0.95, show_default=True, help="Of intervals and marks.")
+@click.option(
+    "--intervals", type=click.Choice(["t", "bootstrap"]), default="t", show_default=True,
+    help="Of differences: Student's t, or BCa bootstrap.",
+)  # fmt: skip
+@click.option("--segment", metavar="NAME", help="Show groups of users too, such as activity.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="NAME",
+    help="What to show, several times; else the primary metric, or all in json and csv.",
+)  # fmt: skip
+@click.option("--intersect", is_flag=True, help="Of runs that differ: the metrics and users they share.")
+@click.option(
+    "--format", "shown", type=click.Choice(["table", "json", "markdown", "csv", "latex"]), default="table",
+    show_default=True,
+)  # fmt: skip
+@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file.")
+def compare(
+    runs: tuple[str, ...],
+    metrics: tuple[str, ...],
+    segment: str | None,
+    shown: str,
+    html: Path | None,
+    plugins: tuple[Path, ...],
+    **asked: Any,
+) -> int:
+    """Compare models that were logged: who won, for whom, and is it real.
+
+    RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
+    """
+    from evalplugin import api, terminal
+    from evalplugin.registry import load_plugin_file
+    from evalplugin.report import compare_text
+
+    for path in plugins:
+        load_plugin_file(path)
+    observer = terminal.observer()
+    with observer.work("read and compare the runs"):
+        found = api.compare(*runs, **asked)
+    for note in dict.fromkeys(note for comparison in found for note in comparison.contest.notes):
+        observer.say(note)
+    names = found.canonical(metrics)
+    if segment is not None:
+        found.check_segment(segment)
+    if html is not None:
+        with observer.work("write the page"):
+            found.to_html(html)
+    if shown == "table":
+        from evalplugin.terminal_compare import show_comparisons
+
+        show_comparisons(found.comparisons, names, segment)
+    else:
+        texts = {
+            "json": compare_text.compare_json,
+            "csv": compare_text.compare_csv,
+            "markdown": compare_text.compare_markdown,
+            "latex": compare_text.compare_latex,
+        }
+        click.echo(texts[shown](found.comparisons, names, segment), nl=False)
+    return EXIT_DONE

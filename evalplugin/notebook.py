@@ -1,0 +1,172 @@
+"""Comparisons as notebooks show them: a table, a DataFrame, a picture, the page."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalplugin.comparison import Comparison
+from evalplugin.contest import Contest
+from evalplugin.errors import DataError, did_you_mean
+from evalplugin.metrics import parse
+from evalplugin.report.compare_table import TextCell, TextTable
+from evalplugin.report.compare_text import compare_frame, segment_frame, tables_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+__all__ = ["Comparisons"]
+
+_CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
+_SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
+# Told apart on white and on black.
+_MARKS = {"+": ("▲", "#2E8B57"), "-": ("▼", "#D55E00")}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparisons:
+    """What ``evalplugin.compare`` returns: a comparison for each dataset and split, mostly one.
+
+    A notebook shows the models by the primary metric.
+    """
+
+    comparisons: tuple[Comparison, ...]
+    # Returns a contest with its lists, truth and titles, which only the page shows; None: it has them.
+    complete: Callable[[Contest], Contest] | None = field(default=None, repr=False)
+
+    def __getitem__(self, index: int) -> Comparison:
+        return self.comparisons[index]
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    def __iter__(self) -> Iterator[Comparison]:
+        return iter(self.comparisons)
+
+    def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
+        """Return the numbers, one row for each model and metric; see ``compare_frame``.
+
+        Args:
+            metric: Only this one; None: all.
+            segment: By groups of users, such as ``activity``: one row for each group, metric and model.
+
+        Raises:
+            DataError: No such metric or segmentation.
+        """
+        metrics = [] if metric is None else [self._metric(metric)]
+        if segment is None:
+            return compare_frame(self.comparisons, metrics)
+        self.check_segment(segment)
+        return segment_frame(self.comparisons, segment, metrics)
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """Return a matplotlib figure: the differences from the baseline with their intervals, or else the means.
+
+        ``metric``: None: the primary one.
+
+        Raises:
+            DataError: No such metric.
+        """
+        from evalplugin.report.forest import forest
+
+        return forest(self.comparisons, None if metric is None else self._metric(metric))
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the page with everything about the comparison, one file that needs no network; return its path.
+
+        Raises:
+            DataError: There is no such folder.
+            TrackingError: What only the page shows cannot be read from the store.
+        """
+        from evalplugin.report.page import comparison_page
+
+        path = Path(path)
+        if not path.absolute().parent.is_dir():
+            raise DataError(f"{path}: there is no folder {path.absolute().parent} to write to")
+        path.write_text(comparison_page(self._complete()), encoding="utf-8", newline="\n")
+        return path
+
+    def canonical(self, metrics: Sequence[str]) -> list[str]:
+        """Return the canonical names of metrics.
+
+        Raises:
+            DataError: A metric that is not there.
+        """
+        return [self._metric(metric) for metric in metrics]
+
+    def check_segment(self, segment: str) -> None:
+        """Return if users were grouped in this way.
+
+        Raises:
+            DataError: They were not.
+        """
+        known = list(dict.fromkeys(s.name for c in self.comparisons for s in c.contest.segments))
+        if segment not in known:
+            near = did_you_mean(segment, known, noun="there are") or "; the runs have no groups of users"
+            raise DataError(f"users are not grouped by {segment!r}{near}")
+
+    def _repr_html_(self) -> str:
+        parts = []
+        for comparison in self.comparisons:
+            tables = tables_of(comparison, comparison.contest.primary)
+            parts += [_table_html(table, said, legend) for said, table, legend in tables]
+            parts += [_small_html(note) for note in comparison.contest.notes]
+        return "".join(parts)
+
+    def _metric(self, text: str) -> str:
+        name = parse(text).name
+        known = list(dict.fromkeys(m for c in self.comparisons for m in c.contest.metrics))
+        if name not in known:
+            raise DataError(f"metric {name!r} is not there{did_you_mean(name, known, noun='there are')}")
+        return name
+
+    def _complete(self) -> list[Comparison]:
+        if self.complete is None:
+            return list(self.comparisons)
+        return [_on(comparison, self.complete(comparison.contest)) for comparison in self.comparisons]
+
+
+def _on(comparison: Comparison, contest: Contest) -> Comparison:
+    """Return a comparison whose contest has more to show; its numbers stay."""
+    contenders = {c.model: c for c in contest.contenders}
+    standings = tuple(replace(row, contender=contenders[row.model]) for row in comparison.standings)
+    return replace(comparison, contest=contest, standings=standings)
+
+
+def _table_html(table: TextTable, said: str, legend: Sequence[str]) -> str:
+    aligned = ["left" if i < table.words else "right" for i in range(len(table.heads))]
+    heads = "".join(
+        f'<th style="{_CELL};text-align:{side};font-weight:600">{html.escape(head)}</th>'
+        for head, side in zip(table.heads, aligned, strict=True)
+    )
+    rows = "".join(
+        f'<tr style="background:none">{"".join(map(_cell_html, row, aligned))}</tr>' for row in table.rows
+    )
+    words = f"<div>{html.escape(said)}</div>" if said else ""
+    # Colours are those of the notebook: the table is read in light and in dark.
+    return (
+        f'<div style="color:inherit"><b>{html.escape(table.title)}</b>{words}'
+        f'<table style="border-collapse:collapse;color:inherit;margin:6px 0">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
+        f"{_small_html(' '.join(legend))}</div>"
+    )
+
+
+def _small_html(text: str) -> str:
+    return (
+        f'<div style="opacity:.65;font-size:85%;max-width:60em;margin-bottom:6px">{html.escape(text)}</div>'
+    )
+
+
+def _cell_html(cell: TextCell, side: str) -> str:
+    text = html.escape(cell.text)
+    if cell.mark:
+        sign, colour = _MARKS[cell.mark]
+        text += f' <span style="color:{colour}">{sign}</span>'
+    if cell.small:
+        text += f'<br><span style="{_SMALL}">{html.escape(cell.small)}</span>'
+    return f'<td style="{_CELL};text-align:{side}">{text}</td>'

@@ -1,0 +1,319 @@
+"""A comparison as text to paste or to compute on: Markdown, LaTeX, CSV, JSON, and the DataFrame behind them."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.comparison import Comparison, Pair
+from evalplugin.report.compare_table import (
+    TextCell,
+    TextTable,
+    legend,
+    pairs_table,
+    segment_legend,
+    segment_table,
+    segment_verdict,
+    standings_table,
+    verdict,
+)
+from evalplugin.report.text import escape
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "compare_csv",
+    "compare_frame",
+    "compare_json",
+    "compare_latex",
+    "compare_markdown",
+    "segment_frame",
+    "tables_of",
+]
+
+_MARKS = {"+": "▲", "-": "▼", "": ""}
+_PAIR = (
+    "pairs", "difference", "diff_low", "diff_high", "relative", "p", "p_holm", "p_bh", "effect", "better", "same",
+    "worse", "detectable", "mark",
+)  # fmt: skip
+_ROW = ("dataset", "split", "metric", "rank", "model", "mean", "low", "high", "users", "undefined")
+_WHOLE = ("rank", "users", "undefined", "folds", "pairs")  # columns of whole numbers, some of them missing
+_FOLDS = ("folds", "fold_low", "fold_high")
+_SEGMENT_ROW = ("dataset", "split", "segment", "group", "metric", "model", "mean", "low", "high", "users")
+
+
+def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one row for each model, metric and model that it is compared with.
+
+    Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by the primary metric), ``model``; ``mean`` with its
+    interval ``low`` to ``high`` over ``users``, ``undefined`` users left out; ``folds``, and their lowest and highest
+    mean ``fold_low``, ``fold_high``; ``against``, another model, and of the differences from it, over ``pairs`` users
+    who have both: the mean ``difference`` with its interval ``diff_low`` to ``diff_high``, ``relative`` to the other's
+    mean; ``p`` of the permutation test, ``p_holm`` and ``p_bh`` corrected for all comparisons by the metric,
+    ``p_wilcoxon`` and ``p_t`` where asked for; ``effect`` (Cohen's d_z); the shares of users for whom the model is
+    ``better``, the ``same``, ``worse``; the smallest ``detectable`` difference (80 % power); ``mark``: ``+`` better,
+    ``-`` worse, by p_holm. Last, the ``error`` of a model that failed. What is undefined is missing.
+
+    ``metrics`` are canonical names; none: all.
+    """
+    import pandas as pd
+
+    rows = [row for comparison in comparisons for row in _rows(comparison, metrics)]
+    tests = _tests(comparisons)
+    frame = pd.DataFrame(rows, columns=[*_ROW, *_FOLDS, "against", *_PAIR, *tests, "error"])
+    return frame.astype(dict.fromkeys(_WHOLE, "Int64"))
+
+
+def segment_frame(
+    comparisons: Sequence[Comparison], segment: str, metrics: Sequence[str] = ()
+) -> pd.DataFrame:
+    """Return one row for each group of users, metric and model; the columns are those of ``compare_frame``.
+
+    ``group`` is the group of ``segment``. ``p_holm`` and ``p_bh`` are corrected for all models and groups by the
+    metric.
+    """
+    import pandas as pd
+
+    rows = [
+        {
+            **_place(comparison),
+            "segment": segment,
+            "group": cell.label,
+            "metric": cell.metric,
+            "model": cell.model,
+            "mean": cell.interval.mean,
+            "low": cell.interval.low,
+            "high": cell.interval.high,
+            "users": cell.interval.n,
+            **_pair_values(cell.difference),
+        }
+        for comparison in comparisons
+        for cell in comparison.segments
+        if cell.segment == segment and cell.metric in (metrics or comparison.contest.metrics)
+    ]
+    frame = pd.DataFrame(rows, columns=[*_SEGMENT_ROW, "against", *_PAIR])
+    return frame.astype({"users": "Int64", "pairs": "Int64"})
+
+
+def compare_csv(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+) -> str:
+    """Return ``compare_frame``, or ``segment_frame`` where a segmentation is named, as CSV, all digits kept."""
+    frame = (
+        compare_frame(comparisons, metrics)
+        if segment is None
+        else segment_frame(comparisons, segment, metrics)
+    )
+    buffer = io.StringIO()
+    frame.to_csv(buffer, index=False, lineterminator="\n")
+    return buffer.getvalue()
+
+
+def compare_json(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+) -> str:
+    """Return everything as JSON, all digits kept: a list with one object for each dataset and split.
+
+    Each has ``name``, ``dataset``, ``split``, ``metrics``, ``primary``, ``baseline``, ``level`` (of the intervals),
+    ``pairing`` (who was compared: baseline or all), ``rules`` (what the models have in common), ``notes``, ``verdicts``
+    (some words for each metric), ``rows`` (those of ``compare_frame``) and, where a segmentation is named,
+    ``segments`` (those of ``segment_frame``). What is undefined is null.
+    """
+    found = []
+    for comparison in comparisons:
+        contest = comparison.contest
+        chosen = list(metrics or contest.metrics)
+        one = {
+            "name": contest.name,
+            **_place(comparison),
+            "metrics": chosen,
+            "primary": contest.primary,
+            "baseline": contest.baseline,
+            "level": comparison.level,
+            "pairing": comparison.pairing,
+            "rules": asdict(contest.rules),
+            "notes": list(contest.notes),
+            "verdicts": {metric: verdict(comparison, metric) for metric in chosen},
+            "rows": _records(compare_frame([comparison], chosen)),
+        }
+        if segment is not None:
+            one["segments"] = _records(segment_frame([comparison], segment, chosen))
+        found.append(one)
+    return json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False)
+
+
+def compare_markdown(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+) -> str:
+    """Return a table for each metric (none named: the primary one), with the verdict and what the numbers rest on."""
+    lines = []
+    for comparison in comparisons:
+        for metric in metrics or [comparison.contest.primary]:
+            for said, table, legends in tables_of(comparison, metric, segment):
+                lines += [f"## {escape(table.title)}", "", *([escape(said), ""] if said else [])]
+                lines += [_markdown_row([escape(head) for head in table.heads])]
+                lines += [
+                    _markdown_row(["---" if i < table.words else "---:" for i in range(len(table.heads))])
+                ]
+                lines += [_markdown_row([_markdown_cell(cell) for cell in row]) for row in table.rows]
+                lines += ["", *(f"{escape(words)}  " for words in legends), ""]
+        lines += [f"- {escape(note)}" for note in comparison.contest.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def compare_latex(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+) -> str:
+    """Return a ``table`` for each metric (none named: the primary one); the package booktabs is needed."""
+    tables = [
+        _latex_table(table, [said, *legends])
+        for comparison in comparisons
+        for metric in metrics or [comparison.contest.primary]
+        for said, table, legends in tables_of(comparison, metric, segment)
+    ]
+    return "% \\usepackage{booktabs}\n" + "\n".join(tables)
+
+
+def tables_of(
+    comparison: Comparison, metric: str, segment: str | None = None
+) -> Iterator[tuple[str, TextTable, list[str]]]:
+    """Return the tables of one metric in the order in which they are read, each with verdict and legend.
+
+    The models; if all were compared with each other, every two models; if a segmentation is named, the groups of users.
+    """
+    words = legend(comparison, metric)
+    with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
+    yield verdict(comparison, metric), standings_table(comparison, metric), [] if with_pairs else words
+    if with_pairs:
+        yield "", pairs_table(comparison, metric), words
+    if segment is not None:
+        groups = segment_table(comparison, metric, segment)
+        if groups.rows:
+            yield (
+                segment_verdict(comparison, metric, segment),
+                groups,
+                segment_legend(comparison, metric, segment),
+            )
+
+
+def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for metric in metrics or comparison.contest.metrics:
+        for row in comparison.standings:
+            cell = row.cells.get(metric)
+            if cell is None and row.error is None:
+                continue
+            values: dict[str, Any] = {
+                **_place(comparison),
+                "metric": metric,
+                "rank": row.rank,
+                "model": row.model,
+            }
+            if cell is None:
+                yield {**values, "error": row.error}
+                continue
+            values |= {"mean": cell.mean, "low": cell.low, "high": cell.high}
+            values |= {"users": cell.users, "undefined": cell.undefined}
+            folds = [fold.get(metric, math.nan) for fold in row.contender.fold_means]
+            if folds:
+                values |= {"folds": len(folds), "fold_low": min(folds), "fold_high": max(folds)}
+            pairs = [p for p in comparison.pairs if p.metric == metric and p.model == row.model]
+            if not pairs:
+                yield values
+            yield from (values | _pair_values(pair) for pair in pairs)
+
+
+def _place(comparison: Comparison) -> dict[str, str]:
+    return {"dataset": comparison.contest.dataset, "split": comparison.contest.split}
+
+
+def _pair_values(pair: Pair | None) -> dict[str, Any]:
+    if pair is None:
+        return {}
+    paired = pair.paired
+    values = {
+        "against": pair.against,
+        "pairs": paired.users,
+        "difference": paired.interval.mean,
+        "diff_low": paired.interval.low,
+        "diff_high": paired.interval.high,
+        "relative": paired.relative,
+        "p": pair.p,
+        "p_holm": pair.p_holm,
+        "p_bh": pair.p_bh,
+        "effect": paired.effect,
+        "better": pair.better,
+        "same": paired.equal,
+        "worse": pair.worse,
+        "detectable": paired.detectable,
+        "mark": pair.mark,
+    }
+    return values | {f"p_{test}": p for test, p in paired.p.items() if test != "permutation"}
+
+
+def _tests(comparisons: Sequence[Comparison]) -> list[str]:
+    tests = dict.fromkeys(test for c in comparisons for pair in c.pairs for test in pair.paired.p)
+    return [f"p_{test}" for test in tests if test != "permutation"]
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    import pandas as pd
+
+    return [
+        {str(key): None if pd.isna(value) else value for key, value in record.items()}
+        for record in frame.to_dict("records")
+    ]
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _markdown_cell(cell: TextCell) -> str:
+    text = f"**{escape(cell.text)}**" if cell.mark == "+" else escape(cell.text)
+    small = f"({escape(cell.small)})" if cell.small == "baseline" else escape(cell.small)
+    return " ".join(filter(None, (text, _MARKS[cell.mark], small)))
+
+
+def _latex_table(table: TextTable, words: Sequence[str]) -> str:
+    columns = "l" * table.words + "r" * (len(table.heads) - table.words)
+    body = [" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in table.rows]
+    return "\n".join(
+        [
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(_latex(head) for head in table.heads) + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{_latex(' '.join([table.title + '.', *filter(None, words)]))}}}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def _latex_cell(cell: TextCell) -> str:
+    mark = {"+": "$^{+}$", "-": "$^{-}$", "": ""}[cell.mark]
+    small = rf" {{\scriptsize {_latex(cell.small)}}}" if cell.small else ""
+    return f"{_latex(cell.text)}{mark}{small}"
+
+
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": "$|$", "–": "--",
+        "▲": "$^{+}$", "▼": "$^{-}$", "·": r"$\cdot$", "\N{NO-BREAK SPACE}": "~",
+    }
+)  # fmt: skip
+
+
+def _latex(text: str) -> str:
+    return text.translate(_LATEX)

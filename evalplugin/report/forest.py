@@ -1,0 +1,109 @@
+"""Paired differences, or means where nothing is compared, drawn with their intervals."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from evalplugin.comparison import Comparison, Mark
+from evalplugin.metrics import parse
+from evalplugin.report.compare_table import place
+from evalplugin.report.palette import BASELINE_COLOUR
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["forest"]
+
+_BETTER, _WORSE, _UNCLEAR = "#0072B2", "#D55E00", BASELINE_COLOUR
+_LABEL = 48  # characters
+_INK, _QUIET, _GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
+
+
+class _Line(NamedTuple):
+    label: str
+    mean: float
+    low: float
+    high: float
+    mark: Mark
+
+
+def forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figure:
+    """Return a figure with one panel for each comparison: every difference by a metric, with its interval.
+
+    Blue is better, orange worse, grey not shown to be either. Where nothing is compared there are the models' means.
+    ``metric`` is a canonical name; None: the primary one. Notebooks show the figure by themselves.
+    """
+    panels = [(c, metric or c.contest.primary) for c in comparisons]
+    lines_of = [_lines(comparison, name) for comparison, name in panels]
+    heights = [1.0 + 0.34 * max(len(lines), 1) for lines, _ in lines_of]
+    figure = _figure(7.2, sum(heights) + 0.25)
+    grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (comparison, name), (lines, against) in zip(grid, panels, lines_of, strict=True):
+        _draw(axes, lines, is_difference=against is not None)
+        axes.set_title(place(comparison), loc="left", fontsize=11, color=_INK, parse_math=False)
+        what = name if against is None else f"{name}: difference {against}"
+        if any(math.isfinite(line.low) for line in lines):
+            what += f", {100 * comparison.level:.4g} % intervals"
+        up = parse(name).metric.higher_is_better
+        what += "" if up is None else "  (right is better)" if up else "  (left is better)"
+        axes.set_xlabel(what, fontsize=10, color=_QUIET, parse_math=False)
+    return figure
+
+
+def _lines(comparison: Comparison, metric: str) -> tuple[list[_Line], str | None]:
+    """Return what is drawn, best model first, and what the differences are from; None where these are means."""
+    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
+    if not pairs:
+        cells = [(r.model, r.cells[metric]) for r in comparison.standings if metric in r.cells]
+        return [_Line(model, c.mean, c.low, c.high, "") for model, c in cells], None
+    of_all = comparison.pairing == "all"
+    lines = []
+    for pair in pairs:
+        label = f"{pair.model} − {pair.against}" if of_all else pair.model
+        interval = pair.paired.interval
+        lines.append(_Line(label, interval.mean, interval.low, interval.high, pair.mark))
+    return lines, "between two models" if of_all else f"from {comparison.contest.baseline}"
+
+
+def _draw(axes: Axes, lines: Sequence[_Line], *, is_difference: bool) -> None:
+    colours = {"+": _BETTER, "-": _WORSE, "": _UNCLEAR if is_difference else _BETTER}
+    for y, line in enumerate(lines):
+        colour = colours[line.mark]
+        if math.isfinite(line.low) and math.isfinite(line.high):
+            axes.plot([line.low, line.high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
+        axes.plot([line.mean], [y], "o", color=colour, markersize=6)
+    if is_difference:
+        axes.axvline(0, color=_INK, linewidth=1)
+    labels = [line.label if len(line.label) <= _LABEL else f"{line.label[: _LABEL - 3]}..." for line in lines]
+    axes.set_yticks(range(len(lines)), labels, parse_math=False)
+    axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
+    axes.tick_params(length=0, labelsize=10, labelcolor=_INK)
+    axes.grid(axis="x", color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def _figure(width: float, height: float) -> Figure:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    class Picture(Figure):
+        """A figure that notebooks show although pyplot does not know it."""
+
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            with warnings.catch_warnings():
+                # A name in a script that the font lacks is drawn as boxes.
+                warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+                self.savefig(buffer, format="png", dpi=110)
+            return buffer.getvalue()
+
+    figure: Figure = Picture(figsize=(width, height), facecolor="white", layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure

@@ -1,0 +1,275 @@
+"""One model's run, read back from MLflow."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.contest import Background, Contender, Rules
+from evalplugin.errors import TrackingError, UnknownNameError
+from evalplugin.metrics import parse
+from evalplugin.results import Costs
+from evalplugin.scoring import PerUserScores
+from evalplugin.segments import Segmentation
+from evalplugin.tracking.names import metric_name, metric_names
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+__all__ = ["LoggedRun"]
+
+# A comma inside of parentheses is part of a metric's name.
+_BETWEEN_METRICS = re.compile(r", (?![^()]*\))")
+
+
+@dataclass(eq=False)
+class LoggedRun:
+    """The run of one model; everything is read when it is asked for, once.
+
+    What should be there and is not raises TrackingError.
+    """
+
+    client: MlflowClient = field(repr=False)
+    run: Run = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"run {self.run.info.run_name} ({self.run.info.run_id})"
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self.tag("model")
+
+    @property
+    def bakeoff(self) -> str:
+        """The id of the bake-off."""
+        return self.tag("bakeoff")
+
+    @property
+    def place(self) -> str:
+        """The names of dataset and split, for people."""
+        return ", ".join(filter(None, (self.tag("dataset"), self.tag("split"))))
+
+    def tag(self, key: str) -> str:
+        """Return a tag of ours; empty where there is none."""
+        return str(self.run.data.tags.get(f"evalplugin.{key}", ""))
+
+    def param(self, key: str) -> str | None:
+        """Return a parameter; None where there is none, or where none was set."""
+        text = self.run.data.params.get(key)
+        return None if text in (None, "null") else str(text)
+
+    @cached_property
+    def rules(self) -> Rules:
+        """What must agree with another run's."""
+        digests = {
+            tag.value: given.dataset.digest
+            for given in (self.run.inputs.dataset_inputs if self.run.inputs else ())
+            for tag in given.tags
+            if tag.key == "mlflow.data.context"
+        }
+        if "evaluation" not in digests:
+            raise TrackingError(f"{self} does not say on which test data it was scored")
+        threshold = self.param("eval.threshold")
+        return Rules(
+            train_digest=digests.get("training"),
+            test_digest=digests["evaluation"],
+            n=int(self._needed("eval.n")),
+            candidates=self._needed("eval.candidates"),
+            threshold=None if threshold is None else float(threshold),
+            metrics_hash=self.tag("metrics_hash"),
+        )
+
+    @cached_property
+    def folds(self) -> int:
+        """On how many folds the model was scored."""
+        return int(self._needed("split.folds"))
+
+    @cached_property
+    def seed(self) -> int:
+        """The root of the bake-off's randomness."""
+        return int(self._needed("eval.seed"))
+
+    @cached_property
+    def primary(self) -> str:
+        """The metric that ranked the models of the bake-off."""
+        return self._needed("eval.primary")
+
+    @cached_property
+    def definitions(self) -> dict[str, str]:
+        """A hash of what each metric means, by canonical name, in the order in which they were asked for."""
+        try:
+            known = json.loads(self.tag("definitions"))
+        except ValueError:  # not there, or too long for a tag
+            known = {}
+        # What is not known equals nothing but itself in the same whole set of definitions.
+        unknown = f"unknown, of {self.tag('metrics_hash')[:12]}"
+        names = _BETWEEN_METRICS.split(self._needed("eval.metrics"))
+        for name in names:
+            try:
+                parse(name)
+            except UnknownNameError as error:
+                raise UnknownNameError(
+                    f"{self} was scored by a metric that is not known here: {error}; --plugin FILE brings a metric of "
+                    f"your own"
+                ) from None
+        return {name: str(known.get(name, unknown)) for name in names}
+
+    @cached_property
+    def params(self) -> dict[str, Any]:
+        """The model's parameters, defaults included."""
+        import yaml
+
+        with self._downloaded("data/config_resolved.yaml") as file:
+            resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
+        models = resolved.get("models", []) if isinstance(resolved, dict) else []
+        found = next((model["params"] for model in models if model["name"] == self.model), None)
+        if found is None:
+            raise TrackingError(f"{self} does not say with which parameters its model was fitted")
+        if "***" in json.dumps(found):
+            raise TrackingError(
+                f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
+            )
+        return dict(found)
+
+    @cached_property
+    def error(self) -> str | None:
+        """What a failed model raised, in one line; None for one that did not fail."""
+        if self.run.info.status != "FAILED":
+            return None
+        if "traceback.txt" not in {file.path for file in self.client.list_artifacts(self.run.info.run_id)}:
+            return "failed without a message"
+        with self._downloaded("traceback.txt") as file:
+            lines = file.read_text(encoding="utf-8").strip().splitlines()
+        return lines[-1].strip() if lines else "failed without a message"
+
+    def contender(self, label: str) -> Contender:
+        """Return the results under a name, without the lists."""
+        scores = None if self.error is not None else self._scores()
+        logged = self.run.data.metrics
+        costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
+        return Contender(
+            model=label,
+            type=self.tag("model_type"),
+            scores=scores,
+            costs=None if all(map(math.isnan, costs.values())) else Costs(**costs),
+            fold_means=() if scores is None else self._fold_means(scores),
+            run_id=self.run.info.run_id,
+            error=self.error,
+        )
+
+    def table(self, name: str) -> pa.Table | None:
+        """Return a table of the folder ``data``, or None where there is none."""
+        import pyarrow.parquet as pq
+
+        path = f"data/{name}.parquet"
+        if path not in self._files:
+            return None
+        with self._downloaded(path) as file:
+            return pq.read_table(file)
+
+    @property
+    def background(self) -> Background | None:
+        """The truth, history and titles; None where they are not there."""
+        truth, history, titles = (self.table(name) for name in ("truth", "history", "titles"))
+        if truth is None or history is None:
+            return None
+        names = {} if titles is None else titles.to_pydict()
+        return Background(
+            truth, history, dict(zip(names.get("item", ()), names.get("title", ()), strict=True))
+        )
+
+    @property
+    def segments(self) -> tuple[Segmentation, ...]:
+        """The groups of users; none where there are none."""
+        table = self.table("segments")
+        if table is None:
+            return ()
+        described = json.loads(table.schema.metadata[b"evalplugin"])["segments"]
+        users = _ids(table.column("user"))
+        return tuple(
+            _segmentation(name, labels, users, table.column(name)) for name, labels in described.items()
+        )
+
+    def _needed(self, key: str) -> str:
+        text = self.param(key)
+        if text is None:
+            raise TrackingError(f"{self} has no parameter {key}: it was not logged as a model's run is")
+        return text
+
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        return frozenset(file.path for file in self.client.list_artifacts(self.run.info.run_id, "data"))
+
+    @contextmanager
+    def _downloaded(self, path: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
+            yield Path(self.client.download_artifacts(self.run.info.run_id, path, folder))
+
+    def _scores(self) -> PerUserScores:
+        table = self.table("per_user")
+        if table is None:
+            raise TrackingError(
+                f"{self} has no data/per_user.parquet: without every user's scores it cannot be compared"
+            )
+        names = tuple(name for name in table.column_names if name != "user")
+        columns = [table.column(name).to_numpy() for name in names]
+        families = dict.fromkeys(spec.at(None).name for spec in map(parse, self.definitions))
+        curves = {f: self._history(f"at_k/{name}") for f, name in metric_names(families).items()}
+        logged = self.run.data.metrics
+        return PerUserScores(
+            users=_ids(table.column("user")),
+            values=np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
+            metrics=names,
+            # What is undefined was not logged.
+            overall={m: logged.get(metric_name(m), math.nan) for m in self.definitions if m not in names},
+            at_k={family: curve for family, curve in curves.items() if curve},
+            pr_curve=self._history("pr_curve/precision"),
+        )
+
+    def _fold_means(self, scores: PerUserScores) -> tuple[Mapping[str, float], ...]:
+        if self.folds == 1:
+            return (scores.means,)
+        values = {m: self._history(f"fold/{name}") for m, name in metric_names(self.definitions).items()}
+        return tuple(
+            {metric: means.get(fold, math.nan) for metric, means in values.items()}
+            for fold in range(1, self.folds + 1)
+        )
+
+    def _history(self, key: str) -> dict[int, float]:
+        """Return a metric's value at each step, in their order; nothing where it was not logged."""
+        if key not in self.run.data.metrics:
+            return {}
+        points = self.client.get_metric_history(self.run.info.run_id, key)
+        return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
+
+
+def _segmentation(
+    name: str, labels: Sequence[str], users: npt.NDArray[np.generic], column: pa.ChunkedArray
+) -> Segmentation:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    place = pc.index_in(column, value_set=pa.array(labels, pa.string()))
+    group = pc.fill_null(place, -1).to_numpy().astype(np.int32)
+    order = np.argsort(users, kind="stable")
+    return Segmentation(name, tuple(labels), users[order], group[order])
+
+
+def _ids(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+    import pyarrow.types as types
+
+    return column.to_numpy() if types.is_integer(column.type) else np.array(column.to_pylist(), dtype=object)

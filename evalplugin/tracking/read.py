@@ -1,0 +1,217 @@
+"""Runs in an MLflow store -> contests: the way back from what was logged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from evalplugin.contest import Contest, with_choice
+from evalplugin.errors import DataError
+from evalplugin.redaction import redact
+from evalplugin.segments import Segmentation
+from evalplugin.tracking.agree import Scored, agree
+from evalplugin.tracking.connection import connect_to_existing, talking
+from evalplugin.tracking.find import find_runs
+from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.logged import LoggedRun
+
+__all__ = ["read_contests", "with_lists"]
+
+
+def read_contests(
+    tracking_uri: str | None = None,
+    *,
+    bakeoff: str | None = None,
+    runs: Sequence[str] = (),
+    experiment: str | None = None,
+    intersect: bool = False,
+    baseline: str | None = None,
+    primary: str | None = None,
+) -> list[Contest]:
+    """Return what the runs of a store compare: one contest for each dataset and split.
+
+    The lists, and what else only a page shows, are left where they are: see ``with_lists``. What was decided on the
+    way stands in each contest's ``notes``.
+
+    Args:
+        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+        bakeoff: A bake-off's id, or ``latest``: the one that was finished last. That is also the choice where
+            nothing is named at all.
+        runs: Ids or names of runs, or names of models: the latest run of each name.
+        experiment: Where to look; by itself: the latest run of each model there.
+        intersect: Where runs differ in metrics, users or data, compare what they have in common; else they are
+            refused.
+        baseline: The model that the others are compared with; None: that of the runs, if they have one.
+        primary: The metric that ranks; None: that of the runs.
+
+    Raises:
+        DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared.
+        TrackingError: The store cannot be reached, or a run lacks what was logged of it.
+    """
+    uri = resolve_uri(tracking_uri)
+    client = connect_to_existing(uri)
+    with talking(uri, "read the runs"):
+        store = redact(uri)
+        found = find_runs(client, store, bakeoff=bakeoff, runs=runs, experiment=experiment)
+        logged = [LoggedRun(client, run) for run in found.runs]
+        contests, notes = [], list(found.notes)
+        for group in _same_data(logged):
+            if len(group) < 2:
+                notes.append(f"left out: {group[0].model} is the only model on {group[0].place}")
+                continue
+            contests.append(
+                _contest(found.name, group, intersect=intersect, baseline=baseline, primary=primary)
+            )
+        if not contests:
+            raise DataError(f"a comparison takes two models on the same data: {'; '.join(notes)}")
+    return [replace(contest, notes=(*notes, *contest.notes)) for contest in contests]
+
+
+def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
+    """Return a contest that was read from a store with every model's lists, and the truth, history and titles.
+
+    Raises:
+        TrackingError: The store cannot be reached.
+    """
+    uri = resolve_uri(tracking_uri)
+    client = connect_to_existing(uri)
+    contenders, background = [], None
+    with talking(uri, "read the lists"):
+        for contender in contest.contenders:
+            assert contender.run_id is not None
+            run = LoggedRun(client, client.get_run(contender.run_id))
+            background = background or run.background
+            contenders.append(replace(contender, top_n=run.table("top_n")))
+    return replace(contest, contenders=tuple(contenders), background=background)
+
+
+def _same_data(runs: Sequence[LoggedRun]) -> list[list[LoggedRun]]:
+    """Return the runs by dataset and split; those of other bake-offs that call the same data otherwise go together."""
+    by_name: dict[tuple[str, str], list[LoggedRun]] = {}
+    for run in runs:
+        by_name.setdefault((run.tag("dataset"), run.tag("split")), []).append(run)
+    groups: list[list[LoggedRun]] = []
+    for named in by_name.values():
+        data, bakeoffs = _data_of(named), {run.bakeoff for run in named}
+        for group in groups:
+            if _data_of(group) == data and not bakeoffs & {run.bakeoff for run in group}:
+                group += named
+                break
+        else:
+            groups.append(named)
+    return groups
+
+
+def _data_of(runs: Sequence[LoggedRun]) -> set[tuple[str | None, str, int]]:
+    return {(run.rules.train_digest, run.rules.test_digest, run.folds) for run in runs}
+
+
+def _contest(
+    name: str, runs: Sequence[LoggedRun], *, intersect: bool, baseline: str | None, primary: str | None
+) -> Contest:
+    labels, notes = _labels(runs)
+    agreed = agree(
+        [
+            Scored(
+                run.model, run.bakeoff, run.contender(label), run.rules, run.folds, run.definitions,
+                truth=partial(run.table, "truth"),
+            )
+            for run, label in zip(runs, labels, strict=True)
+        ],
+        intersect=intersect,
+    )  # fmt: skip
+    notes += agreed.notes
+    places = dict.fromkeys(run.place for run in runs)
+    if len(places) > 1:
+        notes.append(f"the same data under several names: {'; '.join(places)}")
+    first = runs[0]
+    contest = Contest(
+        name=name,
+        dataset=first.tag("dataset"),
+        split=first.tag("split"),
+        contenders=agreed.contenders,
+        metrics=agreed.metrics,
+        baseline=None,
+        seed=first.seed,
+        rules=agreed.rules,
+        segments=_segments(runs, notes),
+    )
+    contest = with_choice(
+        contest,
+        baseline=baseline or _baseline(runs, labels, notes),
+        primary=primary or _primary(runs, agreed.metrics, notes),
+    )
+    return replace(contest, notes=tuple(dict.fromkeys(notes)))
+
+
+def _labels(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
+    """Return a name for each run: its model's, with something added where two runs are of one model."""
+    models = [run.model for run in runs]
+    twice = dict.fromkeys(model for model in models if models.count(model) > 1)
+    if not twice:
+        return models, []
+    ways: tuple[Callable[[LoggedRun], str], ...] = (
+        lambda run: str(run.run.info.run_name),
+        lambda run: f"{run.model} · {run.bakeoff}",
+        lambda run: f"{run.model} · {run.run.info.run_id}",
+    )
+    for way in ways:
+        labels = [way(run) if run.model in twice else run.model for run in runs]
+        if len(set(labels)) == len(labels):
+            break
+    notes = []
+    for model in twice:
+        same = [label for label, run in zip(labels, runs, strict=True) if run.model == model]
+        notes.append(f"{len(same)} runs are of {model}: they are called {', '.join(same)}")
+    return labels, notes
+
+
+def _baseline(runs: Sequence[LoggedRun], labels: Sequence[str], notes: list[str]) -> str | None:
+    """Return the label of the baseline of the bake-offs, where it is among the runs and is one."""
+    named = list(dict.fromkeys(filter(None, (run.param("eval.baseline") for run in runs))))
+    there = [label for label, run in zip(labels, runs, strict=True) if run.model in named]
+    if len(there) == 1:
+        return there[0]
+    if named:
+        why = (
+            f"there are several: {', '.join(there)}"
+            if there
+            else f"{' and '.join(named)} is not among the runs"
+        )
+        notes.append(f"no model is the baseline ({why}); --baseline MODEL chooses one")
+    return None
+
+
+def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]) -> str:
+    """Return the metric that ranked the models of the bake-offs; of several, the first that is there."""
+    named = list(dict.fromkeys(run.primary for run in runs))
+    found = next((name for name in named if name in metrics), metrics[0])
+    if named != [found]:
+        notes.append(
+            f"ranked by {found}; the bake-offs were by {' and '.join(named)}; --primary METRIC chooses"
+        )
+    return found
+
+
+def _segments(runs: Sequence[LoggedRun], notes: list[str]) -> tuple[Segmentation, ...]:
+    """Return the groups of users, from one run of each bake-off; of two of one name the later bake-off's."""
+    one_each: dict[str, LoggedRun] = {}
+    for run in sorted(runs, key=lambda run: run.run.info.start_time, reverse=True):
+        if run.bakeoff not in one_each and run.segments:  # a run that failed has none
+            one_each[run.bakeoff] = run
+    found: dict[str, Segmentation] = {}
+    for run in one_each.values():
+        for segmentation in run.segments:
+            first = found.setdefault(segmentation.name, segmentation)
+            if not _same(first, segmentation):
+                notes.append(f"groups by {first.name}: the bake-offs differ, the latest one's are shown")
+    return tuple(found.values())
+
+
+def _same(one: Segmentation, other: Segmentation) -> bool:
+    return one.labels == other.labels and all(
+        np.array_equal(a, b) for a, b in ((one.users, other.users), (one.group, other.group))
+    )

@@ -1,0 +1,295 @@
+"""The texts of a comparison, read back and computed again by other means."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from evalplugin.comparison import Comparison, compare
+from evalplugin.contest import contests_of
+from evalplugin.report.compare_table import (
+    legend,
+    pairs_table,
+    segment_table,
+    segment_verdict,
+    standings_table,
+    verdict,
+)
+from evalplugin.report.compare_text import (
+    compare_csv,
+    compare_frame,
+    compare_json,
+    compare_latex,
+    compare_markdown,
+    segment_frame,
+)
+from evalplugin.results import BakeoffResult
+from evalplugin.segments import Segmentation
+
+EVIL = "<b>x</b>|*a*_&%$#{}~^\\"
+
+
+@pytest.fixture
+def comparison(make: SimpleNamespace) -> Comparison:
+    """Three models and one that failed, against the first one; two groups of users."""
+    (contest,) = contests_of(make.whole())
+    users = np.arange(200)
+    halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
+    return compare(replace(contest, segments=(halves,)), tests=("t", "wilcoxon"))
+
+
+def values(comparison: Comparison, model: str, metric: str) -> Any:
+    return next(r for r in comparison.standings if r.model == model).contender.scores.column(metric)  # type: ignore[union-attr]
+
+
+def test_the_frame_has_a_row_for_each_model_and_metric(comparison: Comparison) -> None:
+    frame = compare_frame([comparison])
+    assert list(frame[frame.metric == "ndcg@10"].model) == ["svd", "knn", "random", "broken"]
+    assert list(dict.fromkeys(frame.metric)) == list(comparison.contest.metrics)
+    row = frame[(frame.metric == "ndcg@10") & (frame.model == "svd")].iloc[0]
+    svd, base = (values(comparison, m, "ndcg@10") for m in ("svd", "random"))
+    both = svd - base
+    both = both[~np.isnan(both)]
+    assert row["mean"] == pytest.approx(np.nanmean(svd), abs=1e-15)
+    assert (row["rank"], row.users, row.undefined, row.pairs, row.against) == (1, 197, 3, 197, "random")
+    assert row.difference == pytest.approx(both.mean(), abs=1e-15)
+    assert row.relative == pytest.approx(both.mean() / np.nanmean(base), abs=1e-12)
+    assert row.effect == pytest.approx(both.mean() / both.std(ddof=1), abs=1e-12)
+    assert (row.better, row.same, row.worse) == ((both > 0).mean(), (both == 0).mean(), (both < 0).mean())
+    assert row.p_t == pytest.approx(stats.ttest_1samp(both, 0).pvalue, rel=1e-9)
+    assert row.low < row["mean"] < row.high
+    assert row.diff_low < row.difference < row.diff_high
+    assert (row.p_holm, row.mark) == (pytest.approx(2 * row.p), "+")
+    failed = frame[frame.model == "broken"]
+    assert set(failed.error) == {"ValueError: k must be <= 12"}
+    assert failed["mean"].isna().all()
+
+
+def test_a_metric_that_is_one_number_a_model_has_neither_interval_nor_difference(
+    comparison: Comparison,
+) -> None:
+    frame = compare_frame([comparison], ["coverage@10"]).set_index("model")
+    assert frame.loc["svd", "mean"] == 0.5
+    assert frame.loc[["svd", "knn", "random"], ["low", "high", "difference", "p"]].isna().all(axis=None)
+
+
+def test_csv_and_json_hold_every_digit_of_the_frame(comparison: Comparison) -> None:
+    frame = compare_frame([comparison])
+    rows = list(csv.DictReader(io.StringIO(compare_csv([comparison]))))
+    (read,) = json.loads(compare_json([comparison]))
+    assert len(rows) == len(read["rows"]) == len(frame)
+    for column in frame.columns:
+        for i, value in enumerate(frame[column]):
+            from_csv, from_json = rows[i][column], read["rows"][i][column]
+            if pd.isna(value):
+                assert (from_csv, from_json) == ("", None)
+            elif isinstance(value, str):
+                assert (from_csv, from_json) == (value, value)
+            else:
+                assert (float(from_csv), from_json) == (value, value)
+    assert rows[0]["users"] == "197"
+
+
+def test_json_says_what_was_compared_under_which_rules(comparison: Comparison) -> None:
+    (read,) = json.loads(compare_json([comparison], ["rr"], "half"))
+    assert (read["name"], read["dataset"], read["primary"], read["baseline"]) == (
+        comparison.contest.name,
+        "toy",
+        "ndcg@10",
+        "random",
+    )
+    assert (read["metrics"], read["level"], read["pairing"]) == (["rr"], 0.95, "baseline")
+    assert read["rules"] == vars(comparison.contest.rules)
+    assert set(read["verdicts"]) == {"rr"}
+    assert {row["metric"] for row in read["rows"] + read["segments"]} == {"rr"}
+
+
+def test_groups_are_computed_over_their_users_alone(comparison: Comparison) -> None:
+    frame = segment_frame([comparison], "half", ["rr"])
+    assert len(frame) == 2 * 3
+    row = frame[(frame.group == "second") & (frame.model == "knn")].iloc[0]
+    knn, base = (values(comparison, m, "rr")[100:] for m in ("knn", "random"))
+    assert (row["mean"], row.users) == (pytest.approx(knn.mean(), abs=1e-15), 100)
+    assert row.difference == pytest.approx((knn - base).mean(), abs=1e-15)
+    table = segment_table(comparison, "rr", "half")
+    assert [r[0].text for r in table.rows] == ["first", "", "", "second", "", ""]
+    assert [r[0].small for r in table.rows][::3] == ["97 users", "100 users"]
+    assert compare_csv([comparison], ["rr"], "half").count("\n") == 1 + 6
+
+
+def test_it_is_said_for_whom_a_model_is_better_and_for_whom_it_is_worse(make: SimpleNamespace) -> None:
+    base = make.model_result("base", 0.4)
+    mixed = base.per_user.values.copy()
+    mixed[3:100] += 0.1
+    mixed[100:] -= 0.1
+    models = (
+        base,
+        make.model_result("mixed", scores=replace(base.per_user, values=mixed)),
+        make.model_result("same", scores=base.per_user),
+        make.model_result("good", scores=replace(base.per_user, values=base.per_user.values + 0.2)),
+    )
+    names = [m.model for m in models]
+    (contest,) = contests_of(BakeoffResult(make.bakeoff(names, baseline="base"), models))
+    users = np.arange(200)
+    halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
+
+    def said(*chosen: str) -> str:
+        kept = tuple(c for c in contest.contenders if c.model in chosen)
+        return segment_verdict(compare(replace(contest, contenders=kept, segments=(halves,))), "rr", "half")
+
+    assert said(*names) == (
+        "Better than base: good in every group; mixed in first. Worse than base: mixed in second."
+    )
+    assert said("base", "same") == "No model is shown to differ from base in any group by half."
+    assert said("same", "good") == ""
+
+
+def test_every_two_models_have_a_row_of_their_own(make: SimpleNamespace) -> None:
+    (contest,) = contests_of(make.whole())
+    comparison = compare(contest, pairs="all")
+    frame = compare_frame([comparison], ["rr"])
+    pairs = frame[frame.against.notna()][["model", "against"]]
+    assert {frozenset(pair) for pair in pairs.itertuples(index=False, name=None)} == {
+        frozenset(pair) for pair in (("svd", "knn"), ("svd", "random"), ("knn", "random"))
+    }
+    assert len(pairs_table(comparison, "rr").rows) == 3
+    assert "difference" not in standings_table(comparison, "rr").heads
+    assert "Holm's correction over 3 comparisons by rr" in " ".join(legend(comparison, "rr"))
+
+
+def test_markdown_reads_back_as_the_numbers(comparison: Comparison) -> None:
+    text = compare_markdown([comparison])
+    rows = [line.split("|")[1:-1] for line in text.splitlines() if line.startswith("| ")]
+    heads = [head.strip().replace("\\", "") for head in rows[0]]
+    svd = dict(zip(heads, (cell.strip().replace("\\", "") for cell in rows[2]), strict=True))
+    frame = compare_frame([comparison], ["ndcg@10"]).set_index("model")
+    assert svd["model"] == "svd"
+    assert svd["mean"].startswith(f"{frame.loc['svd', 'mean']:.4f} ")
+    assert svd["difference"].startswith(f"**+{frame.loc['svd', 'difference']:.4f}** ▲ ")
+    assert svd["p (Holm)"] == f"{frame.loc['svd', 'p_holm']:.4f}"
+    assert [row[1].strip() for row in rows[2:]] == ["svd", "knn", "random (baseline)"]
+    assert "broken failed: ValueError: k must be &lt;= 12" in text
+
+
+def test_names_are_inert_in_markdown_and_latex(make: SimpleNamespace) -> None:
+    models = (make.model_result("base", 0.1), make.model_result(EVIL, 0.4))
+    (contest,) = contests_of(BakeoffResult(make.bakeoff(("base", EVIL), baseline="base"), models))
+    comparison = compare(contest)
+    assert "<b>" not in compare_markdown([comparison])
+    assert r"&lt;b&gt;x&lt;/b&gt;\|\*a\*\_&amp;%\$\#\{\}\~^\\" in compare_markdown([comparison])
+    body = compare_latex([comparison])
+    assert r"$<$b$>$x$<$/b$>$$|$*a*\_\&\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in body
+    assert not re.search(r"(?<!\\)[%#]", body.partition("\n")[2])
+
+
+def test_latex_is_a_booktabs_table_with_balanced_columns(comparison: Comparison) -> None:
+    text = compare_latex([comparison], ["rr", "recall@10"])
+    assert text.startswith("% \\usepackage{booktabs}\n")
+    assert text.count(r"\toprule") == text.count(r"\bottomrule") == text.count(r"\begin{table}") == 2
+    columns = re.findall(r"\\begin\{tabular\}\{([lr]+)\}", text)
+    lines = [line for line in text.splitlines() if line.endswith(r" \\")]
+    assert {line.count(" & ") + 1 for line in lines} == {len(columns[0])}
+    svd = next(line for line in lines if line.startswith("1 & svd"))
+    frame = compare_frame([comparison], ["rr"]).set_index("model")
+    assert f"& {frame.loc['svd', 'mean']:.4f} {{\\scriptsize " in svd
+    assert f"& +{frame.loc['svd', 'difference']:.4f}$^{{+}}$ " in svd
+
+
+def test_the_verdict_says_who_won_and_whether_it_is_real(
+    comparison: Comparison, make: SimpleNamespace
+) -> None:
+    row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
+    assert verdict(comparison, "ndcg@10") == (
+        f"svd wins by ndcg@10: +{row.difference:.4f} (+{100 * row.relative:.0f} %) against random, "
+        f"p = {row.p_holm:.4f}; better for {100 * row.better:.0f} % of users, worse for {100 * row.worse:.0f} %."
+    )
+    assert verdict(comparison, "coverage@10") == "svd has the best coverage@10: 0.5000."
+
+    def against(baseline: str | None, *models: Any) -> Comparison:
+        names = [m.model for m in models]
+        return compare(contests_of(BakeoffResult(make.bakeoff(names, baseline=baseline), models))[0])
+
+    best = make.model_result("best", 0.5)
+    assert verdict(against("best", best, make.model_result("poor", 0.1)), "rr") == (
+        "No model beats the baseline best by rr. All others are shown to be worse."
+    )
+    assert verdict(against("best", best, make.model_result("poor", 0.1)), "coverage@10") == (
+        "No model beats the baseline best by coverage@10."
+    )
+    scores = best.per_user
+    nudged = scores.values.copy()
+    nudged[10:20] += 0.01
+    nudged[20:30] -= 0.009
+    close = make.model_result("close", scores=replace(scores, values=nudged))
+    assert verdict(against("best", best, close), "rr").startswith("close is ahead by rr, +0.0001 ")
+    assert "but that may be chance (p = " in verdict(against("best", best, close), "rr")
+    assert verdict(against("close", close, best), "rr") == (
+        "No model beats the baseline close by rr. Not shown to be worse: best."
+    )
+    assert (
+        verdict(against(None, best, close), "rr") == f"close has the best rr: {np.nanmean(nudged[:, 2]):.4f}."
+    )
+    assert verdict(against(None, best), "rr") == "Only best has a value of rr."
+    assert verdict(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
+
+
+def test_where_all_are_compared_the_winner_is_set_against_the_next(make: SimpleNamespace) -> None:
+    # By coverage and by rr the order differs: the pair is turned round.
+    a, b = make.model_result("a", 0.5), make.model_result("b", 0.3)
+    swapped = b.per_user.values.copy()
+    swapped[:, 2] = 0.9
+    b = replace(b, per_user=replace(b.per_user, values=swapped))
+    comparison = compare(
+        contests_of(BakeoffResult(make.bakeoff(["a", "b"], baseline=None), (a, b)))[0], pairs="all"
+    )
+    assert verdict(comparison, "ndcg@10").startswith("a wins by ndcg@10: +")
+    said = verdict(comparison, "rr")
+    gain = 0.9 - np.nanmean(a.per_user.column("rr"))
+    assert said.startswith(
+        f"b wins by rr: +{gain:.4f} (+{100 * gain / (0.9 - gain):.0f} %) against a, p < 0.0001; "
+    )
+
+
+def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
+    def model(name: str, *means: float) -> Any:
+        return make.model_result(name, means[0], fold_means=tuple({"ndcg@10": m} for m in means))
+
+    models = (model("random", 0.1, 0.2, 0.1), model("knn", 0.3, 0.1, 0.4))
+    comparison = compare(contests_of(BakeoffResult(make.bakeoff(["random", "knn"]), models))[0])
+    table = standings_table(comparison, "ndcg@10")
+    at = table.heads.index("folds")
+    knn, random = (row[at] for row in table.rows)
+    assert (knn.text, knn.small) == ("0.1000–0.4000", "ahead in 2 of 3")
+    assert (random.text, random.small) == ("0.1000–0.2000", "")
+    row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
+    assert (row.folds, row.fold_low, row.fold_high) == (3, 0.1, 0.4)
+    assert any(line.startswith("3 folds: ") for line in legend(comparison, "ndcg@10"))
+
+
+def test_the_legend_names_test_interval_family_users_and_power(comparison: Comparison) -> None:
+    intervals, tests, further, users, power, failure = legend(comparison, "ndcg@10")
+    assert intervals.startswith(
+        "Intervals (95 %): of means, bootstrap over users (BCa); of mean differences, "
+    )
+    assert (
+        "paired permutation test, two-sided (10,000 sign flips), Holm's correction over 2 comparisons"
+        in tests
+    )
+    assert "p at most 5 %" in tests
+    assert further == "p (Wilcoxon), p (t): two-sided, not corrected."
+    assert users == "Users: 197 compared; 3 have no value of ndcg@10."
+    found = [p.paired.detectable for p in comparison.pairs if p.metric == "ndcg@10"]
+    assert f"{min(found):.4f} to {max(found):.4f}, by model" in power
+    assert failure == "broken failed: ValueError: k must be <= 12"
+    assert all(math.isfinite(p) for p in found)

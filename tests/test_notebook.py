@@ -1,0 +1,211 @@
+"""What notebooks show of a comparison, and of the outcome of a bake-off."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import evalplugin
+from evalplugin.bakeoff import Outcome
+from evalplugin.errors import DataError
+from evalplugin.notebook import Comparisons
+
+EVIL = '<img src=x onerror="alert(1)">'
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    return {
+        "experiment": "shop",
+        "seed": 3,
+        "datasets": [
+            {"name": "tiny", "type": "synthetic", "n_users": 120, "n_items": 80, "n_interactions": 3000}
+        ],
+        "split": {"type": "last_n", "n": 4},
+        "relevance": {"threshold": 4.0},
+        "recommend": {"n": 20},
+        "metrics": ["ndcg@10", "rr", "coverage@10"],
+        "models": ["random", "popularity", {"name": EVIL, "type": "random", "params": {"legacy_seed": 5}}],
+        "compare": {"baseline": "random"},
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('store') / 'mlflow.db'}"
+
+
+@pytest.fixture(scope="module")
+def outcome(uri: str) -> Outcome:
+    return evalplugin.run(config(), tracking_uri=uri)
+
+
+class _Tags(HTMLParser):
+    """Collects tags, attributes and the text of cells."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[str] = set()
+        self.open: list[str] = []
+        self.cells: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes.update(name for name, _ in attrs)
+        if tag != "br":
+            self.open.append(tag)
+        if tag == "td":
+            self.cells.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "td" in self.open:
+            self.cells[-1] += data
+
+
+def test_the_table_is_inert_and_takes_its_colours_from_the_notebook(outcome: Outcome) -> None:
+    text = outcome._repr_html_()
+    read = _Tags(text)
+    assert read.tags == {"div", "b", "table", "thead", "tbody", "tr", "th", "td", "br", "span"}
+    assert read.attributes == {"style"}
+    assert EVIL in read.cells
+    assert "color:inherit" in text
+    assert "background:#" not in text
+
+
+def test_the_table_has_the_numbers_of_the_frame(outcome: Outcome) -> None:
+    cells = _Tags(outcome._repr_html_()).cells
+    row = outcome.to_frame("ndcg@10").set_index("model").loc["popularity"]
+    at = cells.index("popularity")
+    assert cells[at + 1] == f"{row['mean']:.4f}{row.low:.4f}–{row.high:.4f}"
+    assert cells[at + 2].startswith(f"+{row.difference:.4f} ▲+{row.diff_low:.4f} to +{row.diff_high:.4f}")
+
+
+def test_the_frame_is_what_was_scored(outcome: Outcome) -> None:
+    frame = outcome.to_frame()
+    assert len(frame) == 3 * 3
+    ours, base = (outcome.result.models[i].per_user.column("rr") for i in (1, 0))  # type: ignore[union-attr]
+    row = frame[(frame.metric == "rr") & (frame.model == "popularity")].iloc[0]
+    assert row["mean"] == pytest.approx(np.nanmean(ours), abs=1e-15)
+    assert row.difference == pytest.approx(np.nanmean(ours - base), abs=1e-15)
+    groups = outcome.to_frame("rr", segment="activity")
+    assert set(groups.segment) == {"activity"}
+    assert len(groups) == 3 * groups.group.nunique()
+
+
+def test_runs_in_the_store_give_the_same_as_the_outcome(outcome: Outcome, uri: str) -> None:
+    from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.result.bakeoff.id)
+    again = evalplugin.compare(outcome)
+    for other in (from_store, again):
+        assert other._repr_html_() == outcome._repr_html_()
+        assert other.to_frame().equals(outcome.to_frame())
+
+
+def test_what_was_decided_is_shown(outcome: Outcome, uri: str) -> None:
+    found = evalplugin.compare("popularity", EVIL, tracking_uri=uri, experiment="shop")
+    assert "no model is the baseline (random is not among the runs)" in found._repr_html_()
+    assert EVIL not in found._repr_html_()
+
+
+def test_a_comparison_is_a_collection_whatever_was_asked(outcome: Outcome, uri: str) -> None:
+    two = config(datasets=[*config()["datasets"], {**config()["datasets"][0], "name": "more", "n_items": 90}])
+    both = evalplugin.run(two, tracking_uri=uri, experiment="two")
+    for asked, names in ((outcome, ["tiny"]), (both, ["tiny", "more"])):
+        found = evalplugin.compare(asked)
+        assert isinstance(found, Comparisons)
+        assert len(found) == len(names)
+        assert [one.contest.dataset for one in found] == names
+        assert found[0].contest.dataset == "tiny"
+    assert len(both.plot().axes) == 2
+    assert set(both.to_frame().dataset) == {"tiny", "more"}
+
+
+def test_an_outcome_is_compared_anew_on_request(outcome: Outcome) -> None:
+    found = evalplugin.compare(outcome, baseline="popularity", primary="rr", level=0.5, tests=["t"])
+    assert (found[0].contest.baseline, found[0].contest.primary, found[0].level) == ("popularity", "rr", 0.5)
+    assert set(found.to_frame().against.dropna()) == {"popularity"}
+    assert "p_t" in found.to_frame()
+    with pytest.raises(
+        DataError, match=r"an outcome of evalplugin\.run is compared by itself; runs in a store are"
+    ):
+        evalplugin.compare(outcome, bakeoff="x")
+    with pytest.raises(DataError, match="is compared by itself"):
+        evalplugin.compare(outcome, "popularity")
+    with pytest.raises(
+        DataError, match="no model is called 'popular' to be the baseline; did you mean 'popularity'"
+    ):
+        evalplugin.compare(outcome, baseline="popular")
+
+
+def test_the_picture_has_every_difference_with_its_interval(outcome: Outcome) -> None:
+    (axes,) = outcome.plot("rr").axes
+    rows = outcome.to_frame("rr").dropna(subset="difference")
+    drawn = [(line.get_xdata(), line.get_ydata()) for line in axes.lines]
+    points = [float(x[0]) for x, y in drawn if len(x) == 1]
+    ends = [tuple(map(float, x)) for x, y in drawn if len(x) == 2 and y[0] == y[1]]
+    assert points == pytest.approx(list(rows.difference), abs=0)
+    assert ends == list(zip(rows.diff_low, rows.diff_high, strict=True))
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(rows.model)
+    assert axes.get_xlabel() == "rr: difference from random, 95 % intervals  (right is better)"
+
+
+def test_the_picture_has_means_where_nothing_is_compared(outcome: Outcome) -> None:
+    (axes,) = outcome.plot("coverage@10").axes
+    means = outcome.to_frame("coverage@10")["mean"]
+    assert [float(line.get_xdata()[0]) for line in axes.lines] == list(means)
+    assert axes.get_xlabel() == "coverage@10  (right is better)"
+
+
+def test_every_two_models_are_drawn_by_name(outcome: Outcome) -> None:
+    (axes,) = evalplugin.compare(outcome, pairs="all").plot().axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert len(labels) == 3
+    assert "popularity − random" in labels
+    assert axes.get_xlabel().startswith("ndcg@10: difference between two models, ")
+
+
+def test_a_notebook_shows_the_picture_by_itself(outcome: Outcome) -> None:
+    png: bytes = outcome.plot()._repr_png_()  # type: ignore[attr-defined]
+    assert png.startswith(b"\x89PNG")
+
+
+def test_names_that_the_font_lacks_do_not_spoil_the_picture(uri: str) -> None:
+    models = ["random", {"name": "推薦 $x^2", "type": "popularity"}]
+    made = evalplugin.run(config(models=models), tracking_uri=uri, experiment="font")
+    assert made.plot()._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
+
+
+def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str, tmp_path: Path) -> None:
+    from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.result.bakeoff.id)
+    assert all(c.top_n is None for c in from_store[0].contest.contenders)
+    whole = from_store._complete()[0]
+    assert all(row.contender.top_n is not None for row in whole.standings)
+    assert whole.standings[0].contender in whole.contest.contenders
+    assert whole.pairs == from_store[0].pairs
+    pages = [thing.to_html(tmp_path / f"{i}.html") for i, thing in enumerate((outcome, from_store))]
+    sizes = [page.stat().st_size for page in pages]
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (lambda o: o.to_frame("rr@5"), r"metric 'rr@5' is not there; did you mean 'rr'\?"),
+        (lambda o: o.plot("recall@5"), r"metric 'recall@5' is not there"),
+        (lambda o: o.to_frame(segment="age"), r"users are not grouped by 'age'; there are: activity"),
+        (lambda o: o.to_html("no/page.html"), r"no/page\.html: there is no folder .*/no to write to"),
+    ],
+)
+def test_what_is_not_there_is_said(asked: Any, message: str, outcome: Outcome) -> None:
+    with pytest.raises(DataError, match=message):
+        asked(outcome)

@@ -1,0 +1,155 @@
+"""Which results may be compared, on plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from evalplugin.contest import Contender, Rules
+from evalplugin.errors import DataError
+from evalplugin.metrics import definitions_hash, parse
+from evalplugin.scoring import PerUserScores
+from evalplugin.tracking.agree import Scored, agree
+
+RULES = Rules("train1", "test1", 10, "unseen", 4.0, "hash1")
+DEFINITIONS = {"ndcg@10": "a", "rr": "b", "coverage@10": "c"}
+
+
+def scored(name: str, users: Sequence[Any] = (1, 2, 3), **changes: Any) -> Scored:
+    ids = np.array(users, dtype=object if isinstance(users[0], str) else np.int64)
+    values = np.stack([np.arange(len(ids)) / 10, np.full(len(ids), 0.5)], axis=1)
+    scores = PerUserScores(
+        ids, values, ("ndcg@10", "rr"), {"coverage@10": 0.7}, {"ndcg": {10: 0.1}, "rr": {10: 0.5}}, {0: 1.0}
+    )
+    contender = Contender(name, "random", scores, fold_means=(scores.means,))
+    made = Scored(name, "b1", contender, RULES, 1, DEFINITIONS, truth=lambda: None)
+    return replace(made, **changes)
+
+
+def failed(name: str) -> Scored:
+    return replace(scored(name), contender=Contender(name, "random", None, error="it broke"))
+
+
+def test_what_agrees_stays_whole() -> None:
+    runs = [scored("a"), failed("f"), scored("b")]
+    agreed = agree(runs, intersect=False)
+    assert agreed.contenders == tuple(run.contender for run in runs)
+    assert (agreed.metrics, agreed.rules, agreed.notes) == (("ndcg@10", "rr", "coverage@10"), RULES, ())
+    assert agree(runs, intersect=True).contenders == agreed.contenders
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"folds": 5}, "folds: 1 in a; 5 in b"),
+        ({"rules": replace(RULES, n=20)}, "length of the lists: 10 in a; 20 in b"),
+        ({"rules": replace(RULES, candidates="all")}, "candidates: unseen in a; all in b"),
+        ({"rules": replace(RULES, threshold=None)}, "relevance threshold: 4.0 in a; None in b"),
+    ],
+)
+def test_other_rules_are_never_compared(change: dict[str, Any], line: str) -> None:
+    for intersect in (False, True):
+        with pytest.raises(DataError) as refused:
+            agree([scored("a"), scored("b", **change)], intersect=intersect)
+        lines = str(refused.value).splitlines()
+        assert lines[:2] == ["these runs cannot be compared:", f"  {line}"]
+        assert lines[2].startswith("run the models again under the same rules")
+
+
+def test_a_metric_of_the_same_name_and_another_definition_is_another_metric() -> None:
+    other = scored(
+        "b", rules=replace(RULES, metrics_hash="hash2"), definitions={**DEFINITIONS, "rr": "changed"}
+    )
+    with pytest.raises(DataError, match="metrics: definition of rr: b in a; changed in b"):
+        agree([scored("a"), other], intersect=False)
+    agreed = agree([scored("a"), other], intersect=True)
+    assert agreed.metrics == ("ndcg@10", "coverage@10")
+    scores = agreed.contenders[1].scores
+    assert scores is not None
+    assert (scores.metrics, dict(scores.overall), set(scores.at_k)) == (
+        ("ndcg@10",),
+        {"coverage@10": 0.7},
+        {"ndcg"},
+    )
+    assert scores.values[:, 0].tolist() == [0, 0.1, 0.2]
+    assert agreed.rules.metrics_hash == definitions_hash([parse("ndcg@10"), parse("coverage@10")])
+
+
+def test_definitions_that_were_not_logged_are_not_taken_for_the_same() -> None:
+    unknown = dict.fromkeys(DEFINITIONS, "unknown, of hash2")
+    other = scored("b", rules=replace(RULES, metrics_hash="hash2"), definitions=unknown)
+    with pytest.raises(DataError, match="no metric in common; metrics in common: 0 of 3; left out"):
+        agree([scored("a"), other], intersect=True)
+
+
+def test_other_users_of_the_same_truth_are_refused_or_cut_to_those_in_common() -> None:
+    runs = [scored("a"), scored("b", users=(2, 3, 4, 5))]
+    with pytest.raises(
+        DataError, match="users: 3 in a; 4 in b\ntake what they have in common with --intersect"
+    ):
+        agree(runs, intersect=False)
+    agreed = agree(runs, intersect=True)
+    assert [c.scores.users.tolist() for c in agreed.contenders if c.scores] == [[2, 3], [2, 3]]
+    assert [c.scores.column("ndcg@10").tolist() for c in agreed.contenders if c.scores] == [
+        [0.1, 0.2],
+        [0.0, 0.1],
+    ]
+    assert agreed.metrics == ("ndcg@10", "rr")
+    assert agreed.notes == (
+        "users in common: 2 of 3 in a; 4 in b",
+        "left out, as they are one number over all users of a run: coverage@10",
+    )
+    with pytest.raises(DataError, match="users: as many, but others"):
+        agree([scored("a"), scored("b", users=(1, 2, 4))], intersect=False)
+
+
+@pytest.mark.parametrize("users", [(7, 8), ("1", "2")])
+def test_without_a_user_in_common_nothing_is_compared(users: tuple[Any, ...]) -> None:
+    with pytest.raises(DataError, match="the runs have no user in common"):
+        agree([scored("a"), scored("b", users=users)], intersect=True)
+
+
+def test_of_other_test_data_only_users_of_the_same_truth_are_compared() -> None:
+    def truth(*rows: tuple[int, int, float]) -> Any:
+        columns = zip(*rows, strict=True)
+        return lambda: pa.table(dict(zip(("user", "item", "rating"), map(list, columns), strict=True)))
+
+    one = truth((1, 10, 5.0), (1, 11, 3.0), (2, 10, 5.0), (3, 10, 4.0))
+    # User 1 has one item more, user 2 is the same, user 3 rated otherwise.
+    two = truth((1, 10, 5.0), (1, 11, 3.0), (1, 12, 1.0), (2, 10, 5.0), (3, 10, 2.0))
+    other = replace(RULES, test_digest="test2", train_digest="train2")
+    runs = [scored("a", truth=one), scored("b", truth=two, rules=other)]
+    with pytest.raises(
+        DataError, match="test data: test1 in a; test2 in b\n  train data: train1 in a; train2 in b"
+    ):
+        agree(runs, intersect=False)
+    agreed = agree(runs, intersect=True)
+    assert [c.scores.users.tolist() for c in agreed.contenders if c.scores] == [[2], [2]]
+    assert agreed.notes[:3] == (
+        "differs: test data: test1 in a; test2 in b",
+        "differs: train data: train1 in a; train2 in b",
+        "users in common with the same truth: 1 of 3 in a, b",
+    )
+
+
+@pytest.mark.parametrize(("folds", "why"), [(1, "no data/truth.parquet"), (5, "several folds")])
+def test_of_other_test_data_without_a_known_truth_nothing_is_compared(folds: int, why: str) -> None:
+    other = replace(RULES, test_digest="test2")
+    runs = [scored("a", folds=folds), scored("b", folds=folds, rules=other)]
+    with pytest.raises(
+        DataError, match=f"only users whose truth is the same could be compared, but a has {why}"
+    ):
+        agree(runs, intersect=True)
+
+
+def test_the_runs_are_named_by_bake_off_where_there_are_several() -> None:
+    runs = [scored("a"), scored("b"), scored("a", bakeoff="b2", rules=replace(RULES, n=5))]
+    with pytest.raises(
+        DataError, match="length of the lists: 10 in a, b of bake-off b1; 5 in a of bake-off b2"
+    ):
+        agree(runs, intersect=False)

@@ -1,0 +1,430 @@
+"""Bake-offs are logged to a real SQLite store, and compared from there."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+
+import evalplugin
+from evalplugin.bakeoff import Outcome
+from evalplugin.comparison import compare
+from evalplugin.contest import Contest, contests_of
+from evalplugin.errors import DataError, TrackingError, UnknownNameError
+from evalplugin.tracking.read import read_contests, with_lists
+
+TINY = {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
+CHANCE = {"name": "chance", "type": "random", "params": {"legacy_seed": 5}}
+FAILING = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("failing")
+@dataclass
+class Failing:
+    def fit(self, train, rng):
+        raise RuntimeError("this model cannot learn")
+
+    def scores(self, users): ...
+"""
+
+
+def config(**changes: Any) -> dict[str, Any]:
+    return {
+        "experiment": "shop",
+        "seed": 3,
+        "datasets": [TINY],
+        "split": {"type": "last_n", "n": 4},
+        "relevance": {"threshold": 4.0},
+        "recommend": {"n": 20},
+        "metrics": ["ndcg@10", "recall@10", "coverage@10"],
+        "models": ["random", "popularity"],
+        "compare": {"baseline": "random"},
+        **changes,
+    }
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> SimpleNamespace:
+    """Bake-offs that agree and that differ, each in an experiment of its own but the first two."""
+    folder = tmp_path_factory.mktemp("store")
+    shutil.copy(_empty_store, folder / "mlflow.db")
+    (folder / "failing.py").write_text(FAILING)
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+
+    def run(**changes: Any) -> Outcome:
+        return evalplugin.run(config(**changes), tracking_uri=uri)
+
+    failing = {"plugins": [str(folder / "failing.py")], "models": ["random", "failing", "popularity"]}
+    return SimpleNamespace(
+        uri=uri,
+        first=run(**failing),
+        second=run(models=[CHANCE, "popularity"], compare={}),
+        metrics=run(experiment="metrics", metrics=["rr", "ndcg@10"], models=["random", CHANCE]),
+        rules=run(experiment="rules", recommend={"n": 10}, relevance={"threshold": 3.0}),
+        folds=run(
+            experiment="folds",
+            split={"type": "kfold", "k": 3},
+            datasets=[TINY, {**TINY, "name": "small", "n_users": 40}],
+        ),
+    )
+
+
+def same(one: Contest, other: Contest) -> None:
+    """Assert that two contests hold the same scores and give the same comparison to the last bit."""
+    for a, b in zip(one.contenders, other.contenders, strict=True):
+        assert (a.model, a.type, a.costs, a.error) == (b.model, b.type, b.costs, b.error)
+        if a.scores is None or b.scores is None:
+            assert a.scores is b.scores is None
+            continue
+        assert a.scores.metrics == b.scores.metrics
+        np.testing.assert_array_equal(a.scores.users, b.scores.users)
+        np.testing.assert_array_equal(a.scores.values, b.scores.values)
+        for mapping in ("overall", "at_k", "pr_curve"):
+            assert getattr(a.scores, mapping) == getattr(b.scores, mapping)
+        assert a.fold_means == b.fold_means
+    assert repr(compare(one).pairs) == repr(compare(other).pairs)  # NaN equals NaN here
+    assert (one.metrics, one.baseline, one.seed, one.rules) == (
+        other.metrics,
+        other.baseline,
+        other.seed,
+        other.rules,
+    )
+
+
+def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
+    result = store.first.result
+    (read,) = read_contests(store.uri, bakeoff=result.bakeoff.id)
+    (made,) = contests_of(result)
+    same(read, made)
+    assert (read.name, read.dataset, read.split, read.notes) == (result.bakeoff.id, "tiny", "last_n", ())
+    assert [c.error for c in read.contenders] == [None, "RuntimeError: this model cannot learn", None]
+    for ours, theirs in zip(read.segments, made.segments, strict=True):
+        assert (ours.name, ours.labels) == (theirs.name, theirs.labels)
+        np.testing.assert_array_equal(ours.users, theirs.users)
+        np.testing.assert_array_equal(ours.group, theirs.group)
+
+
+def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespace) -> None:
+    (made,) = contests_of(store.first.result)
+    (read,) = read_contests(store.uri, bakeoff=made.name)
+    assert all(c.top_n is None for c in read.contenders)
+    assert read.background is None
+    whole = with_lists(read, store.uri)
+    assert whole.contenders[0].top_n == made.contenders[0].top_n
+    assert whole.contenders[1].top_n is None
+    assert whole.background is not None
+    assert made.background is not None
+    assert whole.background.truth == made.background.truth
+    assert whole.background.history == made.background.history
+    assert whole.background.titles == made.background.titles
+
+
+def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> None:
+    read = read_contests(store.uri, experiment="folds")
+    made = contests_of(store.folds.result)
+    assert [(c.dataset, c.split) for c in read] == [("tiny", "kfold"), ("small", "kfold")]
+    for one, other in zip(read, made, strict=True):
+        same(one, other)
+        assert len(one.contenders[0].fold_means) == 3
+
+
+def test_runs_of_different_bake_offs_compare_when_data_split_and_metrics_agree(
+    store: SimpleNamespace,
+) -> None:
+    (read,) = read_contests(store.uri, runs=["random", "chance"], experiment="shop")
+    assert [c.model for c in read.contenders] == ["random", "chance"]
+    (pair,) = [p for p in compare(read).pairs if p.metric == "ndcg@10"]
+    ours = store.second.result.models[0].per_user.column("ndcg@10")
+    theirs = store.first.result.models[0].per_user.column("ndcg@10")
+    assert pair.paired.interval.mean == pytest.approx(np.nanmean(ours - theirs), abs=1e-15)
+    assert (read.name, read.baseline, read.primary) == ("shop", "random", "ndcg@10")
+
+
+def test_an_experiment_is_the_latest_run_of_each_model(store: SimpleNamespace) -> None:
+    (read,) = read_contests(store.uri, experiment="shop")
+    popularity = {c.model: c.run_id for c in read.contenders}["popularity"]
+    client = MlflowClient(store.uri)
+    assert [c.model for c in read.contenders] == ["random", "failing", "chance", "popularity"]
+    assert client.get_run(popularity).data.tags["evalplugin.bakeoff"] == store.second.result.bakeoff.id
+
+
+def test_without_a_name_it_is_the_latest_bake_off_and_says_so(store: SimpleNamespace) -> None:
+    read = read_contests(store.uri)
+    latest = store.folds.result.bakeoff.id
+    assert {c.name for c in read} == {latest}
+    assert read[0].notes == (
+        f"the latest bake-off of {store.uri}: {latest} (experiment 'folds'); --bakeoff ID takes another",
+    )
+    (shop,) = read_contests(store.uri, bakeoff="latest", experiment="shop")
+    assert shop.name == store.second.result.bakeoff.id
+
+
+def test_two_runs_of_one_model_are_kept_apart_by_name(store: SimpleNamespace) -> None:
+    one, other = store.first.result.bakeoff.id, store.second.result.bakeoff.id
+    ids = run_ids(store.uri, "popularity", "shop")
+    (read,) = read_contests(store.uri, runs=ids)
+    assert {c.model for c in read.contenders} == {f"popularity · {one}", f"popularity · {other}"}
+    assert read.notes[0].startswith("2 runs are of popularity: they are called popularity · ")
+    assert read.notes[1] == (
+        "no model is the baseline (random is not among the runs); --baseline MODEL chooses one"
+    )
+    assert compare(read, pairs="all").pairs[0].paired.equal == 1.0
+
+
+def test_the_baseline_is_not_guessed_where_there_are_several(store: SimpleNamespace) -> None:
+    ids = [*run_ids(store.uri, "popularity", "shop"), *run_ids(store.uri, "random", "shop")]
+    (read,) = read_contests(store.uri, runs=ids, baseline="random", primary="recall @ 10")
+    assert (read.baseline, read.primary, len(read.contenders)) == ("random", "recall@10", 3)
+    with pytest.raises(
+        DataError, match=r"no model is called 'popularity' to be the baseline; there are: pop"
+    ):
+        read_contests(store.uri, runs=ids, baseline="popularity")
+    with pytest.raises(DataError, match=r"there is no metric 'ndcg@5' to rank by; did you mean 'ndcg@10'"):
+        read_contests(store.uri, runs=ids, primary="ndcg@5")
+
+
+def test_other_metrics_are_refused_or_the_common_ones_taken(store: SimpleNamespace) -> None:
+    runs = [*run_ids(store.uri, "random", "shop"), *run_ids(store.uri, "chance", "metrics")]
+    first, other = store.first.result.bakeoff.id, store.metrics.result.bakeoff.id
+    with pytest.raises(DataError) as refused:
+        read_contests(store.uri, runs=runs)
+    assert str(refused.value).splitlines() == [
+        "these runs cannot be compared:",
+        f"  metrics: recall@10 is not in chance of bake-off {other}; coverage@10 is not in chance of bake-off {other}; "
+        f"rr is not in random of bake-off {first}",
+        "take what they have in common with --intersect (in Python: intersect=True), or one bake-off with --bakeoff ID",
+    ]
+    (read,) = read_contests(store.uri, runs=runs, intersect=True)
+    assert read.metrics == ("ndcg@10",)
+    assert read.notes[0] == (
+        "metrics in common: 1 of 4; left out, as not all runs have them by the same definition: "
+        "recall@10, coverage@10, rr"
+    )
+    scores = read.contenders[0].scores
+    assert scores is not None
+    assert (scores.metrics, dict(scores.overall), set(scores.at_k)) == (("ndcg@10",), {}, {"ndcg"})
+    np.testing.assert_array_equal(
+        scores.values[:, 0], store.first.result.models[0].per_user.column("ndcg@10")
+    )
+
+
+def test_other_rules_are_refused_even_to_intersect(store: SimpleNamespace) -> None:
+    runs = [*run_ids(store.uri, "random", "shop"), *run_ids(store.uri, "popularity", "rules")]
+    first, other = store.first.result.bakeoff.id, store.rules.result.bakeoff.id
+    with pytest.raises(DataError) as refused:
+        read_contests(store.uri, runs=runs, intersect=True)
+    assert str(refused.value).splitlines() == [
+        "these runs cannot be compared:",
+        f"  length of the lists: 20 in random of bake-off {first}; 10 in popularity of bake-off {other}",
+        f"  relevance threshold: 4.0 in random of bake-off {first}; 3.0 in popularity of bake-off {other}",
+        "run the models again under the same rules, or take one bake-off with --bakeoff ID",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"runs": ["populrity"]}, r"has no run with results called 'populrity'; did you mean 'popularity'\?"),
+        ({"runs": ["it's"]}, r"has no run with results called \"it's\"; there are: "),
+        ({"runs": ["0" * 32]}, r"no run has the id 0{32}"),
+        (
+            {"runs": ["random"]},
+            r"'random' is a run of several experiments: choose one with --experiment: folds, ",
+        ),
+        (
+            {"runs": ["chance"], "experiment": "shop"},
+            r"two models on the same data: left out: chance is the only",
+        ),
+        ({"runs": ["a"], "bakeoff": "b"}, r"give runs or a bake-off, not both: a and b"),
+        ({"bakeoff": "x' or 'a' = 'a"}, r"has no bake-off \"x' or 'a' = 'a\"; latest: \d{8}-"),
+        ({"experiment": "shp"}, r"has no experiment 'shp'; did you mean 'shop'\?"),
+        (
+            {"experiment": "Default"},
+            r"'Default' has no runs of evalplugin's models; make some: python -m evalpl",
+        ),
+        (
+            {"experiment": "Default", "bakeoff": "latest"},
+            r"'Default' has no finished bake-off; name runs or an exper",
+        ),
+    ],
+)
+def test_what_is_not_there_is_said_with_what_is(
+    asked: dict[str, Any], message: str, store: SimpleNamespace
+) -> None:
+    with pytest.raises(DataError, match=message):
+        read_contests(store.uri, **asked)
+
+
+def test_a_summary_run_is_no_model(store: SimpleNamespace) -> None:
+    summary = store.first.links.summary_run_id
+    with pytest.raises(
+        DataError, match=f"is the summary of a bake-off: .* --bakeoff {store.first.result.bakeoff.id}"
+    ):
+        read_contests(store.uri, runs=[summary])
+
+
+def test_runs_that_are_not_ours_or_not_done_have_no_results(uri: str) -> None:
+    client = MlflowClient(uri)
+    foreign = client.create_run("0", run_name="training").info.run_id
+    with pytest.raises(
+        DataError, match=r"\(training\) is not a run of evalplugin: it has no scores of users"
+    ):
+        read_contests(uri, runs=[foreign])
+    tags = {"evalplugin.role": "model", "evalplugin.bakeoff": "b", "evalplugin.model": "m"}
+    running = client.create_run("0", run_name="m", tags=tags).info.run_id
+    with pytest.raises(DataError, match=r"\(m\) is RUNNING: it has no results"):
+        read_contests(uri, runs=[running])
+    with pytest.raises(
+        DataError, match=r"on the same data: left out, as they have no results: m \(RUNNING\)"
+    ):
+        read_contests(uri, bakeoff="b")
+    client.set_terminated(running)
+    with pytest.raises(
+        TrackingError, match=rf"run m \({running}\) does not say on which test data it was scored"
+    ):
+        read_contests(uri, bakeoff="b")
+
+
+def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+    uri = f"sqlite:///{tmp_path / 'none.db'}"
+    with pytest.raises(TrackingError, match="there is no tracking store sqlite:"):
+        read_contests(uri)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_metric_of_a_plugin_is_known_by_the_plugin(uri: str) -> None:
+    @evalplugin.metric("mine", higher_is_better=True, bounds=(0, 1))
+    def mine(ranked: Any, k: int) -> Any:
+        """Return one for everybody."""
+        return np.ones(ranked.n_users)
+
+    outcome = evalplugin.run(config(metrics=["mine@5", "ndcg@10"]), tracking_uri=uri)
+    same(read_contests(uri)[0], outcome.comparisons[0].contest)
+    from evalplugin.metrics import METRICS
+
+    del METRICS._entries["mine"]
+    with pytest.raises(
+        UnknownNameError, match=r"run random \(.*scored by a metric that is not known here: .*--plugin"
+    ):
+        read_contests(uri)
+
+
+def frame(users: range, rating_of_last: float = 5.0) -> pd.DataFrame:
+    """Everybody has met six items; the last two are the truth."""
+    rows = [(u, (u + 3 * t) % 17, 5.0, t) for u in users for t in range(6)]
+    data = pd.DataFrame(rows, columns=["user", "item", "rating", "timestamp"])
+    data.loc[(data.user == 3) & (data.timestamp == 5), "rating"] = rating_of_last
+    return data
+
+
+def grown(uri: str, data: pd.DataFrame, **changes: Any) -> Outcome:
+    dataset = {
+        "name": "log",
+        "type": "dataframe",
+        "frame": data,
+        "rating": "rating",
+        "timestamp": "timestamp",
+    }
+    return evalplugin.run(
+        config(datasets=[dataset], split={"type": "last_n", "n": 2}, recommend={"n": 10}, **changes),
+        tracking_uri=uri,
+    )
+
+
+def test_other_data_are_refused_or_compared_over_users_of_the_same_truth(uri: str) -> None:
+    before = grown(uri, frame(range(30)))
+    after = grown(uri, frame(range(40), rating_of_last=4.0), models=["popularity", CHANCE], compare={})
+    with pytest.raises(DataError) as refused:
+        read_contests(uri, runs=["random", "chance"])
+    one, other = before.result.bakeoff.id, after.result.bakeoff.id
+    lines = str(refused.value).splitlines()
+    old, new = (o.result.models[0].data for o in (before, after))
+    assert lines[1:4] == [
+        f"  test data: {old.test.digest[:12]} in random of bake-off {one}; "
+        f"{new.test.digest[:12]} in chance of bake-off {other}",
+        f"  train data: {old.train.digest[:12]} in random of bake-off {one}; "
+        f"{new.train.digest[:12]} in chance of bake-off {other}",
+        f"  users: 30 in random of bake-off {one}; 40 in chance of bake-off {other}",
+    ]
+    (read,) = read_contests(uri, runs=["random", "chance"], intersect=True)
+    # User 3 rated one held-out item anew: another truth.
+    same_truth = [u for u in range(30) if u != 3]
+    scores = read.contenders[1].scores
+    assert scores is not None
+    assert scores.users.tolist() == same_truth
+    np.testing.assert_array_equal(
+        scores.column("recall@10"), after.result.models[1].per_user.column("recall@10")[same_truth]
+    )
+    assert read.metrics == ("ndcg@10", "recall@10")
+    assert (scores.overall, scores.at_k, scores.pr_curve, read.contenders[1].fold_means) == ({}, {}, {}, ())
+    assert (
+        f"users in common with the same truth: 29 of 30 in random of bake-off {one}; 40 in chance of bake-off {other}"
+        in read.notes
+    )
+    assert "left out, as they are one number over all users of a run: coverage@10" in read.notes
+    assert any(note.startswith("differs: train data: ") for note in read.notes)
+
+
+def test_without_a_user_of_the_same_truth_nothing_is_compared(uri: str) -> None:
+    grown(uri, frame(range(30)))
+    grown(uri, frame(range(50, 60)), models=["popularity", CHANCE], compare={})
+    with pytest.raises(
+        DataError, match="the runs have no user in common with the same truth: 30 in random of"
+    ):
+        read_contests(uri, runs=["random", "chance"], intersect=True)
+
+
+def test_the_same_data_under_another_name_are_the_same_data(uri: str) -> None:
+    evalplugin.run(config(), tracking_uri=uri)
+    evalplugin.run(
+        config(models=[CHANCE], datasets=[{**TINY, "name": "other"}], compare={}), tracking_uri=uri
+    )
+    (read,) = read_contests(uri, experiment="shop")
+    assert [c.model for c in read.contenders] == ["random", "popularity", "chance"]
+    assert read.notes == ("the same data under several names: tiny, last_n; other, last_n",)
+
+
+def test_candidates_drawn_from_other_seeds_are_other_candidates(uri: str) -> None:
+    for seed in (1, 2):
+        sampled = {"n": 20, "candidates": "sampled", "negatives": 9}
+        evalplugin.run(config(seed=seed, recommend=sampled), tracking_uri=uri)
+    with pytest.raises(
+        DataError, match=r"candidates: sampled, 9 negatives, seed 2 in .*; sampled, 9 negatives, seed 1"
+    ):
+        read_contests(uri, runs=run_ids(uri, "random", "shop"))
+
+
+def test_a_run_without_its_scores_is_named(uri: str) -> None:
+    outcome = evalplugin.run(config(), tracking_uri=uri)
+    (run_id,) = run_ids(uri, "random", "shop")
+    folder = Path(unquote(MlflowClient(uri).get_run(run_id).info.artifact_uri.removeprefix("file://")))
+    (folder / "data" / "per_user.parquet").unlink()
+    with pytest.raises(
+        TrackingError, match=rf"run random \({run_id}\) has no data/per_user.parquet: without every"
+    ):
+        read_contests(uri, bakeoff=outcome.result.bakeoff.id)
+
+
+@pytest.mark.server
+def test_a_server_is_read_like_a_file(server: Any) -> None:
+    outcome = evalplugin.run(config(experiment="read by http"), tracking_uri=server.url)
+    (read,) = read_contests(server.url, experiment="read by http")
+    (made,) = contests_of(outcome.result)
+    same(read, made)
+    assert with_lists(read, server.url).contenders[0].top_n == made.contenders[0].top_n
+
+
+def run_ids(uri: str, model: str, experiment: str) -> list[str]:
+    client = MlflowClient(uri)
+    home = client.get_experiment_by_name(experiment)
+    assert home is not None
+    runs = client.search_runs([home.experiment_id], f"tags.`evalplugin.model` = '{model}'")
+    return [run.info.run_id for run in runs]
