@@ -1,0 +1,172 @@
+"""Tables with a whole list in a cell, or with one row a scored pair -> the columns of lists and truth."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.errors import DataError, did_you_mean
+from evalplugin.lists.columns import Source
+from evalplugin.lists.frames import Columns, Tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Cells", "column_of", "tables_of_lists", "tables_of_pairs"]
+
+_ITEM = "item"  # what the column of items is called in the train data, where lists are in cells
+_PAIRS = "; scored pairs need the item column named"
+
+
+class Cells(NamedTuple):
+    """The values of a column, one a row, and how messages call it."""
+
+    name: str
+    values: Sequence[Any] | npt.NDArray[Any]
+
+
+def column_of(frame: pd.DataFrame, name: str, role: str, source: str = "data") -> pd.Series[Any]:
+    """Return a column under a fresh index; ``role`` and ``source`` say in messages what it is and where.
+
+    Raises:
+        DataError: There is none of that name, or there are several.
+    """
+    found = [position for position, column in enumerate(frame.columns) if column == name]
+    if len(found) == 1:
+        return frame.iloc[:, found[0]].reset_index(drop=True)
+    if found:
+        raise DataError(f"{source}: {len(found)} columns are called {name!r} ({role})")
+    hint = did_you_mean(name, [str(column) for column in frame.columns], noun="columns")
+    raise DataError(f"{source}: no {role} column {name!r}{hint}")
+
+
+def tables_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any = None) -> Tables:
+    """Return the columns of a table with one row a user.
+
+    Args:
+        users: The users' ids, each once, under the name that they have in the train data.
+        lists: For each of them a list, a tuple or an array of items, best first.
+        truth: For each of them the held-out items: a list, a tuple or an array, or a mapping to ratings.
+        train: The train data: users, ``item`` and, where there is one, ``rating``.
+
+    Raises:
+        DataError: A user with two rows, a cell that is no list, ids or ratings that break a rule.
+    """
+    user = str(users.name)
+    Source(users.to_frame(user), "data").ids(user, "user")
+    twice = np.flatnonzero(users.duplicated())
+    if len(twice):
+        first, again = np.flatnonzero(users == users[twice[0]])[:2]
+        raise DataError(
+            f"data: user {_plain(users[again])} stands in rows {first + 1} and {again + 1} (counted from 1), but "
+            f"lists take one row a user{_PAIRS}"
+        )
+    held_out, ratings = _truth(users, truth)
+    return Tables.read(
+        _one_row_an_item(users, lists, _checked_lists(users, lists)),
+        _one_row_an_item(users, truth, held_out, ratings),
+        None if train is None else Source(train, "train"),
+        Columns(user=user, item=_ITEM, rank="rank"),
+    )
+
+
+def tables_of_pairs(
+    users: pd.Series[Any], items: pd.Series[Any], scores: Cells, ratings: Cells, train: Any = None
+) -> Tables:
+    """Return the columns of a table with one row a scored pair of user and item: each is a candidate, with a rating.
+
+    Raises:
+        DataError: Ids, scores or ratings that break a rule.
+    """
+    import pandas as pd
+
+    user, item = str(users.name), str(items.name)
+    columns = [users, items, pd.Series(scores.values), pd.Series(ratings.values)]
+    pairs = pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name])
+    return Tables.read(
+        Source(pairs, "data"),
+        Source(pairs, "data"),
+        None if train is None else Source(train, "train"),
+        Columns(user=user, item=item, score=scores.name, rating=ratings.name),
+    )
+
+
+def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:
+    for user, cell in zip(users, lists.values, strict=True):
+        if not _is_list(cell):
+            hint = _PAIRS if isinstance(cell, float | np.floating) else ""
+            raise DataError(
+                f"{lists.name}: for user {_plain(user)} there must be a list of items, best first, not "
+                f"{_shown(cell)}{hint}"
+            )
+    return list(lists.values)
+
+
+def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | None]:
+    """Return each user's items, and their ratings where the cells are mappings."""
+    rated = any(isinstance(cell, Mapping) for cell in truth.values)
+    items: list[Any] = []
+    for user, cell in zip(users, truth.values, strict=True):
+        if not (isinstance(cell, Mapping) or _is_list(cell)):
+            raise DataError(
+                f"{truth.name}: for user {_plain(user)} there must be a list of relevant items, or a dict of "
+                f"ratings by item, not {_shown(cell)}"
+            )
+        if rated and len(cell) and not isinstance(cell, Mapping):
+            raise DataError(
+                f"{truth.name}: for user {_plain(user)} there are no ratings, but for others there are: "
+                f"every cell must be a dict of ratings by item, or none"
+            )
+        items.append(cell if _is_list(cell) else list(cell))
+    if not rated:
+        return items, None
+    return items, list(chain.from_iterable(cell.values() for cell in truth.values if len(cell)))
+
+
+def _one_row_an_item(
+    users: pd.Series[Any], cells: Cells, items: list[Any], ratings: list[Any] | None = None
+) -> Source:
+    """Return each user's items as a table with one row an item: user, item, rank from 1 and, if given, rating."""
+    import pandas as pd
+
+    counts = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
+    ends = np.cumsum(counts)
+    if not counts.sum():
+        raise DataError(f"{cells.name}: there is no item in any of the {len(counts)} rows")
+    rank = np.arange(1, ends[-1] + 1) - np.repeat(ends - counts, counts)
+    whose = users.iloc[np.repeat(np.arange(len(users)), counts)].reset_index(drop=True)
+    columns = [whose, pd.Series(_flat(items)), pd.Series(rank)]
+    names = [str(users.name), _ITEM, "rank"]
+    if ratings is not None:
+        columns.append(pd.Series(ratings))
+        names.append("rating")
+
+    def place(row: int) -> str:
+        return f"place {rank[row]} of user {_plain(users[int(np.searchsorted(ends, row, side='right'))])}"
+
+    return Source(pd.concat(columns, axis=1, keys=names), cells.name, place)
+
+
+def _flat(items: list[Any]) -> Any:
+    if all(isinstance(cell, np.ndarray) and cell.dtype.kind == "i" for cell in items):
+        return np.concatenate(items)
+    # Arrays of several types would be converted to one that holds them all: text, for example.
+    return list(chain.from_iterable(c.tolist() if isinstance(c, np.ndarray) else c for c in items))
+
+
+def _is_list(cell: Any) -> bool:
+    return isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
+
+
+def _plain(value: object) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _shown(value: object) -> str:
+    plain = value.item() if isinstance(value, np.generic) else value
+    return "an empty cell" if plain is None else f"{reprlib.repr(plain)} ({type(plain).__name__})"

@@ -1,0 +1,200 @@
+"""``mlflow.models.evaluate(..., evaluators="evalplugin")``: rankings and recommendations by our metrics.
+
+MLflow loads this module to learn which evaluators there are: all that costs time is imported when it is used.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlflow.models.evaluation.base import ModelEvaluator
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow.data.evaluation_dataset import EvaluationDataset
+    from mlflow.models import EvaluationResult
+    from mlflow.models.evaluation.base import EvaluationArtifact
+
+    from evalplugin.evaluation import Evaluated
+    from evalplugin.lists.cells import Cells
+
+__all__ = ["MODEL_TYPES", "RankingEvaluator"]
+
+MODEL_TYPES = ("ranker", "recommender")  # MLflow's own evaluators take neither
+
+
+class RankingEvaluator(ModelEvaluator):
+    """Scores lists of items, or scored pairs of user and item, and logs what a model's run of a bake-off holds.
+
+    **One row a user** (or query): the predictions column holds a list of items, best first; the targets column
+    the relevant items, or a dict of their ratings by item. **One row a scored pair**, where ``evaluator_config``
+    names the ``item`` column: the predictions column holds scores, the targets column ratings; every row is a
+    candidate of its user. A model gets the table without the targets column and returns the predictions.
+
+    Keys of ``evaluator_config``, all of them optional:
+
+    - ``metrics``: names such as ``ndcg@10``; without: ndcg, recall, precision and hit at 10, and rr;
+    - ``k``: a cutoff, or a list of them, for the metrics that name none, and for those of the first line;
+    - ``threshold``: ratings from it on are relevant; without: ratings above 0;
+    - ``user`` or ``group``: the column of users; without: ``user`` if there is one, or else each row is a user;
+    - ``item``: the column of items of scored pairs;
+    - ``train``: a DataFrame of user, item and perhaps rating, for metrics that need it;
+    - ``name``, ``dataset``: what model and data are called; without: as the run, and as MLflow's dataset.
+    """
+
+    @classmethod
+    def can_evaluate(cls, *, model_type: str, evaluator_config: Mapping[str, Any], **kwargs: Any) -> bool:
+        """Return whether a model ranks."""
+        return model_type in MODEL_TYPES
+
+    def evaluate(
+        self,
+        *,
+        model_type: str,
+        dataset: EvaluationDataset,
+        run_id: str,
+        evaluator_config: Mapping[str, Any],
+        model: Any = None,
+        extra_metrics: Any = None,
+        custom_artifacts: Any = None,
+        predictions: str | None = None,
+        model_id: str | None = None,
+        **kwargs: Any,
+    ) -> EvaluationResult:
+        """Return the means and the artifacts that are logged into the run; see the class.
+
+        Raises:
+            EvalpluginError: Options, columns or values that break a rule; a run that holds results already.
+        """
+        from mlflow.models import EvaluationResult
+
+        from evalplugin.evaluation import Evaluation, Options
+        from evalplugin.tracking.lists import ScoredLists, log_into_run, open_run
+
+        _refuse(extra_metrics, custom_artifacts)
+        options = Options.of(evaluator_config)
+        evaluation = Evaluation.of(options, _features(dataset), _targets(dataset))
+        run = open_run(run_id, evaluation.specs)
+        predicted = _predictions(dataset, model, predictions)
+        evaluated = evaluation.score(predicted)
+        data = {"targets": evaluation.targets.name} | options.columns()
+        names = [spec.name for spec in evaluation.specs]
+        lists = ScoredLists(
+            name=options.name or run.info.run_name,
+            scores=evaluated.scores,
+            metrics=evaluation.specs,
+            threshold=options.threshold,
+            truth=evaluated.truth,
+            train=evaluated.train,
+            asked={"metrics": names, "threshold": options.threshold, **data},
+            origin="mlflow.evaluate",
+            dataset=options.dataset or dataset.name,
+            data=data,
+            data_type="mlflow",
+            type="lists" if model is None else "mlflow model",
+            params={"predictions": predicted.name} | ({} if model_id is None else {"model_id": model_id}),
+            candidates="as listed" if options.item is None else "judged",
+            top_n=evaluated.top_n,
+        )
+        with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
+            metrics = log_into_run(lists, run, Path(folder))
+            artifacts = _artifacts(Path(folder), run_id, evaluated)
+        return EvaluationResult(metrics, artifacts, run_id)  # type: ignore[no-untyped-call]
+
+
+def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
+    from evalplugin.errors import DataError
+
+    if extra_metrics:
+        raise DataError(
+            "extra_metrics are not for the evaluator 'evalplugin': name metrics in evaluator_config, as in "
+            "{'metrics': ['ndcg@10']}, and register those of your own with evalplugin.metric"
+        )
+    if custom_artifacts:
+        raise DataError(
+            "custom_artifacts are not for the evaluator 'evalplugin': log files of your own with mlflow.log_artifact"
+        )
+
+
+def _features(dataset: EvaluationDataset) -> pd.DataFrame:
+    import pandas as pd
+
+    from evalplugin.errors import DataError
+
+    if not isinstance(dataset.features_data, pd.DataFrame):
+        raise DataError(
+            f"data must be a pandas DataFrame, or an MLflow dataset that is made of one, not "
+            f"{type(dataset.features_data).__name__}"
+        )
+    return dataset.features_data
+
+
+def _targets(dataset: EvaluationDataset) -> Cells:
+    from evalplugin.errors import DataError
+    from evalplugin.lists.cells import Cells
+
+    if dataset.labels_data is None:
+        raise DataError("targets must name the column of relevant items, or of the ratings of scored pairs")
+    return Cells(dataset.targets_name or "targets", dataset.labels_data)
+
+
+def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> Cells:
+    """Return the predictions of the table, or those that the model makes for it."""
+    import numpy as np
+    import pandas as pd
+
+    from evalplugin.errors import DataError
+    from evalplugin.lists.cells import Cells, column_of
+
+    if model is None:
+        if dataset.predictions_data is None:
+            raise DataError("there is no model, so predictions must name the column of lists or scores")
+        return Cells(dataset.predictions_name, dataset.predictions_data)
+    made = model.predict(dataset.features_data.copy())
+    if isinstance(made, pd.DataFrame):
+        if column is None and len(made.columns) > 1:
+            names = ", ".join(map(str, made.columns))
+            raise DataError(f"the model returns several columns: predictions must name one of {names}")
+        name = str(made.columns[0]) if column is None else column
+        return Cells(name, column_of(made, name, "predictions", "the model's output").to_numpy())
+    if column is not None:
+        raise DataError(
+            f"predictions={column!r} names a column of the model's output, but it returns {type(made).__name__}"
+        )
+    if not isinstance(made, list | np.ndarray | pd.Series):
+        raise DataError(
+            f"the model must return a list, an array, a Series or a DataFrame with one value a row of the data, "
+            f"not {type(made).__name__}"
+        )
+    return Cells("predictions", made.to_numpy() if isinstance(made, pd.Series) else made)
+
+
+def _artifacts(folder: Path, run_id: str, evaluated: Evaluated) -> dict[str, EvaluationArtifact]:
+    """Return the scores, the lists and the pictures among a run's files, with their content in memory."""
+    import json
+
+    from mlflow.models.evaluation import artifacts as kinds
+    from PIL import Image
+
+    from evalplugin.tracking.artifacts import TABLE
+
+    def artifact(kind: Any, path: str, content: Any) -> EvaluationArtifact:
+        made: EvaluationArtifact = kind(f"runs:/{run_id}/{path}", content)
+        return made
+
+    table = json.loads((folder / TABLE).read_text(encoding="utf-8"))
+    per_user, top_n = evaluated.scores.to_frame().reset_index(), evaluated.top_n.to_pandas()
+    artifacts = {
+        # MLflow's EvaluationResult.tables has this one too.
+        "per_user_table": artifact(kinds.JsonEvaluationArtifact, TABLE, table),
+        "per_user": artifact(kinds.ParquetEvaluationArtifact, "data/per_user.parquet", per_user),
+        "top_n": artifact(kinds.ParquetEvaluationArtifact, "data/top_n.parquet", top_n),
+    }
+    for path in sorted(folder.glob("*.png")):
+        with Image.open(path) as picture:
+            picture.load()
+        artifacts[path.stem] = artifact(kinds.ImageEvaluationArtifact, path.name, picture)
+    return artifacts
