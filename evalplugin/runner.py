@@ -4,64 +4,49 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.config import CheckedConfig, NamedDataset, NamedModel, NamedSplit
-from evalplugin.costs import Stopwatch, peak_memory
 from evalplugin.data import Candidates, Interactions, LoadContext, Split
-from evalplugin.metrics import MetricSpec
-from evalplugin.models import MODELS, TopN, predict_ratings, recommend
+from evalplugin.models import TopN
 from evalplugin.parameters import as_mapping
+from evalplugin.redaction import redact
 from evalplugin.results import Costs, DataInfo, ModelResult
-from evalplugin.scoring import PerUserScores, average_folds, score_top_n
+from evalplugin.scoring import average_folds
 from evalplugin.seeding import generator
+from evalplugin.segments import Segmentation, segmentation
+from evalplugin.stored import Kept
+from evalplugin.tasks import Observer, Silent, Task, TaskResult, curve_ks, run_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "CURVE_KS",
+    "Execution",
+    "Job",
     "Observer",
     "Prepared",
     "Silent",
     "Task",
     "TaskResult",
     "curve_ks",
+    "jobs_of",
+    "one_by_one",
     "prepare",
+    "results_of",
     "run_model",
     "run_task",
 ]
 
-# Cutoffs of the metric-at-k curves, as far as the lists reach.
-CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
-
-
-class Observer(Protocol):
-    """Hears what goes on."""
-
-    def say(self, text: str) -> None:
-        """Hear one line about a decision or a finished step."""
-
-    def work(self, label: str, total: int | None = None) -> AbstractContextManager[Callable[[int], None]]:
-        """Watch a piece of work; the function that is yielded hears how many more of ``total`` are done."""
-
-
-class Silent:
-    """An observer that keeps quiet."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
-
-    @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show nothing."""
-        yield lambda done: None
+Result = TaskResult | str  # a string is the traceback of a task that failed
+# Runs tasks, each with what it is called: yields the number of each and its result, in the order in which they end.
+Execution = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
 
 
 @dataclass(frozen=True)
@@ -74,34 +59,43 @@ class Prepared:
     stream: tuple[str, ...]  # names the random streams of this data under this split
 
 
-@dataclass(frozen=True)
-class Task:
-    """One model on one fold, as plain values: all that is needed to do the work anywhere."""
+@dataclass(eq=False)
+class Job:
+    """One model on one dataset under one split: a task for each fold, and what has come of them so far."""
 
+    info: DataInfo
     model: NamedModel
-    split: Split
-    candidates: Candidates
-    seed: int
-    stream: tuple[str, ...]  # names the model's random stream
-    n: int
-    metrics: tuple[MetricSpec, ...]
-    threshold: float | None
+    tasks: tuple[Task, ...]
+    done: dict[int, Result] = field(default_factory=dict)  # by fold
+    running: int = 0  # tasks that were handed out and have not ended
+
+    @property
+    def failed(self) -> bool:
+        """Whether a fold failed, so that the rest need not be computed."""
+        return any(isinstance(result, str) for result in self.done.values())
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will come."""
+        return not self.running and (self.failed or len(self.done) == len(self.tasks))
+
+    def label(self, fold: int) -> str:
+        """Return what the task of a fold is called."""
+        folds = len(self.tasks)
+        return f"{self.model.name}, fold {fold + 1} of {folds}" if folds > 1 else self.model.name
+
+    def name(self, fold: int) -> str:
+        """Return a name of the task of a fold that no other task of the bake-off has."""
+        return f"{self.info.dataset}/{self.info.split}/{self.model.name}/{fold}"
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """What a task yields: lists, every user's scores, costs."""
-
-    top_n: TopN
-    per_user: PerUserScores
-    costs: Costs
-
-
-def prepare(config: CheckedConfig, data_home: Path | None, observer: Observer) -> list[Prepared]:
+def prepare(
+    config: CheckedConfig, data_home: Path | None, observer: Observer, kept: Kept | None = None
+) -> list[Prepared]:
     """Return every dataset under every split, with its folds and candidates.
 
     All data is read before any model is fitted, so that bad data costs no work. ``data_home`` is where datasets are
-    looked for before they are downloaded.
+    looked for before they are downloaded; ``kept`` has the folds of earlier bake-offs.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
@@ -118,7 +112,7 @@ def prepare(config: CheckedConfig, data_home: Path | None, observer: Observer) -
             observer.say(f"{dataset.name}: {note}")
         for split in config.splits:
             with observer.work(f"split {dataset.name} by {split.name}"):
-                one = _prepare(config, dataset, data, split)
+                one = _prepare(config, dataset, data, split, context, kept)
             for note in one.info.notes[len(data.notes) :]:
                 observer.say(f"{dataset.name}, {split.name}: {note}")
             prepared.append(one)
@@ -138,21 +132,34 @@ def _in_tenths(observer: Observer) -> Callable[[str, float | None], None]:
     return report
 
 
-def _prepare(config: CheckedConfig, dataset: NamedDataset, data: Interactions, split: NamedSplit) -> Prepared:
+def _prepare(
+    config: CheckedConfig,
+    dataset: NamedDataset,
+    data: Interactions,
+    split: NamedSplit,
+    context: LoadContext,
+    kept: Kept | None,
+) -> Prepared:
+    seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset, a split or a model changes no result.
     stream = (data.digest, split.type, json.dumps(as_mapping(split.splitter), sort_keys=True))
-    folds = split.splitter.split(data, generator(config.spec.seed, *stream, "split"))
+    folds = None if kept is None else kept.folds(data, split, seed)
+    if folds is None:
+        folds = split.splitter.split(data, generator(seed, *stream, "split"))
+        if kept is not None:
+            kept.keep_folds(data, split, seed, folds)
     asked = config.spec.recommend
     candidates = [
         Candidates.of(
             asked.candidates,
             fold,
-            generator(config.spec.seed, *stream, fold.fold, "candidates"),
+            generator(seed, *stream, fold.fold, "candidates"),
             n_negatives=asked.negatives or 0,
         )
         for fold in folds
     ]
     first = folds[0]
+    segments, left_out = _segments(config, folds, context)
     info = DataInfo(
         dataset=dataset.name,
         type=dataset.type,
@@ -165,87 +172,160 @@ def _prepare(config: CheckedConfig, dataset: NamedDataset, data: Interactions, s
         test=first.test,
         n_folds=len(folds),
         counts=first.counts,
-        notes=(*data.notes, *first.notes),
+        notes=(*data.notes, *first.notes, *left_out),
+        segments=tuple(segments),
     )
     return Prepared(info, tuple(folds), tuple(candidates), stream)
+
+
+def _segments(
+    config: CheckedConfig, folds: Sequence[Split], context: LoadContext
+) -> tuple[list[Segmentation], list[str]]:
+    """Return the segments, and a note on each that nobody asked for and that says nothing here."""
+    gate = config.spec.gate
+    guarded = {} if gate is None else gate.guardrails.segments
+    kept, notes = [], []
+    for named in config.segments:
+        found = segmentation(named.name, named.segmenter, folds, context)
+        groups = np.unique(found.group)
+        if len(groups) > 1 or found.name in guarded or "segments" in config.spec.model_fields_set:
+            kept.append(found)
+        else:
+            notes.append(
+                f"segment {found.name} is not shown: all {len(found.users):,} test users are in one group "
+                f"({found.labels[groups[0]]})"
+            )
+    return kept, notes
+
+
+def jobs_of(config: CheckedConfig, prepared: Sequence[Prepared]) -> list[Job]:
+    """Return every model on every dataset under every split, in the order of the config."""
+    return [_job(config, one, model) for one in prepared for model in config.models]
+
+
+def _job(config: CheckedConfig, prepared: Prepared, model: NamedModel) -> Job:
+    tasks = tuple(
+        Task(
+            model=model,
+            split=fold,
+            candidates=candidates,
+            seed=config.spec.seed,
+            stream=(*prepared.stream, str(fold.fold)),
+            n=config.spec.recommend.n,
+            metrics=config.metrics,
+            threshold=config.spec.relevance.threshold,
+        )
+        for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
+    )
+    return Job(prepared.info, model, tasks)
+
+
+def results_of(
+    jobs: Sequence[Job],
+    execute: Execution,
+    kept: Kept | None = None,
+    starting: Callable[[int], None] = lambda job: None,
+) -> Iterator[tuple[int, ModelResult]]:
+    """Yield the number and the result of each job as soon as all its folds are done; a failure is part of the result.
+
+    Args:
+        jobs: What is to be done.
+        execute: Computes what is not there yet.
+        kept: What there is already, and where the rest is kept.
+        starting: Is told the number of each job before anything is computed for it.
+    """
+    if kept is not None:
+        for number, job in enumerate(jobs):
+            _take(job, kept)
+            if job.ended:
+                starting(number)
+                yield number, _whole(job)
+    waiting = [number for number, job in enumerate(jobs) if not job.ended]
+    places: list[tuple[int, int]] = []  # of the tasks that were handed out: job and fold
+
+    def missing() -> Iterator[tuple[int, str, Task]]:
+        for number in waiting:
+            job = jobs[number]
+            starting(number)
+            for fold, task in enumerate(job.tasks):
+                if job.failed:
+                    break
+                if fold not in job.done:
+                    places.append((number, fold))
+                    job.running += 1
+                    lists = None if kept is None else kept.lists(task)
+                    yield len(places) - 1, job.label(fold), replace(task, lists=lists)
+
+    with closing(execute(missing())) as results:
+        for place, result in results:
+            number, fold = places[place]
+            job = jobs[number]
+            job.running -= 1
+            job.done[fold] = result
+            if kept is not None:
+                job.done[fold] = _keep(job, fold, kept)
+            if job.ended:
+                yield number, _whole(job)
+
+
+def one_by_one(observer: Observer) -> Execution:
+    """Return what computes tasks in this process, one after another."""
+
+    def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
+        for place, label, task in tasks:
+            result: Result
+            try:
+                result = run_task(task, label, observer)
+            except Exception:  # noqa: BLE001 - the edge of a task: recorded whole, and the other models go on
+                result = traceback.format_exc()
+            yield place, result
+
+    return execute
 
 
 def run_model(
     config: CheckedConfig, prepared: Prepared, model: NamedModel, observer: Observer
 ) -> ModelResult:
     """Return the result of one model over all folds of one split; a failure is part of the result."""
-    info = prepared.info
-    done: list[TaskResult] = []
-    try:
-        for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True):
-            task = Task(
-                model=model,
-                split=fold,
-                candidates=candidates,
-                seed=config.spec.seed,
-                stream=(*prepared.stream, str(fold.fold)),
-                n=config.spec.recommend.n,
-                metrics=config.metrics,
-                threshold=config.spec.relevance.threshold,
-            )
-            label = (
-                f"{model.name}, fold {fold.fold + 1} of {info.n_folds}" if info.n_folds > 1 else model.name
-            )
-            done.append(run_task(task, label, observer))
-    except Exception:  # noqa: BLE001 - the edge of a task: recorded whole, and the other models go on
-        return ModelResult(info, model.name, model.type, model.params, error=traceback.format_exc())
+    ((_, result),) = results_of([_job(config, prepared, model)], one_by_one(observer))
+    return result
+
+
+def _take(job: Job, kept: Kept) -> None:
+    """Fill in what is there already."""
+    known = {} if kept.journal is None else kept.journal.failures
+    job.done |= {f: known[job.name(f)] for f in range(len(job.tasks)) if job.name(f) in known}
+    if not job.failed:
+        found = {fold: kept.result(task) for fold, task in enumerate(job.tasks)}
+        job.done |= {fold: result for fold, result in found.items() if result is not None}
+
+
+def _keep(job: Job, fold: int, kept: Kept) -> Result:
+    result = job.done[fold]
+    if isinstance(result, TaskResult):
+        return kept.keep(job.tasks[fold], result)
+    if kept.journal is not None:
+        kept.journal.fails(job.name(fold), redact(result))
+    return result
+
+
+def _whole(job: Job) -> ModelResult:
+    """Return the result of a job that has ended."""
+    info, model = job.info, job.model
+    for _, result in sorted(job.done.items()):
+        if isinstance(result, str):
+            return ModelResult(info, model.name, model.type, model.params, error=result)
+    folds = [result for _, result in sorted(job.done.items()) if isinstance(result, TaskResult)]
     return ModelResult(
         data=info,
         model=model.name,
         type=model.type,
         params=model.params,
-        costs=_add(tuple(result.costs for result in done)),
-        per_user=average_folds([result.per_user for result in done]),
-        fold_means=tuple(result.per_user.means for result in done),
-        top_n=_one_table([result.top_n for result in done], info.full),
+        costs=_add([result.costs for result in folds]),
+        per_user=average_folds([result.per_user for result in folds]),
+        fold_means=tuple(result.per_user.means for result in folds),
+        top_n=_one_table([result.top_n for result in folds], info.full),
     )
-
-
-def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
-    """Return the lists, the scores and the costs of one model on one fold."""
-    split, watch = task.split, Stopwatch()
-    users = np.unique(split.test.user)
-    with peak_memory() as peak:
-        model = MODELS.create(task.model.type, task.model.params)
-        params = json.dumps(task.model.params, sort_keys=True)
-        rng = generator(task.seed, *task.stream, task.model.type, params)
-        with observer.work(f"fit {label}"):
-            # What a process pays once must not be held against the first model that needs it.
-            with watch.time("start"):
-                getattr(model, "prepare", lambda: None)()
-            with watch.time("fit"):
-                model.fit(split.train, rng)
-        with observer.work(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
-            top_n = recommend(model, users, task.n, task.candidates, split.train.n_items, progress=advance)
-        with observer.work(f"score {label}"), watch.time("score"):
-            needed = any("predictions" in metric.metric.needs for metric in task.metrics)
-            per_user = score_top_n(
-                top_n,
-                split.test,
-                split.train,
-                task.metrics,
-                threshold=task.threshold,
-                predictions=predict_ratings(model, split.test) if needed else None,
-                candidates=task.candidates,
-                curve_ks=curve_ks(task.n, task.metrics),
-            )
-    seconds = watch.seconds
-    return TaskResult(
-        top_n,
-        per_user,
-        Costs(seconds["fit"], seconds["recommend"], seconds["score"], peak.mb, seconds["start"]),
-    )
-
-
-def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
-    """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those asked for."""
-    asked = {metric.k for metric in metrics if metric.k is not None}
-    return sorted({k for k in CURVE_KS if k <= n} | asked | {n})
 
 
 def _add(costs: Sequence[Costs]) -> Costs:

@@ -1,0 +1,169 @@
+"""The commands ``cache`` and ``sync``: what the store holds, and what it holds that MLflow does not."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
+
+if TYPE_CHECKING:
+    from evalplugin.store import Facts, Store
+
+__all__ = ["cache", "sync"]
+
+_store = click.option(
+    "--store",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="EVALPLUGIN_STORE",
+    show_envvar=True,
+    default=".evalplugin",
+    show_default=True,
+    help="Folder of the store.",
+)
+
+
+@click.command()
+@_store
+@click.pass_context
+def sync(context: click.Context, folder: Path) -> int:
+    """Log what was computed while MLflow could not be reached; nothing is computed."""
+    from evalplugin.journal import unfinished
+    from evalplugin.resuming import since
+
+    run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
+    code, here = EXIT_DONE, str(Path.cwd())
+    waiting = [] if (store := _opened(folder)) is None else unfinished(store.journals)
+    if not waiting:
+        click.echo(f"nothing to log: no bake-off was cut off ({folder})")
+    for journal in waiting:
+        header = journal.header
+        click.echo(f"bake-off {header.id}, started {since(journal)}", err=True)
+        try:
+            if not header.command:
+                raise EvalpluginError(
+                    "it was started from Python: evalplugin.run(..., resume=True) goes on with it"
+                )
+            if header.folder != here:
+                raise EvalpluginError(f"it was started in {header.folder}: go there")
+            command = ["--sync", *header.command]
+            code = max(code, run.main(command, "evalplugin run", standalone_mode=False, obj=context.obj) or 0)
+        except EvalpluginError as error:
+            click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
+            code = EXIT_FAILED
+    return code
+
+
+@click.group()
+def cache() -> None:
+    """Show and prune the store of finished steps."""
+
+
+@cache.command("list")
+@_store
+def list_(folder: Path) -> int:
+    """List the entries, the one used last first."""
+    store = _opened(folder)
+    found = [] if store is None else store.entries()
+    if not found:
+        click.echo(f"nothing is stored in {folder}", err=True)
+        return EXIT_DONE
+    _show(found)
+    from evalplugin.sizes import size_text
+
+    total = size_text(sum(facts.size for facts in found))
+    click.echo(f"{_count(found)}, {total}, in {folder}", err=True)
+    return EXIT_DONE
+
+
+@cache.command()
+@click.argument("key")
+@_store
+def show(key: str, folder: Path) -> int:
+    """Show an entry, by the first digits of its key: what it is, what it depends on, whether it is whole."""
+    from evalplugin.errors import UnknownNameError
+    from evalplugin.sizes import size_text
+
+    store = _opened(folder)
+    if store is None:
+        raise UnknownNameError(f"nothing is stored in {folder}")
+    facts = store.entry(key)
+    lines = {
+        "key": facts.key,
+        "step": facts.step,
+        "what": facts.about,
+        "created": _time(facts.created),
+        "used": _time(facts.used),
+        "size": size_text(facts.size),
+        "checksums": "right" if store.is_sound(facts.key) else "WRONG: it will be computed anew",
+        "folder": str(store.folder_of(facts.key)),
+    }
+    for label, text in lines.items():
+        click.echo(f"{label:<10} {text}")
+    click.echo("depends on")
+    for label, value in facts.depends_on.items():
+        click.echo(
+            f"  {label:<10} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
+        )
+    return EXIT_DONE
+
+
+@cache.command()
+@click.option("--older-than", metavar="TIME", help="What was not used for so long, such as 30d.")
+@click.option(
+    "--max-size", metavar="SIZE", help="What was not used for the longest time, down to such as 5GB."
+)
+@click.option("--all", "everything", is_flag=True, help="Everything.")
+@click.option("--dry-run", is_flag=True, help="Only show what would go.")
+@_store
+def prune(older_than: str | None, max_size: str | None, everything: bool, dry_run: bool, folder: Path) -> int:
+    """Remove entries; those of a bake-off in progress stay."""
+    from evalplugin.sizes import bytes_of, seconds_of, size_text
+
+    if not (older_than or max_size or everything):
+        raise click.UsageError("say what to remove: --older-than 30d, --max-size 5GB or --all")
+    size = None if max_size is None else bytes_of(max_size, "--max-size")
+    age = 0.0 if everything else None if older_than is None else seconds_of(older_than, "--older-than")
+    store = _opened(folder)
+    gone = [] if store is None else store.prune(max_size=size, older_than=age, dry_run=dry_run)
+    if gone:
+        _show(gone)
+    left = [] if store is None else [f for f in store.entries() if not dry_run or f not in gone]
+    click.echo(
+        f"{'would remove' if dry_run else 'removed'} {_count(gone)}, {size_text(sum(f.size for f in gone))}; "
+        f"{len(left)} stay, {size_text(sum(f.size for f in left))}",
+        err=True,
+    )
+    return EXIT_DONE
+
+
+def _opened(folder: Path) -> Store | None:
+    """Return the store in a folder, None if there is none: looking makes no folder."""
+    from evalplugin.store import Store, store_path
+
+    path = store_path(folder)
+    return Store(path) if path.exists() else None
+
+
+def _show(found: Sequence[Facts]) -> None:
+    from evalplugin.sizes import size_text
+
+    for facts in found:
+        about = facts.about or "its manifest cannot be read"
+        click.echo(
+            f"{facts.key[:12]}  {facts.step:<7}  {size_text(facts.size):>8}  {_time(facts.used)}  {about}"
+        )
+
+
+def _count(entries: Sequence[Facts]) -> str:
+    return "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))

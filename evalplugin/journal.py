@@ -1,0 +1,155 @@
+"""What a bake-off in progress has done so far, on disk, so that it can be continued after any kind of end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any, cast
+
+from filelock import FileLock, Timeout
+
+from evalplugin.redaction import redact
+
+__all__ = ["KEPT_SECONDS", "Header", "Journal", "kept_keys", "unfinished"]
+
+KEPT_SECONDS = 7 * 86_400  # how long a bake-off that was cut off may wait to be continued
+_GLANCE_SECONDS = 0.5  # somebody who only looks holds a lock for less
+
+
+@dataclass(frozen=True)
+class Header:
+    """Which bake-off it is. ``asked`` says in parts all that must be the same for it to be continued."""
+
+    id: str
+    asked: Mapping[str, str]
+    started: float  # seconds since 1970
+    fresh: bool  # whether only what it has computed itself may be used
+    folder: str  # the working directory
+    command: Sequence[str] = ()  # what followed `evalplugin run`; nothing where it was started from Python
+
+
+@dataclass(eq=False)
+class Journal:
+    """The journal of one bake-off, written by the process that holds its lock: a line for each thing done.
+
+    The lock is the system's: it is free as soon as the process is gone, whatever ended it. A line that was cut off
+    is one that was not written.
+    """
+
+    path: Path
+    header: Header
+    entries: set[str] = field(default_factory=set)  # keys of the store's entries that the bake-off has used
+    failures: dict[str, str] = field(default_factory=dict)  # name of a task that failed -> traceback
+    _file: IO[bytes] = field(init=False, repr=False)
+    _lock: FileLock = field(init=False, repr=False)
+
+    @classmethod
+    def start(cls, folder: Path, header: Header) -> Journal:
+        """Return a new journal in a folder of journals."""
+        journal = cls(folder / f"{header.id}.jsonl", header)
+        folder.mkdir(parents=True, exist_ok=True)
+        journal._lock = _lock_of(journal.path)
+        journal._lock.acquire(timeout=0)
+        journal._file = journal.path.open("ab")
+        journal._write(asdict(header))
+        return journal
+
+    @classmethod
+    def take_up(cls, path: Path) -> Journal | None:
+        """Return the journal of a bake-off that was cut off; None if a process still writes it."""
+        lock = _lock_of(path)
+        try:
+            lock.acquire(timeout=_GLANCE_SECONDS)
+        except Timeout:
+            return None
+        journal = _read(path)
+        if journal is None:  # it was finished just now
+            lock.release()
+            return None
+        journal._lock = lock
+        journal._file = path.open("r+b")
+        whole = path.read_bytes()
+        journal._file.seek(whole.rfind(b"\n") + 1)  # so that the next line does not join one that was cut off
+        journal._file.truncate()
+        return journal
+
+    def uses(self, key: str) -> None:
+        """Note an entry of the store, so that it stays there until the bake-off is finished."""
+        if key not in self.entries:
+            self.entries.add(key)
+            self._write({"uses": key})
+
+    def fails(self, task: str, error: str) -> None:
+        """Note that a task failed."""
+        self.failures[task] = error
+        self._write({"failed": task, "error": redact(error)})
+
+    def close(self, *, finished: bool) -> None:
+        """End the work: a finished bake-off needs no journal any more, another one can be taken up."""
+        self._file.close()
+        if finished:
+            self.path.unlink(missing_ok=True)
+        self._lock.release()
+        if finished:
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.flush()
+
+
+def unfinished(folder: Path) -> list[Journal]:
+    """Return the journals in a folder, the newest first, as far as they can be read; for looking only."""
+    found = [journal for path in folder.glob("*.jsonl") if (journal := _read(path)) is not None]
+    return sorted(found, key=lambda j: (j.header.started, j.header.id), reverse=True)
+
+
+def kept_keys(folder: Path) -> set[str]:
+    """Return the keys of all entries that a bake-off in progress uses: one that runs, or that was cut off lately."""
+    keys: set[str] = set()
+    for journal in unfinished(folder):
+        with _if_idle(journal.path) as idle:
+            if not idle or time.time() - journal.path.stat().st_mtime < KEPT_SECONDS:
+                keys |= journal.entries
+    return keys
+
+
+@contextmanager
+def _if_idle(path: Path) -> Iterator[bool]:
+    """Hold a journal that no process writes; yields whether that is so."""
+    lock = _lock_of(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()
+
+
+def _lock_of(path: Path) -> FileLock:
+    return FileLock(path.with_suffix(".lock"))
+
+
+def _read(path: Path) -> Journal | None:
+    """Return what a journal holds; None if it is not there or its first line was cut off."""
+    try:
+        lines = path.read_bytes().split(b"\n")[:-1]
+        first = json.loads(lines[0])
+        journal = Journal(path, Header(**first))
+    except (OSError, IndexError, ValueError, TypeError):
+        return None
+    for line in lines[1:]:
+        with suppress(ValueError, KeyError):
+            event = cast(dict[str, str], json.loads(line))
+            if "uses" in event:
+                journal.entries.add(event["uses"])
+            else:
+                journal.failures[event["failed"]] = event["error"]
+    return journal

@@ -1,0 +1,48 @@
+"""Sizes and times as people write them: ``4GB``, ``30d``."""
+
+from __future__ import annotations
+
+import re
+
+from evalplugin.errors import DataError
+
+__all__ = ["bytes_of", "seconds_of", "size_text"]
+
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+_BYTES = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+
+def bytes_of(size: str | int, what: str = "memory") -> int:
+    """Return a size such as ``2GB`` or ``500 MB`` in bytes (units of 1024); ``what`` names it in the error.
+
+    Raises:
+        DataError: It is no size.
+    """
+    found = _AMOUNT.fullmatch(str(size))
+    unit = None if found is None else _BYTES.get(found[2].upper().replace("IB", "B"))
+    number = 0 if found is None or unit is None else int(float(found[1]) * unit)
+    if number < 1:
+        raise DataError(f"{what} must be a size such as 2GB or 500MB, not {size!r}")
+    return number
+
+
+def seconds_of(time: str, what: str) -> float:
+    """Return a time such as ``30d``, ``12h`` or ``90s`` in seconds; ``what`` names it in the error.
+
+    Raises:
+        DataError: It is no time.
+    """
+    found = _AMOUNT.fullmatch(time)
+    if found is None or found[2].lower() not in _SECONDS:
+        raise DataError(f"{what} must be a time such as 30d, 12h, 15m or 90s, not {time!r}")
+    return float(found[1]) * _SECONDS[found[2].lower()]
+
+
+def size_text(size: float) -> str:
+    """Return a number of bytes in words, such as ``1.5 GB``."""
+    for unit in ("B", "KB", "MB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GB"

@@ -1,0 +1,291 @@
+"""The steps of a bake-off in the store: what each depends on, how it is written, and how it is read bit by bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.config import NamedSplit
+from evalplugin.data import SPLITS, Candidates, Interactions, Split
+from evalplugin.errors import StoreError
+from evalplugin.journal import Journal
+from evalplugin.metrics import METRICS, definitions_hash
+from evalplugin.models import MODELS, TopN
+from evalplugin.parameters import as_mapping
+from evalplugin.redaction import redact_values
+from evalplugin.results import Costs
+from evalplugin.scoring import PerUserScores
+from evalplugin.store import Files, Store, key_of
+from evalplugin.tasks import Lists, Task, TaskResult, curve_ks
+from evalplugin.versions import code_of, own_code
+
+__all__ = ["Kept"]
+
+Depends = dict[str, Any]
+
+
+@dataclass
+class Kept:
+    """What a bake-off takes from the store and leaves in it; a step whose code has no version is computed always."""
+
+    store: Store
+    fresh: bool = False  # whether only what this bake-off has computed itself is taken
+    journal: Journal | None = None  # of the bake-off, once it has one
+    _used: list[str] = field(default_factory=list, repr=False)  # before it had one
+
+    def belongs_to(self, journal: Journal) -> None:
+        """Say whose steps they are."""
+        self.journal, self.fresh = journal, journal.header.fresh
+        for key in self._used:
+            journal.uses(key)
+
+    def folds(self, data: Interactions, split: NamedSplit, seed: int) -> list[Split] | None:
+        """Return the folds of a dataset under a split, None if they are not there."""
+        with self._reading(_folds_depend_on(data, split, seed)) as folder:
+            return None if folder is None else _read_folds(folder, data)
+
+    def keep_folds(self, data: Interactions, split: NamedSplit, seed: int, folds: Sequence[Split]) -> None:
+        """Write the folds of a dataset under a split, if they are on its own users and items."""
+        if all(_same_ids(data, part) for fold in folds for part in (fold.train, fold.test)):
+            about = f"{split.name} of {len(data):,} interactions: {len(folds)} fold{'s' * (len(folds) > 1)}"
+            self._write("folds", about, _folds_depend_on(data, split, seed), _folds_files(folds))
+
+    def has(self, task: Task) -> bool:
+        """Return whether lists and scores of a task seem to be there."""
+        both = (_lists_depend_on(task), _scores_depend_on(task))
+        return all(d is not None and self._may_use(key_of(d)) and self.store.has(key_of(d)) for d in both)
+
+    def result(self, task: Task) -> TaskResult | None:
+        """Return what a task yielded, with its costs at that time; None if it is not there."""
+        lists = self.lists(task)
+        if lists is None:
+            return None
+        with self._reading(_scores_depend_on(task)) as folder:
+            return None if folder is None else _read_scores(folder, lists)
+
+    def lists(self, task: Task) -> Lists | None:
+        """Return the lists of a task, None if they are not there or lack the predictions that a metric needs."""
+        with self._reading(_lists_depend_on(task)) as folder:
+            lists = None if folder is None else _read_lists(folder)
+        lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
+        return None if lacking else lists
+
+    def keep(self, task: Task, result: TaskResult) -> TaskResult:
+        """Write what a task yielded; return it, or what another process has written of it in the meantime."""
+        n_users, n = result.top_n.item.shape
+        metrics = ", ".join(metric.name for metric in task.metrics)
+        new = True
+        if task.lists is None:
+            about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} users"
+            new = self._write("lists", about, _lists_depend_on(task), _lists_files(result.lists))
+        about = f"{task.model.name}: {metrics}"
+        new &= self._write("scores", about, _scores_depend_on(task), _scores_files(result))
+        # Both will be logged under the same costs.
+        return result if new else self.result(task) or result
+
+    def _may_use(self, key: str) -> bool:
+        return not self.fresh or (self.journal is not None and key in self.journal.entries)
+
+    @contextmanager
+    def _reading(self, depends_on: Depends | None) -> Iterator[Path | None]:
+        key = None if depends_on is None else key_of(depends_on)
+        folder = self.store.find(key) if key is not None and self._may_use(key) else None
+        if key is not None and folder is not None:
+            self._uses(key)
+        yield folder
+
+    def _write(self, step: str, about: str, depends_on: Depends | None, files: Files) -> bool:
+        if depends_on is None:
+            return True
+        try:
+            self._uses(key_of(depends_on))
+            return self.store.write(step, about, depends_on, files, replace=self.fresh)
+        except (OSError, StoreError) as error:
+            # A full disk must not cost the result, which is in memory and can still be logged.
+            self.store.report(f"store: cannot keep the {step} of {about}: {error}")
+            return True
+
+    def _uses(self, key: str) -> None:
+        if self.journal is None:
+            self._used.append(key)
+        else:
+            self.journal.uses(key)
+
+
+def _folds_depend_on(data: Interactions, split: NamedSplit, seed: int) -> Depends | None:
+    code = code_of(SPLITS.entry(split.type))
+    if code is None:
+        return None
+    return {
+        "step": "folds",
+        "data": data.digest,
+        "split": split.type,
+        "params": as_mapping(split.splitter),
+        "seed": seed,
+        "code": _codes(code),
+    }
+
+
+def _lists_depend_on(task: Task) -> Depends | None:
+    code = code_of(MODELS.entry(task.model.type))
+    if code is None:
+        return None
+    return {
+        "step": "lists",
+        "train": task.split.train.digest,
+        "test": task.split.test.digest,
+        "candidates": _candidates_text(task.candidates),
+        "model": task.model.type,
+        # Readable, but for what is secret.
+        "params": redact_values(task.model.params),
+        "params_hash": hashlib.sha256(json.dumps(task.model.params, sort_keys=True).encode()).hexdigest(),
+        "seed": task.seed,
+        "stream": list(task.stream),
+        "n": task.n,
+        "code": _codes(code),
+    }
+
+
+def _scores_depend_on(task: Task) -> Depends | None:
+    lists = _lists_depend_on(task)
+    codes = [code_of(METRICS.entry(metric.family)) for metric in task.metrics]
+    if lists is None or None in codes:
+        return None
+    return {
+        "step": "scores",
+        "lists": key_of(lists),
+        "metrics": [metric.name for metric in task.metrics],
+        "definitions": definitions_hash(task.metrics),
+        "threshold": task.threshold,
+        "curve_ks": curve_ks(task.n, task.metrics),
+        "code": _codes(*codes),
+    }
+
+
+def _codes(*codes: str | None) -> list[str]:
+    return [own_code(), *sorted({code for code in codes if code is not None} - {own_code()})]
+
+
+def _candidates_text(candidates: Candidates) -> str:
+    if candidates.kind != "sampled":
+        return candidates.kind  # the rest follows from train and test data
+    assert candidates.included is not None
+    drawn = hashlib.sha256()
+    for array in (candidates.included.indptr, candidates.included.item):
+        drawn.update(np.ascontiguousarray(array).data)
+    return f"sampled {drawn.hexdigest()}"
+
+
+def _same_ids(data: Interactions, part: Interactions) -> bool:
+    pairs = ((data.users, part.users), (data.items, part.items))
+    return all(ours.__array_interface__ == theirs.__array_interface__ for ours, theirs in pairs)
+
+
+_COLUMNS = ("user", "item", "rating", "timestamp")
+
+
+def _folds_files(folds: Sequence[Split]) -> Files:
+    files: dict[str, Callable[[BinaryIO], object]] = {}
+    facts = []
+    for number, fold in enumerate(folds):
+        for name, part in (("train", fold.train), ("test", fold.test)):
+            for column in _COLUMNS:
+                if (array := getattr(part, column)) is not None:
+                    files[f"{number}-{name}-{column}.npy"] = _array(array)
+        facts.append(
+            {
+                "fold": fold.fold,
+                "overlap_allowed": fold.overlap_allowed,
+                "notes": fold.notes,
+                "train": fold.train.notes,
+                "test": fold.test.notes,
+            }
+        )
+    return {**files, "facts.json": _json(facts)}
+
+
+def _read_folds(folder: Path, data: Interactions) -> list[Split]:
+    folds = []
+    for number, facts in enumerate(_read_json(folder / "facts.json")):
+        parts = {}
+        for name in ("train", "test"):
+            files = {column: folder / f"{number}-{name}-{column}.npy" for column in _COLUMNS}
+            columns: dict[str, Any] = {c: np.load(f) if f.exists() else None for c, f in files.items()}
+            parts[name] = replace(data, **columns, notes=tuple(facts[name]))
+        notes = tuple(facts["notes"])
+        folds.append(
+            Split(**parts, fold=facts["fold"], overlap_allowed=facts["overlap_allowed"], notes=notes)
+        )
+    return folds
+
+
+def _lists_files(lists: Lists) -> Files:
+    top_n = lists.top_n
+    arrays: dict[str, npt.NDArray[Any]] = {"user": top_n.user, "item": top_n.item, "score": top_n.score}
+    if lists.predictions is not None:
+        arrays["predictions"] = lists.predictions
+    facts = {"costs": asdict(lists.costs), "unpredicted": lists.unpredicted}
+    return {**{f"{name}.npy": _array(a) for name, a in arrays.items()}, "facts.json": _json(facts)}
+
+
+def _read_lists(folder: Path) -> Lists:
+    facts = _read_json(folder / "facts.json")
+    predictions = folder / "predictions.npy"
+    return Lists(
+        TopN(*(np.load(folder / f"{name}.npy") for name in ("user", "item", "score"))),
+        np.load(predictions) if predictions.exists() else None,
+        Costs(**facts["costs"]),
+        facts["unpredicted"],
+    )
+
+
+def _scores_files(result: TaskResult) -> Files:
+    scores = result.per_user
+    facts = {
+        "metrics": scores.metrics,
+        "overall": scores.overall,
+        "at_k": [[name, list(curve.items())] for name, curve in scores.at_k.items()],
+        "pr_curve": list(scores.pr_curve.items()),
+        "score_seconds": result.costs.score_seconds,
+        "peak_memory_mb": result.costs.peak_memory_mb,
+    }
+    text = scores.users.dtype == object
+    users = {"users.json": _json(scores.users.tolist())} if text else {"users.npy": _array(scores.users)}
+    return {**users, "values.npy": _array(scores.values), "facts.json": _json(facts)}
+
+
+def _read_scores(folder: Path, lists: Lists) -> TaskResult:
+    facts = _read_json(folder / "facts.json")
+    text = folder / "users.json"
+    users = np.array(_read_json(text), dtype=object) if text.exists() else np.load(folder / "users.npy")
+    per_user = PerUserScores(
+        users=users,
+        values=np.load(folder / "values.npy"),
+        metrics=tuple(facts["metrics"]),
+        overall=facts["overall"],
+        at_k={name: dict(curve) for name, curve in facts["at_k"]},
+        pr_curve=dict(facts["pr_curve"]),
+    )
+    scored = {name: facts[name] for name in ("score_seconds", "peak_memory_mb")}
+    return TaskResult(lists, per_user, replace(lists.costs, **scored))
+
+
+def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:
+    return lambda file: np.save(file, array, allow_pickle=False)
+
+
+def _json(value: object) -> Callable[[BinaryIO], object]:
+    # Python writes a float so that it reads back as the same one.
+    return lambda file: file.write(json.dumps(value).encode())
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_bytes())

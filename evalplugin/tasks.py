@@ -1,0 +1,158 @@
+"""A task: one model on one fold, a function of plain values to lists, scores and costs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.config import NamedModel
+from evalplugin.costs import Stopwatch, peak_memory
+from evalplugin.data import Candidates, Split
+from evalplugin.metrics import MetricSpec
+from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
+from evalplugin.results import Costs
+from evalplugin.scoring import PerUserScores, score_top_n
+from evalplugin.seeding import generator
+
+__all__ = ["CURVE_KS", "Lists", "Observer", "Silent", "Task", "TaskResult", "curve_ks", "run_task"]
+
+# Cutoffs of the metric-at-k curves, as far as the lists reach.
+CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+class Observer(Protocol):
+    """Hears what goes on."""
+
+    def say(self, text: str) -> None:
+        """Hear one line about a decision or a finished step."""
+
+    def work(self, label: str, total: int | None = None) -> AbstractContextManager[Callable[[int], None]]:
+        """Watch a piece of work; the function that is yielded hears how many more of ``total`` are done."""
+
+
+class Silent:
+    """An observer that keeps quiet."""
+
+    def say(self, text: str) -> None:
+        """Say nothing."""
+
+    @contextmanager
+    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """Show nothing."""
+        yield lambda done: None
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """What a fitted model leaves behind: all that any metric needs of it."""
+
+    top_n: TopN
+    predictions: npt.NDArray[np.float64] | None  # of the truth's rows; None: it predicts no ratings
+    costs: Costs  # the seconds of scoring are those that predicting took
+    # Why there are no predictions of a model that does predict; it does not matter until a metric needs them.
+    unpredicted: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One model on one fold, as plain values: all that is needed to do the work anywhere."""
+
+    model: NamedModel
+    split: Split
+    candidates: Candidates
+    seed: int
+    stream: tuple[str, ...]  # names the model's random stream
+    n: int
+    metrics: tuple[MetricSpec, ...]
+    threshold: float | None
+    lists: Lists | None = None  # made before: they are only scored
+
+    @property
+    def needs_predictions(self) -> bool:
+        """Whether a metric needs the ratings that the model predicts."""
+        return any("predictions" in metric.metric.needs for metric in self.metrics)
+
+
+@dataclass(frozen=True, eq=False)
+class TaskResult:
+    """What a task yields: lists, every user's scores, costs."""
+
+    lists: Lists
+    per_user: PerUserScores
+    costs: Costs
+
+    @property
+    def top_n(self) -> TopN:
+        """The lists alone."""
+        return self.lists.top_n
+
+
+def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
+    """Return the lists, the scores and the costs of one model on one fold."""
+    # How many threads BLAS has changes how it rounds: a result must not depend on the machine.
+    with one_blas_thread():
+        lists = task.lists or _make_lists(task, label, observer)
+        watch = Stopwatch()
+        with peak_memory() as peak, observer.work(f"score {label}"), watch.time("score"):
+            per_user = score_top_n(
+                lists.top_n,
+                task.split.test,
+                task.split.train,
+                task.metrics,
+                threshold=task.threshold,
+                predictions=lists.predictions if task.needs_predictions else None,
+                candidates=task.candidates,
+                curve_ks=curve_ks(task.n, task.metrics),
+            )
+    costs = lists.costs
+    predicting = costs.score_seconds if task.needs_predictions else 0.0
+    highest = float(np.fmax(peak.mb, costs.peak_memory_mb))
+    return TaskResult(
+        lists,
+        per_user,
+        replace(costs, score_seconds=predicting + watch.seconds["score"], peak_memory_mb=highest),
+    )
+
+
+def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
+    """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those asked for."""
+    asked = {metric.k for metric in metrics if metric.k is not None}
+    return sorted({k for k in CURVE_KS if k <= n} | asked | {n})
+
+
+def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
+    split, watch = task.split, Stopwatch()
+    users = np.unique(split.test.user)
+    with peak_memory() as peak:
+        model = MODELS.create(task.model.type, task.model.params)
+        params = json.dumps(task.model.params, sort_keys=True)
+        rng = generator(task.seed, *task.stream, task.model.type, params)
+        with observer.work(f"fit {label}"):
+            # What a process pays once must not be held against the first model that needs it.
+            with watch.time("start"):
+                getattr(model, "prepare", lambda: None)()
+            with watch.time("fit"):
+                model.fit(split.train, rng)
+        with observer.work(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
+            top_n = recommend(model, users, task.n, task.candidates, split.train.n_items, progress=advance)
+        with watch.time("predict"):
+            predictions, unpredicted = _predict(model, task)
+    seconds = watch.seconds
+    costs = Costs(seconds["fit"], seconds["recommend"], seconds["predict"], peak.mb, seconds["start"])
+    return Lists(top_n, predictions, costs, unpredicted)
+
+
+def _predict(model: Recommender, task: Task) -> tuple[npt.NDArray[np.float64] | None, str | None]:
+    """Return the predictions, which a metric may need later even if none does now, or why there are none."""
+    try:
+        return predict_ratings(model, task.split.test), None
+    except Exception as error:
+        if task.needs_predictions:
+            raise
+        return None, f"{type(error).__name__}: {error}"

@@ -1,0 +1,261 @@
+"""Tasks in processes of their own: several at a time, bounded in time and memory, and each failing alone."""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TextIO
+
+from evalplugin.errors import EvalpluginError
+from evalplugin.models import thread_count
+from evalplugin.registry import load_plugin_file
+from evalplugin.sizes import size_text
+from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
+
+__all__ = ["Limits", "check_not_a_worker", "in_processes"]
+
+_GRACE_SECONDS = 5  # a process that does not end itself in time is killed so much later
+_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one task may take; None: as much as it likes."""
+
+    seconds: float | None = None
+    memory: int | None = None  # bytes that its process may allocate
+
+
+def in_processes(
+    observer: Observer, *, workers: int, limits: Limits, plugins: Sequence[Path], folder: Path, total: int
+) -> Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, TaskResult | str]]]:
+    """Return what computes tasks in processes, ``workers`` at a time; every task has a process of its own.
+
+    A process that is killed, crashes or hangs so takes nothing with it, and its memory and its limits are those of the
+    task alone. Data of a fold is written once, and mapped into the memory of every process that needs it.
+
+    Args:
+        observer: Hears how many tasks are done.
+        workers: How many processes at a time. Their threads together are no more than the processors.
+        limits: Of each task.
+        plugins: Files that each process loads.
+        folder: An empty folder for data and results.
+        total: How many tasks there are.
+
+    Raises:
+        EvalpluginError: The system has no such limits.
+    """
+    if limits.memory is not None and sys.platform != "linux":
+        raise EvalpluginError(
+            "limits.memory: only Linux can bound the memory of a process; leave it out here"
+        )
+    threads = max(1, min(thread_count(), _processors() // workers))
+    data: dict[int, Path] = {}  # by identity of the fold
+
+    def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, TaskResult | str]]:
+        todo = iter(tasks)
+        running: list[_Running] = []
+        label = f"compute {total} tasks in {workers} processes" if workers > 1 else f"compute {total} tasks"
+
+        def fill() -> None:
+            while len(running) < workers and (following := next(todo, None)) is not None:
+                place, _, task = following
+                fold = _written(task, folder, data)
+                running.append(_start(place, task, fold, folder, threads, limits, plugins))
+
+        with observer.work(label, total) as advance:
+            try:
+                fill()
+                while running:
+                    wait([one.process.sentinel for one in running], timeout=_time_left(running))
+                    ended = [one for one in running if one.has_ended()]
+                    for one in ended:
+                        running.remove(one)
+                    fill()  # before the results are handed out, so that no process waits for them to be logged
+                    for one in ended:
+                        advance(1)
+                        yield one.place, one.result()
+            finally:
+                for one in running:
+                    one.process.kill()
+
+    return execute
+
+
+def check_not_a_worker() -> None:
+    """Refuse to start a bake-off while a worker imports the script that started it.
+
+    Raises:
+        EvalpluginError: That is so.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise EvalpluginError(
+            "a worker process imports the script that started it, and this script starts a bake-off when it is "
+            'imported: put the call below `if __name__ == "__main__":`'
+        )
+
+
+@dataclass
+class _Order:
+    """What a worker process is told: where the files are, as only plugins tell what is in them."""
+
+    fold: Path  # data of the fold
+    task: Path  # the other fields of the task
+    out: Path
+    threads: int
+    limits: Limits
+    plugins: tuple[Path, ...]
+
+
+@dataclass
+class _Running:
+    place: int
+    process: BaseProcess
+    out: Path
+    limits: Limits
+    deadline: float  # on the monotonic clock
+
+    def has_ended(self) -> bool:
+        if self.process.is_alive() and time.monotonic() > self.deadline:
+            self.process.kill()
+            self.process.join()
+        return not self.process.is_alive()
+
+    def result(self) -> TaskResult | str:
+        """Return what the process has left, or else what became of it and where it was."""
+        self.process.join()
+        if self.out.exists():
+            result: TaskResult | str = pickle.loads(self.out.read_bytes())  # our own process wrote it
+            self.out.unlink()
+            return result
+        log = self.out.with_suffix(".log")
+        where = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+        return f"{where}\n\n{self._reason(where)}".strip()
+
+    def _reason(self, where: str) -> str:
+        code = self.process.exitcode or 0
+        if where.startswith("Timeout") or time.monotonic() > self.deadline:
+            return f"stopped: the task took more than {self.limits.seconds:g} s, its limit (limits.seconds)"
+        if code >= 0:
+            return f"the process of the task ended with exit code {code} before the task was done"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = ", which systems send when memory runs out" if name == "SIGKILL" else ""
+        return f"the process of the task was ended by {name}{hint}"
+
+
+def _start(
+    place: int, task: Task, fold: Path, folder: Path, threads: int, limits: Limits, plugins: Sequence[Path]
+) -> _Running:
+    rest = {f.name: getattr(task, f.name) for f in fields(task) if f.name not in ("split", "candidates")}
+    out, file = folder / f"result-{place}", folder / f"task-{place}"
+    file.write_bytes(pickle.dumps(rest, protocol=5))
+    order = _Order(fold, file, out, threads, limits, tuple(path.absolute() for path in plugins))
+    # Spawned, and not forked: a copy of a process with threads may wait for ever for one that is not there.
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=(order,), name=f"task {place}")
+    process.start()
+    seconds = float("inf") if limits.seconds is None else limits.seconds + _GRACE_SECONDS
+    return _Running(place, process, out, limits, time.monotonic() + seconds)
+
+
+def _time_left(running: Sequence[_Running]) -> float | None:
+    first = min(one.deadline for one in running)
+    return None if first == float("inf") else max(0.0, first - time.monotonic()) + 0.01
+
+
+def _written(task: Task, folder: Path, data: dict[int, Path]) -> Path:
+    """Return the file with the data of a task, which it shares with the other models on its fold."""
+    key = id(task.split)
+    if key not in data:
+        import joblib
+
+        data[key] = folder / f"fold-{len(data)}"
+        joblib.dump((task.split, task.candidates), data[key])
+    return data[key]
+
+
+def _work(order: _Order) -> None:
+    """Run a task and write its result: all that a worker process does."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
+    _end_with_parent()
+    log = order.out.with_suffix(".log").open("w", encoding="utf-8")
+    _tell_where(log, order.limits.seconds)
+    for variable in _THREADS:
+        os.environ[variable] = str(order.threads)
+    try:
+        with _memory_bounded(order.limits.memory):
+            result = _result(order)
+    except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
+        result = traceback.format_exc()
+        if isinstance(error, MemoryError) and order.limits.memory is not None:
+            allowed = size_text(order.limits.memory)
+            result += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
+    beside = order.out.with_suffix(".part")
+    with beside.open("wb") as file:
+        pickle.dump(result, file, protocol=5)
+    beside.rename(order.out)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # what a plugin has left running, such as threads, must not keep the process
+
+
+def _result(order: _Order) -> TaskResult | str:
+    import joblib
+
+    for plugin in order.plugins:
+        load_plugin_file(plugin)
+    split, candidates = joblib.load(order.fold, mmap_mode="r")
+    rest = pickle.loads(order.task.read_bytes())
+    order.task.unlink()
+    return run_task(Task(split=split, candidates=candidates, **rest), "", Silent())
+
+
+@contextmanager
+def _memory_bounded(size: int | None) -> Iterator[None]:
+    """Let this process allocate no more than ``size`` bytes inside."""
+    if size is None:
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _tell_where(log: TextIO, seconds: float | None) -> None:
+    """Write where the program stands when it crashes, or when its time is up, which ends it even in compiled code."""
+    faulthandler.enable(log)
+    if seconds is not None:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=log)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, whatever ended that."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,121 @@
+"""Kills bake-offs at chosen points, and resumes them: a script, as only a process can be killed.
+
+    python killing.py FOLDER POINTS    POINTS: JSON, name -> [event, occurrence, workers]
+
+What a bake-off imports is imported once, then each runs in a fork. An event is what an observer hears, and what is
+asked of MLflow's client and of the store, before and after.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mlflow
+
+from evalplugin import store
+from evalplugin.bakeoff import run_bakeoff
+from evalplugin.config import load
+from evalplugin.tracking.connection import connect
+
+CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
+
+
+class Killer:
+    """An observer that kills this process at the n-th occurrence of an event."""
+
+    def __init__(self, event: str | None, occurrence: int) -> None:
+        self.event, self.left = event, occurrence
+        self.heard: list[str] = []
+        for name in CLIENT:
+            self.listen(mlflow.MlflowClient, name, name)
+        self.listen(store.Store, "write", "write", lambda args: args[1])
+        self.listen(store, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
+
+    def hear(self, event: str) -> None:
+        self.heard.append(event)
+        if event == self.event:
+            self.left -= 1
+            if not self.left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def listen(
+        self, owner: Any, name: str, event: str, detail: Callable[[Any], str] = lambda args: ""
+    ) -> None:
+        original = getattr(owner, name)
+
+        @functools.wraps(original)
+        def heard(*args: Any, **kwargs: Any) -> Any:
+            what = f"{event} {detail(args)}".strip()
+            self.hear(f"before {what}")
+            result = original(*args, **kwargs)
+            self.hear(f"after {what}")
+            return result
+
+        setattr(owner, name, heard)
+
+    def say(self, text: str) -> None:
+        self.hear(text.split(":")[0])
+
+    @contextmanager
+    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        self.hear(f"begin {label}")
+        yield lambda done: None
+        self.hear(f"end {label}")
+
+
+def in_fork(folder: Path, work: Callable[[], object]) -> int:
+    """Return the exit code of work in a process of its own, minus the number of a signal that ended it."""
+    pid = os.fork()
+    if pid:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        os.chdir(folder)
+        work()
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - the edge of the process
+        (folder / "error.txt").write_text(traceback.format_exc())
+        os._exit(1)
+
+
+def bake(event: str | None, occurrence: int, workers: int, mode: Any) -> None:
+    killer = Killer(event, occurrence)
+    try:
+        run_bakeoff(load(Path("config.yaml")), observer=killer, workers=workers, mode=mode)
+    finally:
+        Path(f"heard-{mode}.json").write_text(json.dumps(killer.heard))
+
+
+def main(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> None:
+    """Run each point in a folder of its own: killed, and then resumed; print the exit codes."""
+    template, warm = folder / "template", folder / "warm"
+    in_fork(template, lambda: connect(f"sqlite:///{template}/mlflow.db"))
+    shutil.copytree(template, warm)
+    os.chdir(warm)
+    # Imports all that a bake-off needs but the plugin, whose file is another one in each folder.
+    run_bakeoff(load(Path("config.yaml"), overrides=["plugins=[]", "models=[popularity]"]))
+    codes = {}
+    for name, (event, occurrence, workers) in points.items():
+        place = folder / name
+        shutil.copytree(template, place)
+        codes[name] = [in_fork(place, lambda: bake(event, occurrence, workers, "run"))]  # noqa: B023 - called at once
+        if event is not None:
+            journals = [
+                json.loads(f.read_text().split("\n")[0]) for f in place.glob(".evalplugin/bakeoffs/*.jsonl")
+            ]
+            (place / "bakeoffs.json").write_text(json.dumps([journal["id"] for journal in journals]))
+            codes[name].append(in_fork(place, lambda: bake(None, 0, workers, "resume")))  # noqa: B023
+    sys.stdout.write(json.dumps(codes))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

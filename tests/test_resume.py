@@ -1,0 +1,690 @@
+"""Nothing is computed twice, and nothing is lost when something dies: real processes, a real SQLite store."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import evalplugin
+from evalplugin.bakeoff import Outcome, run_bakeoff
+from evalplugin.cli import main
+from evalplugin.config import CheckedConfig, load
+from evalplugin.errors import DataError, StoreError, TrackingError
+from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
+from evalplugin.store import Store, store_path
+from evalplugin.stored import Kept
+from evalplugin.tasks import Task, run_task
+
+ROOT = Path(__file__).parents[1]
+
+PLUGIN = """
+from dataclasses import dataclass
+import sqlite3
+import evalplugin
+
+@evalplugin.model("counted")
+@dataclass
+class Counted:
+    by: float = 1.0
+
+    def fit(self, train, rng):
+        with open("fits.txt", "a") as file:
+            file.write("fit\\n")
+        self.values = rng.random((train.n_users, train.n_items)) * self.by
+
+    def scores(self, users):
+        return self.values[users]
+
+    def predict(self, users, items):
+        return 1 + self.values[users, items]
+
+@evalplugin.model("failing")
+@dataclass
+class Failing:
+    def fit(self, train, rng):
+        raise RuntimeError("no luck")
+
+    def scores(self, users): ...
+
+@evalplugin.model("breaking")
+@dataclass
+class Breaking:
+    '''Takes the tracking store away: nothing that has to do with runs works any more.'''
+
+    def fit(self, train, rng):
+        rename("runs", "away")
+        self.popularity = train.item_counts.astype(float)
+
+    def scores(self, users):
+        import numpy as np
+        return np.tile(self.popularity, (len(users), 1))
+
+def rename(old, new):
+    with sqlite3.connect("mlflow.db") as store:
+        store.execute("PRAGMA legacy_alter_table = ON")
+        if store.execute("select 1 from sqlite_master where name = ?", (old,)).fetchone():
+            store.execute(f"ALTER TABLE {old} RENAME TO {new}")
+"""
+DATA = [{"name": "tiny", "type": "synthetic", "n_users": 40, "n_items": 50, "n_interactions": 800}]
+
+
+def write_config(folder: Path, **changes: Any) -> Path:
+    (folder / "plugin.py").write_text(PLUGIN)
+    data = {
+        "experiment": "e",
+        "seed": 3,
+        "plugins": ["plugin.py"],
+        "datasets": DATA,
+        "split": {"type": "kfold", "k": 2},
+        "recommend": {"n": 10},
+        "metrics": ["ndcg@10", "rmse"],
+        "models": ["counted", "failing", "popularity"],
+        "segments": [],
+        "compare": {"baseline": "popularity"},
+    }
+    file = folder / "config.yaml"
+    file.write_text(yaml.safe_dump({**data, **changes}))
+    return file
+
+
+def fits() -> int:
+    file = Path("fits.txt")
+    return len(file.read_text().splitlines()) if file.exists() else 0
+
+
+class Said(Silent):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.lines.append(text)
+
+    def has(self, part: str) -> bool:
+        return any(part in line for line in self.lines)
+
+
+def bake(config: Path, mode: Any = "run", **options: Any) -> tuple[Outcome, Said]:
+    said = Said()
+    return run_bakeoff(load(config), observer=said, mode=mode, **options), said
+
+
+# ---- what MLflow's store holds, read without MLflow
+
+
+def logged(folder: Path) -> dict[str, dict[str, Any]]:
+    """Return what each run holds, by its model or its role; costs of time and memory apart."""
+    with sqlite3.connect(folder / "mlflow.db") as store:
+        rows = {
+            name: list(store.execute(f"select * from {name}"))
+            for name in ("runs", "metrics", "params", "tags")
+        }
+        columns = {name: [c[1] for c in store.execute(f"pragma table_info({name})")] for name in rows}
+    table = {name: [dict(zip(columns[name], row, strict=True)) for row in rows[name]] for name in rows}
+    tags: dict[str, dict[str, str]] = defaultdict(dict)
+    for tag in table["tags"]:
+        tags[tag["run_uuid"]][tag["key"]] = tag["value"]
+    found = {}
+    for run in table["runs"]:
+        own = tags[run["run_uuid"]]
+        name = own.get("evalplugin.model", own["evalplugin.role"])
+        assert name not in found, f"two runs of {name}"
+        metrics: dict[tuple[str, int], list[float]] = defaultdict(list)
+        for metric in table["metrics"]:
+            if metric["run_uuid"] == run["run_uuid"]:
+                metrics[metric["key"], metric["step"]].append(metric["value"])
+        place = Path(run["artifact_uri"].removeprefix("file://"))
+        found[name] = {
+            "status": run["status"],
+            "bakeoff": own["evalplugin.bakeoff"],
+            "duplicates": {key for key, values in metrics.items() if len(values) > 1},
+            "metrics": {k: v for k, v in metrics.items() if not k[0].startswith("cost/")},
+            "costs": {k: v for k, v in metrics.items() if k[0].startswith("cost/")},
+            "params": {p["key"]: p["value"] for p in table["params"] if p["run_uuid"] == run["run_uuid"]},
+            "files": sorted(str(f.relative_to(place)) for f in place.rglob("*") if f.is_file()),
+            "place": place,
+        }
+    return found
+
+
+POINTS: dict[str, tuple[str | None, int, int]] = {
+    "whole": (None, 0, 1),
+    "reading-data": ("end read tiny", 1, 1),
+    "half-written-folds": ("before sums", 1, 1),
+    "a-run-was-made": ("after create_run", 1, 1),
+    "fitting-the-second-fold": ("begin fit counted, fold 2 of 2", 1, 1),
+    "lists-are-there-and-scores-are-not": ("before write scores", 2, 1),
+    "stored-and-not-logged": ("begin log counted", 1, 1),
+    "metrics-without-files": ("after log_batch", 1, 1),
+    "after-a-model-that-failed": ("[2 of 3] failing", 1, 1),
+    "logged-and-not-ended": ("before set_terminated", 3, 1),
+    "comparing": ("begin compare", 1, 1),
+    "the-summary-is-half-logged": ("after log_batch", 7, 1),
+    "all-is-done-but-the-end": ("after set_terminated", 4, 1),
+    "with-workers": ("before log_batch", 1, 2),
+}
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[int]]]:
+    folder = tmp_path_factory.mktemp("killed")
+    (folder / "template").mkdir()
+    write_config(folder / "template")
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).parent / "killing.py"), str(folder), json.dumps(POINTS)],
+        capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder, json.loads(done.stdout.splitlines()[-1])
+
+
+def assert_same_end(place: Path, uninterrupted: Path) -> None:
+    """Compare what two bake-offs have logged, in their folders."""
+    found, whole = logged(place), logged(uninterrupted)
+    assert {name: run["status"] for name, run in found.items()} == {
+        "counted": "FINISHED",
+        "failing": "FAILED",
+        "popularity": "FINISHED",
+        "summary": "FINISHED",
+    }
+    assert not any(run["duplicates"] for run in found.values())
+    assert len({run["bakeoff"] for run in found.values()}) == 1
+    for name, run in found.items():
+        for what in ("metrics", "params", "files"):
+            assert run[what] == whole[name][what], (name, what)
+        assert set(run["costs"]) == set(whole[name]["costs"])
+    for name in ("counted", "popularity"):
+        for file in ("data/per_user.parquet", "data/top_n.parquet"):
+            ours, theirs = (pd.read_parquet(runs[name]["place"] / file) for runs in (found, whole))
+            pd.testing.assert_frame_equal(ours, theirs, check_exact=True)
+    assert list((place / ".evalplugin/bakeoffs").iterdir()) == []
+
+
+@pytest.mark.parametrize("point", [name for name in POINTS if name != "whole"])
+def test_a_bake_off_that_is_killed_is_resumed_to_the_same_end(
+    point: str, killed: tuple[Path, dict[str, list[int]]]
+) -> None:
+    folder, codes = killed
+    place = folder / point
+    errors = place / "error.txt"
+    assert codes[point] == [-signal.SIGKILL, 0], errors.read_text() if errors.exists() else ""
+    assert_same_end(place, folder / "whole")
+    # It is the bake-off that was killed, if that had begun.
+    begun = json.loads((place / "bakeoffs.json").read_text())
+    assert len(begun) == (0 if point in ("reading-data", "half-written-folds") else 1)
+    if begun:
+        assert logged(place)["summary"]["bakeoff"] == begun[0]
+    # Nothing whose lists were there was fitted again.
+    assert len((place / "fits.txt").read_text().splitlines()) == 2
+
+
+def test_a_finished_model_is_not_logged_again(killed: tuple[Path, dict[str, list[int]]]) -> None:
+    folder, _ = killed
+    heard = json.loads((folder / "comparing" / "heard-resume.json").read_text())
+    # Differences of two models, the summary; nothing of the three models themselves.
+    assert Counter(heard)["after log_batch"] == 3 + 1
+    assert Counter(heard)["after log_inputs"] == 0
+    assert any(line.startswith("continuing the bake-off") for line in heard)
+    assert not any(line.startswith("begin fit") for line in heard)
+
+
+def test_a_failure_is_not_tried_again_by_a_resume(killed: tuple[Path, dict[str, list[int]]]) -> None:
+    folder, _ = killed
+    heard = json.loads((folder / "after-a-model-that-failed" / "heard-resume.json").read_text())
+    assert not any("fit failing" in line for line in heard)
+
+
+# ---- taking from the store
+
+
+def test_an_unchanged_run_computes_nothing_and_gives_the_same_to_the_last_bit(tmp_path: Path) -> None:
+    config = write_config(tmp_path)
+    first, said = bake(config)
+    assert fits() == 2
+    assert not said.has("are in the store")
+    again, said = bake(config)
+    assert fits() == 2
+    assert said.has(
+        f"4 of 6 tasks are in the store {Path.cwd()}/.evalplugin and are not computed again; their costs are those "
+        f"measured when they were (--fresh computes anew)"
+    )
+    assert again.result.bakeoff.id != first.result.bakeoff.id
+    for one, other in zip(first.result.models, again.result.models, strict=True):
+        assert one.costs == other.costs
+        assert repr(one.fold_means) == repr(other.fold_means)
+        if one.per_user is not None and other.per_user is not None and one.top_n is not None:
+            assert one.per_user.values.tobytes() == other.per_user.values.tobytes()
+            assert one.per_user.users.tolist() == other.per_user.users.tolist()
+            assert one.top_n.equals(other.top_n)
+
+
+def test_fresh_computes_anew_and_what_it_computed_is_used_from_then_on(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["counted"], compare={})
+    bake(config)
+    fresh, said = bake(config, "fresh")
+    assert fits() == 4
+    assert not said.has("are in the store")
+    again, _ = bake(config)
+    assert fits() == 4
+    assert again.result.models[0].costs == fresh.result.models[0].costs
+
+
+def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> None:
+    models = ["counted", "popularity"]
+    bake(write_config(tmp_path, metrics=["ndcg@10"], models=models))
+    config = write_config(
+        tmp_path,
+        metrics=["recall@5", "ndcg@10", "rmse", "coverage@10"],
+        models=models,
+        relevance={"threshold": 3.0},
+    )
+    again, said = bake(config)
+    assert fits() == 2
+    assert not said.has("are in the store")  # but lists are
+    scores = again.result.models[0].per_user
+    assert scores is not None
+    assert scores.metrics == ("recall@5", "ndcg@10", "rmse")
+    assert np.isfinite(scores.column("rmse")).any()
+    (tmp_path / "new").mkdir()
+    anew, _ = bake(config, "fresh")
+    assert anew.result.models[0].per_user is not None
+    assert anew.result.models[0].per_user.values.tobytes() == scores.values.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("changes", "fitted"),
+    [
+        ({"models": [{"name": "renamed", "type": "counted"}], "compare": {}}, 0),
+        ({"experiment": "another", "workers": 2, "tracking": {"board": False}}, 0),
+        ({"models": [{"type": "counted", "params": {"by": 2.0}}, "popularity"]}, 2),
+        ({"seed": 4}, 2),
+        ({"recommend": {"n": 11}}, 2),
+        ({"recommend": {"n": 10, "candidates": "all"}}, 2),
+        ({"split": {"type": "kfold", "k": 3}}, 3),
+        ({"datasets": [{**DATA[0], "seed": 9}]}, 2),
+    ],
+    ids=["name", "tracking and workers", "parameter", "seed", "n", "candidates", "split", "data"],
+)
+def test_what_lists_depend_on_is_computed_anew_when_it_changes(
+    tmp_path: Path, changes: dict[str, Any], fitted: int
+) -> None:
+    models = {"models": ["counted", "popularity"], "metrics": ["ndcg@10"]}
+    assert computed(write_config(tmp_path, **models)) == 2
+    assert computed(write_config(tmp_path, **{**models, **changes})) == fitted
+
+
+def computed(config: Path) -> int:
+    """Return how many fits of the counted model a config takes; nothing is logged."""
+    before, checked = fits(), load(config)
+    kept = Kept(Store(store_path()))
+    jobs = jobs_of(checked, prepare(checked, None, Silent(), kept))
+    for _ in results_of(jobs, one_by_one(Silent()), kept):
+        pass
+    return fits() - before
+
+
+def test_changed_code_of_a_plugin_is_computed_anew(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["counted"], compare={})
+    assert computed(config) == 2
+    assert computed(config) == 0
+    (tmp_path / "plugin.py").write_text(PLUGIN + "\n# changed\n")
+    assert computed(config) == 2
+
+
+def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["counted"], compare={})
+    first, _ = bake(config)
+    store = Store(store_path())
+    for facts in store.entries():
+        file = next(store.folder_of(facts.key).glob("*.npy"))
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(bytes(content))
+    again, said = bake(config)
+    assert fits() == 4
+    assert said.has("was damaged; it is removed and computed anew")
+    assert first.result.models[0].per_user is not None
+    assert again.result.models[0].per_user is not None
+    assert (
+        first.result.models[0].per_user.values.tobytes() == again.result.models[0].per_user.values.tobytes()
+    )
+
+
+def task_of(checked: CheckedConfig, kept: Kept | None = None) -> Task:
+    return jobs_of(checked, prepare(checked, None, Silent(), kept))[0].tasks[0]
+
+
+@pytest.mark.parametrize("text", [False, True], ids=["whole numbers", "text"])
+def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
+    rng = np.random.default_rng(1)
+    pairs = rng.permutation(20 * 30)[:300]
+    ids = [f'ü"{p // 30}' for p in pairs] if text else (pairs // 30).tolist()
+    frame = pd.DataFrame({"user": ids, "item": pairs % 30, "rating": rng.random(300), "at": range(300)})
+    data = {"type": "dataframe", "frame": frame, "rating": "rating"}
+    datasets = [{**data, "timestamp": "at"} if text else data]
+    checked = load(
+        {
+            "experiment": "e",
+            "datasets": datasets,
+            "split": {"type": "holdout", "fraction": 0.3},
+            "recommend": {"n": 8, "candidates": "sampled", "negatives": 3},
+            "metrics": ["ndcg@5", "coverage@5", "rmse"],
+            "models": ["surprise.BaselineOnly"],
+        }
+    )
+    kept = Kept(Store(tmp_path))
+    task = task_of(checked, kept)
+    made = run_task(task, "x", Silent())
+    assert kept.keep(task, made) is made
+    again = Kept(Store(tmp_path))
+    read_task = task_of(checked, again)
+    assert len(again._used) == 1  # the folds
+    for part in ("train", "test"):
+        ours, theirs = getattr(read_task.split, part), getattr(task.split, part)
+        assert ours.digest == theirs.digest
+        assert ours.notes == theirs.notes
+        for name in ("user", "item", "rating", "timestamp"):
+            a, b = getattr(ours, name), getattr(theirs, name)
+            assert (a is None) == (b is None) == (name == "timestamp" and not text)
+            if a is not None:
+                assert (a.dtype, a.tobytes(), a.flags.writeable) == (b.dtype, b.tobytes(), False)
+    read = again.result(read_task)
+    assert read is not None
+    assert again.has(read_task)
+    assert read.costs == made.costs
+    assert read.lists.costs == made.lists.costs
+    for name in ("user", "item", "score"):
+        a, b = getattr(read.top_n, name), getattr(made.top_n, name)
+        assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
+    assert read.lists.predictions is not None
+    assert made.lists.predictions is not None
+    assert read.lists.predictions.tobytes() == made.lists.predictions.tobytes()
+    assert read.per_user.values.tobytes() == made.per_user.values.tobytes()
+    assert read.per_user.users.tolist() == made.per_user.users.tolist()
+    assert read.per_user.users.dtype == made.per_user.users.dtype
+    for name in ("metrics", "overall", "at_k", "pr_curve", "means"):
+        assert repr(getattr(read.per_user, name)) == repr(getattr(made.per_user, name))
+
+
+def test_a_model_of_a_notebook_is_never_stored_as_its_code_has_no_version(tmp_path: Path) -> None:
+    from dataclasses import dataclass
+
+    @evalplugin.model("of a notebook")
+    @dataclass
+    class OfANotebook:
+        def fit(self, train: Any, rng: Any) -> None:
+            self.n_items = train.n_items
+
+        def scores(self, users: Any) -> Any:
+            return np.zeros((len(users), self.n_items))
+
+    OfANotebook.__module__ = "__main__ of a notebook"
+    checked = load(
+        {"experiment": "e", "datasets": DATA, "split": {"type": "last_n"}, "recommend": {"n": 10},
+         "metrics": ["ndcg@5"], "models": ["of a notebook"]}
+    )  # fmt: skip
+    kept = Kept(Store(tmp_path))
+    task = task_of(checked, kept)
+    result = run_task(task, "x", Silent())
+    assert kept.keep(task, result) is result
+    assert [facts.step for facts in kept.store.entries()] == ["folds"]
+    assert kept.result(task) is None
+
+
+def test_predictions_that_nobody_asked_for_may_fail_and_are_asked_for_again_when_needed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "odd.py").write_text(
+        PLUGIN.replace("return 1 + self.values[users, items]", 'raise ValueError("no ratings")')
+    )
+    asked = {"plugins": ["odd.py"], "models": ["counted"], "compare": {}, "metrics": ["ndcg@10"]}
+    assert computed(write_config(tmp_path, **asked)) == 2
+    assert computed(write_config(tmp_path, **asked)) == 0
+    checked = load(write_config(tmp_path, **{**asked, "metrics": ["ndcg@10", "rmse"]}))
+    kept = Kept(Store(store_path()))
+    jobs = jobs_of(checked, prepare(checked, None, Silent(), kept))
+    ((_, result),) = results_of(jobs, one_by_one(Silent()), kept)
+    assert result.failure == "ValueError: no ratings"
+
+
+def test_a_full_disk_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = Said()
+    kept = Kept(Store(tmp_path / "s", report=said.say))
+    task = task_of(load(write_config(tmp_path, models=["popularity"])), kept)
+
+    def full(*args: Any, **kwargs: Any) -> bool:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Store, "write", full)
+    result = run_task(task, "x", Silent())
+    assert kept.keep(task, result) is result
+    assert said.has("store: cannot keep the lists of popularity (popularity): 10 items for each of")
+    assert said.has("No space left on device")
+
+
+def test_the_first_result_of_two_processes_is_that_of_both(tmp_path: Path) -> None:
+    checked = load(write_config(tmp_path, models=["popularity"]))
+    ours, theirs = Kept(Store(tmp_path / "s")), Kept(Store(tmp_path / "s"))
+    task = task_of(checked, ours)
+    first, second = run_task(task, "x", Silent()), run_task(task, "x", Silent())
+    assert theirs.keep(task, first) is first
+    kept = ours.keep(task, second)
+    assert kept.costs == first.costs != second.costs
+
+
+# ---- resuming
+
+
+def test_without_anything_to_resume_it_is_an_ordinary_run(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["popularity"])
+    outcome, said = bake(config, "resume")
+    assert said.has("nothing to continue: no bake-off of this config was cut off; this is a new one")
+    assert outcome.result.models[0].error is None
+    assert list(Store(store_path()).journals.iterdir()) == []
+
+
+def interrupted(config: Path, **options: Any) -> Said:
+    """Run a bake-off that is interrupted when it compares, as by Ctrl-C."""
+
+    class Interrupting(Said):
+        def work(self, label: str, total: int | None = None) -> Any:
+            if label == "compare":
+                raise KeyboardInterrupt
+            return super().work(label, total)
+
+    said = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        run_bakeoff(load(config), observer=said, **options)
+    return said
+
+
+def test_what_was_interrupted_is_resumed_in_the_same_runs(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["popularity", "counted"])
+    said = interrupted(config, command=["config.yaml", "--set", "a b"])
+    assert said.lines[-1] == "to go on: python -m evalplugin run --resume config.yaml --set 'a b'"
+    before = logged(Path.cwd())
+    assert {run["status"] for run in before.values()} == {"FINISHED"}
+    outcome, said = bake(config, "resume")
+    assert said.has(f"continuing the bake-off {outcome.result.bakeoff.id}, started ")
+    assert {run["bakeoff"] for run in logged(Path.cwd()).values()} == {before["counted"]["bakeoff"]}
+    assert "summary" in logged(Path.cwd())
+    assert fits() == 2
+
+
+def test_an_ordinary_run_takes_the_place_of_one_that_was_cut_off(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["popularity"])
+    said = interrupted(config)
+    assert said.lines[-1] == "to go on: evalplugin.run(..., resume=True)"
+    outcome, said = bake(config)
+    assert said.has("which was cut off, is given up; --resume continues one")
+    _, said = bake(config, "resume")
+    assert said.has("nothing to continue: no bake-off of this config was cut off")
+    assert outcome.result.models[0].error is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("data", "differs in the data"),
+        ("plugin", "differs in the code (evalplugin, its libraries or a plugin)"),
+        ("experiment", "differs in the experiment"),
+        ("config", "no bake-off of this config was cut off"),
+    ],
+)
+def test_what_has_changed_since_is_not_continued(tmp_path: Path, change: str, words: str) -> None:
+    data = pd.DataFrame({"user": [1, 1, 1, 2, 2, 2], "item": [1, 2, 3, 1, 2, 3]})
+    data.to_csv(tmp_path / "data.csv", index=False)
+    small = {
+        "datasets": [{"type": "csv", "path": "data.csv"}],
+        "split": {"type": "holdout", "fraction": 0.4},
+        "metrics": ["ndcg@10"],
+        "models": ["counted"],
+        "compare": {},
+    }
+    config = write_config(tmp_path, **small)
+    interrupted(config)
+    options = {}
+    if change == "data":
+        pd.concat([data, pd.DataFrame({"user": [3, 3], "item": [1, 2]})]).to_csv(
+            tmp_path / "data.csv", index=False
+        )
+    elif change == "plugin":
+        (tmp_path / "plugin.py").write_text(PLUGIN + "# changed\n")
+    elif change == "config":
+        write_config(tmp_path, **{**small, "seed": 8})
+    else:
+        options = {"experiment": "another"}
+    outcome, said = bake(config, "resume", **options)
+    assert said.has("nothing to continue: ")
+    assert said.has(words), said.lines
+    assert outcome.result.models[0].error is None
+
+
+def test_a_bake_off_that_another_process_runs_is_not_continued(tmp_path: Path) -> None:
+    from evalplugin.journal import Journal
+
+    config = write_config(tmp_path, models=["popularity"])
+    interrupted(config)
+    (path,) = Store(store_path()).journals.glob("*.jsonl")
+    held = Journal.take_up(path)
+    assert held is not None
+    _, said = bake(config, "resume")
+    assert said.has("is being run by another process; this is a new one")
+    held.close(finished=True)
+
+
+def test_a_fresh_bake_off_is_resumed_with_what_it_computed_itself(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["counted"], compare={})
+    old, _ = bake(config)
+    interrupted(config, mode="fresh")
+    assert fits() == 4
+    outcome, _ = bake(config, "resume")
+    assert fits() == 4
+    assert outcome.result.models[0].costs != old.result.models[0].costs
+
+
+def test_resume_and_fresh_exclude_each_other(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"either continued \(resume\) or computed anew \(fresh\), not both"):
+        evalplugin.run(write_config(tmp_path), resume=True, fresh=True)
+
+
+def test_from_python_too_a_bake_off_is_resumed_and_has_workers_and_limits(tmp_path: Path) -> None:
+    limits = {"seconds": 100.0, "memory": "4GB"}
+    config = write_config(tmp_path, models=["counted", "popularity"], limits=limits)
+    interrupted(config)
+    outcome = evalplugin.run(config, resume=True, workers=2)
+    assert not outcome.result.failed
+    assert fits() == 2
+
+
+# ---- a tracking store that goes away
+
+
+def test_a_tracking_store_that_goes_away_costs_no_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_config(tmp_path, models=["popularity", "breaking", "counted"])
+    assert main(["run", str(config), "--set", "experiment=away"]) == 1
+    err = capsys.readouterr().err
+    assert "the models that are left are computed and kept in the store" in err
+    assert (
+        f"What was computed is in the store {Path.cwd()}/.evalplugin; to go on: python -m evalplugin run "
+        in err
+    )
+    assert f"--resume {config} --set experiment=away" in err
+    assert "[3 of 3] counted" in err
+    assert fits() == 2
+    assert main(["sync"]) == 1  # it is still away
+    assert "no such table: runs" in capsys.readouterr().err
+    rename("away", "runs")
+    assert main(["sync"]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith("bake-off ")
+    assert "6 of 6 tasks are in the store" in err
+    assert "counted" in out
+    assert fits() == 2
+    found = logged(Path.cwd())
+    assert {name: run["status"] for name, run in found.items()} == dict.fromkeys(
+        ("popularity", "breaking", "counted", "summary"), "FINISHED"
+    )
+    assert not any(run["duplicates"] for run in found.values())
+    assert main(["sync"]) == 0
+    assert "nothing to log: no bake-off was cut off" in capsys.readouterr().out
+
+
+def rename(old: str, new: str) -> None:
+    (module,) = (m for name, m in sys.modules.items() if name.startswith("evalplugin_plugin_plugin_"))
+    module.rename(old, new)
+
+
+def test_what_was_not_computed_cannot_be_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path, models=["counted", "popularity"])
+    interrupted(config, command=[str(config)])
+    kept = Store(store_path())
+    assert len(kept.prune(older_than=0)) == 0  # they wait to be logged
+    for facts in kept.entries():
+        if facts.step == "scores":
+            (kept.folder_of(facts.key) / "values.npy").unlink()
+            assert kept.find(facts.key) is None
+    assert main(["sync"]) == 1
+    assert "4 tasks of the bake-off" in (err := capsys.readouterr().err)
+    assert f"are not computed yet; to go on: python -m evalplugin run --resume {config}" in err
+    with pytest.raises(StoreError, match="nothing to continue: no bake-off of this config was cut off"):
+        bake(write_config(tmp_path, models=["random"], compare={}), "sync")
+
+
+def test_what_was_started_elsewhere_is_synced_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_config(tmp_path, models=["popularity"])
+    interrupted(config)
+    assert main(["sync"]) == 1
+    assert (
+        "it was started from Python: evalplugin.run(..., resume=True) goes on with it"
+        in capsys.readouterr().err
+    )
+    start = Path.cwd()
+    interrupted(config, command=[str(config)])
+    monkeypatch.chdir(tmp_path)
+    assert main(["sync", "--store", str(start / ".evalplugin")]) == 1
+    assert f"it was started in {start}: go there" in capsys.readouterr().err
+
+
+def test_a_tracking_store_that_is_not_there_leaves_nothing_to_resume(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["counted"], compare={})
+    (tmp_path / "no.db").write_text("no database " * 100)
+    with pytest.raises(TrackingError, match="cannot reach it"):
+        bake(config, tracking_uri=f"sqlite:///{tmp_path}/no.db")
+    assert fits() == 0
+    assert list(Store(store_path()).journals.iterdir()) == []

@@ -1,0 +1,382 @@
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalplugin import store as store_module
+from evalplugin.cli import main
+from evalplugin.errors import DataError, StoreError, UnknownNameError
+from evalplugin.journal import KEPT_SECONDS, Header, Journal, kept_keys, unfinished
+from evalplugin.sizes import bytes_of, seconds_of, size_text
+from evalplugin.store import Store, key_of, store_path
+
+DEPENDS = {"step": "lists", "n": 10}
+
+
+def write(store: Store, content: bytes = b"some content", *, replace: bool = False, **depends: object) -> str:
+    asked = {**DEPENDS, **depends}
+    files = {"a.bin": lambda f: f.write(content), "b.json": lambda f: f.write(b"[1, 2]")}
+    store.write("lists", "lists of a test", asked, files, replace=replace)
+    return key_of(asked)
+
+
+def use_at(store: Store, key: str, seconds_ago: float) -> None:
+    then = time.time() - seconds_ago
+    os.utime(store.folder_of(key) / "SHA256SUMS", (then, then))
+
+
+def journal(store: Store, name: str = "one", *entries: str) -> Journal:
+    started = Journal.start(
+        store.journals, Header(name, {"config": "x"}, time.time(), False, str(Path.cwd()))
+    )
+    for key in entries:
+        started.uses(key)
+    return started
+
+
+def test_what_was_written_is_found_with_its_facts(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    key = write(store)
+    folder = Store(tmp_path / "s").find(key)
+    assert folder is not None
+    assert (folder / "a.bin").read_bytes() == b"some content"
+    (facts,) = store.entries()
+    assert (facts.key, facts.step, facts.about, facts.depends_on) == (
+        key,
+        "lists",
+        "lists of a test",
+        DEPENDS,
+    )
+    assert facts.size == len(b"some content") + len(b"[1, 2]")
+    assert time.time() - facts.created < 60
+    assert (tmp_path / "s/.gitignore").read_text() == "*\n"
+
+
+def test_a_key_depends_on_every_value_and_on_no_order() -> None:
+    assert key_of({"a": 1, "b": [2]}) == key_of({"b": [2], "a": 1})
+    assert len({key_of(d) for d in ({"a": 1}, {"a": 2}, {"a": "1"}, {"b": 1}, {"a": 1.5}, {})}) == 6
+
+
+def test_sums_are_those_that_sha256sum_reads(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    folder = store.find(write(store))
+    assert folder is not None
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
+    assert [line.split("  ")[1] for line in lines] == ["a.bin", "b.json", "manifest.json"]
+    assert all(re.fullmatch(r"[0-9a-f]{64}  [a-z.]+", line) for line in lines)
+
+
+def test_damage_of_any_byte_is_told_and_the_entry_is_gone(tmp_path: Path) -> None:
+    said: list[str] = []
+    store = Store(tmp_path, report=said.append)
+    key = write(store)
+    sizes = {file.name: file.stat().st_size for file in store.folder_of(key).iterdir()}
+    damages = 0
+    for name, size in sizes.items():
+        for place in {*range(0, size, max(1, size // 40)), size - 1}:
+            write(store)
+            file = store.folder_of(key) / name
+            content = bytearray(file.read_bytes())
+            content[place] ^= 1 << (place % 8)
+            file.write_bytes(bytes(content))
+            assert store.find(key) is None, (name, place)
+            assert not store.has(key)
+            damages += 1
+    assert damages > 100
+    assert len(said) == damages
+    assert said[0] == f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda folder: (folder / "a.bin").unlink(),
+        lambda folder: (folder / "SHA256SUMS").unlink(),
+        lambda folder: (folder / "SHA256SUMS").write_bytes(b""),
+        lambda folder: (folder / "a.bin").write_bytes(b"some conten"),
+        lambda folder: (folder / "manifest.json").write_bytes(b""),
+        lambda folder: (folder / "another").write_bytes(b""),
+    ],
+    ids=["file gone", "sums gone", "sums empty", "cut off", "manifest empty", "a file too many"],
+)
+def test_a_half_written_entry_is_removed(tmp_path: Path, harm: Callable[[Path], object]) -> None:
+    store = Store(tmp_path)
+    key = write(store)
+    harm(store.folder_of(key))
+    assert store.find(key) is None
+    assert write(store) == key
+    assert store.find(key) is not None
+
+
+def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def broken(file: object) -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError, match="no space"):
+        store.write("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1"), "b": broken})
+    assert store.entries() == []
+    assert [p for p in (tmp_path / "scratch").rglob("*") if p.is_file() and p.suffix != ".lock"] == []
+
+
+def test_the_first_of_two_entries_stays_unless_it_is_replaced(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    key = write(store, b"first")
+    assert not store.write("lists", "x", DEPENDS, {"a.bin": lambda f: f.write(b"second")})
+    assert (store.folder_of(key) / "a.bin").read_bytes() == b"first"
+    assert write(store, b"third", replace=True) == key
+    assert (store.folder_of(key) / "a.bin").read_bytes() == b"third"
+
+
+def test_looking_for_nothing_finds_nothing(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.find("0" * 64) is None
+    assert not store.has("0" * 64)
+
+
+def test_what_was_used_last_stays_when_the_store_is_full(tmp_path: Path) -> None:
+    one = Store(tmp_path)
+    keys = [write(one, b"x" * 1000, number=number) for number in range(4)]
+    for place, key in enumerate(keys):
+        use_at(one, key, 100 - place)
+    assert one.find(keys[0]) is not None  # used now
+    size = one.entries()[0].size
+    store = Store(tmp_path, max_size=f"{3 * size}B")
+    last = write(store, b"x" * 1000, number=4)
+    assert {facts.key for facts in store.entries()} == {keys[0], keys[3], last}
+
+
+def test_an_entry_larger_than_the_store_stays_until_the_next_one(tmp_path: Path) -> None:
+    store = Store(tmp_path, max_size="100B")
+    large = write(store, b"x" * 1000)
+    assert store.has(large)
+    write(store, b"y", other=1)
+    assert not store.has(large)
+
+
+def test_what_a_bake_off_in_progress_uses_is_never_pruned(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    used, cut_off, old, other = (write(store, number=n) for n in range(4))
+    running = journal(store, "running", used)
+    for name, key in (("cut-off", cut_off), ("old", old)):
+        journal(store, name, key).close(finished=False)
+    long_ago = time.time() - KEPT_SECONDS - 1
+    os.utime(store.journals / "old.jsonl", (long_ago, long_ago))
+    os.utime(store.journals / "running.jsonl", (long_ago, long_ago))
+    assert {facts.key for facts in store.prune(older_than=0, dry_run=True)} == {old, other}
+    assert len(store.entries()) == 4
+    assert {facts.key for facts in store.prune(older_than=0)} == {old, other}
+    running.close(finished=True)
+    assert {facts.key for facts in store.prune(older_than=0)} == {used}
+
+
+def test_pruning_goes_by_age_and_by_size(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    keys = [write(store, b"x" * 1000, number=number) for number in range(3)]
+    for days, key in zip((40, 20, 10), keys, strict=True):
+        use_at(store, key, days * 86_400)
+    assert store.prune() == []
+    assert [f.key for f in store.prune(older_than=30 * 86_400, dry_run=True)] == [keys[0]]
+    assert [f.key for f in store.prune(max_size=1200)] == keys[:2]
+    assert [f.key for f in store.entries()] == [keys[2]]
+
+
+def in_process(work: Callable[..., object], *args: object) -> multiprocessing.process.BaseProcess:
+    process = multiprocessing.get_context("fork").Process(target=work, args=args)
+    process.start()
+    return process
+
+
+def busy(path: Path, number: int) -> None:
+    store = Store(path, max_size="20KB")
+    for turn in range(30):
+        key = write(store, bytes([turn]) * 700, number=turn % 7)
+        folder = store.find(key)
+        if folder is not None and (folder / "a.bin").exists():
+            assert len((folder / "a.bin").read_bytes()) == 700
+        if turn % 10 == number:
+            store.prune(max_size=2000)
+
+
+def test_several_processes_write_read_and_prune_at_once(tmp_path: Path) -> None:
+    processes = [in_process(busy, tmp_path, number) for number in range(4)]
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0, 0, 0]
+    store = Store(tmp_path)
+    assert all(store.is_sound(facts.key) for facts in store.entries())
+
+
+def killed_while_writing(path: Path) -> None:
+    def die(file: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    Store(path).write("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1" * 9999), "b": die})
+
+
+def test_what_a_killed_process_has_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+    process = in_process(killed_while_writing, tmp_path)
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    assert list((tmp_path / "scratch").rglob("a")) != []
+    store = Store(tmp_path)
+    assert store.entries() == []
+    assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_the_scratch_of_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.scratch() as folder:
+        (folder / "x").write_text("mine")
+        Store(tmp_path)
+        assert (folder / "x").read_text() == "mine"
+    assert not folder.exists()
+
+
+def test_the_folder_is_named_by_argument_then_variable_then_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store_path() == Path.cwd() / ".evalplugin"
+    monkeypatch.setenv("EVALPLUGIN_STORE", "/elsewhere/kept")
+    assert store_path() == Path("/elsewhere/kept")
+    assert store_path("here") == Path.cwd() / "here"
+
+
+def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        StoreError, match=r"cannot use the store .*file: .*; name another folder by .* EVALPLUGIN_STORE"
+    ):
+        Store(tmp_path / "file")
+    with pytest.raises(DataError, match="max_size must be a size such as 2GB or 500MB, not 'much'"):
+        Store(tmp_path / "s", max_size="much")
+
+
+def test_a_store_that_is_held_for_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_module, "_LOCK_SECONDS", 0)
+    first, second = Store(tmp_path), Store(tmp_path)
+    with (
+        first._locked(),
+        pytest.raises(StoreError, match=r"has been held by another process for 0 s \(its lock: "),
+    ):
+        write(second)
+
+
+def test_an_entry_is_named_by_the_first_digits_of_its_key(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    keys = [write(store, number=number) for number in range(20)]
+    assert store.entry(keys[0][:12]).key == keys[0]
+    with pytest.raises(UnknownNameError, match="no entry begins with 'zz'; see: evalplugin cache list"):
+        store.entry("zz")
+    with pytest.raises(UnknownNameError, match=r"20 entries begin with '': .*; give more of the key"):
+        store.entry("")
+
+
+def test_a_journal_tells_what_was_done_after_any_kind_of_end(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    written = journal(store, "b", "k1", "k2")
+    written.uses("k1")
+    written.fails("data/split/model/0", "Traceback ...\nValueError: no")
+    (seen,) = unfinished(store.journals)
+    assert (seen.entries, seen.failures) == (
+        {"k1", "k2"},
+        {"data/split/model/0": "Traceback ...\nValueError: no"},
+    )
+    assert Journal.take_up(written.path) is None  # its process is there
+    written.close(finished=False)
+    with written.path.open("ab") as file:
+        file.write(b'{"uses": "k')  # a line that was cut off
+    again = Journal.take_up(written.path)
+    assert again is not None
+    assert again.entries == {"k1", "k2"}
+    again.uses("k3")
+    again.close(finished=False)
+    (seen,) = unfinished(store.journals)
+    assert seen.entries == {"k1", "k2", "k3"}
+    last = Journal.take_up(written.path)
+    assert last is not None
+    last.close(finished=True)
+    assert list(store.journals.iterdir()) == []
+    assert Journal.take_up(written.path) is None
+
+
+def test_the_newest_journal_comes_first_and_one_without_a_first_line_is_none(tmp_path: Path) -> None:
+    for number, started in enumerate((30.0, 10.0, 20.0)):
+        Journal.start(tmp_path, Header(str(number), {}, started, False, "")).close(finished=False)
+    (tmp_path / "x.jsonl").write_bytes(b'{"id": "x", "ask')
+    assert [one.header.id for one in unfinished(tmp_path)] == ["0", "2", "1"]
+    assert kept_keys(tmp_path) == set()
+
+
+@given(st.integers(1, 10**14))
+def test_sizes_read_back_as_what_they_say(size: int) -> None:
+    assert bytes_of(f"{size}B") == size
+    assert abs(bytes_of(size_text(size)) - size) <= 0.06 * size + 1
+
+
+def test_times_are_days_hours_minutes_and_seconds() -> None:
+    assert [seconds_of(t, "x") for t in ("30d", "12h", "15 m", "1.5s", "2W")] == [
+        30 * 86_400, 12 * 3600, 15 * 60, 1.5, 14 * 86_400,
+    ]  # fmt: skip
+    with pytest.raises(
+        DataError, match=r"--older-than must be a time such as 30d, 12h, 15m or 90s, not '30'"
+    ):
+        seconds_of("30", "--older-than")
+
+
+def test_the_cache_is_listed_shown_and_pruned(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["cache", "list"]) == 0
+    assert capsys.readouterr() == ("", "nothing is stored in .evalplugin\n")
+    assert not Path(".evalplugin").exists()  # looking makes no folder
+    assert main(["cache", "prune", "--all"]) == 0
+    assert "removed 0 entries" in capsys.readouterr().err
+    store = Store(store_path())
+    keys = [write(store, number=number) for number in range(2)]
+    use_at(store, keys[0], 40 * 86_400)
+    assert main(["cache", "list"]) == 0
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()] == [keys[1][:12], keys[0][:12]]
+    assert "lists of a test" in out
+    assert err == "2 entries, 36 B, in .evalplugin\n"
+    assert main(["cache", "show", keys[0][:10]]) == 0
+    shown = capsys.readouterr().out
+    assert f"key        {keys[0]}\n" in shown
+    assert "checksums  right\n" in shown
+    assert "  number     0\n" in shown
+    assert main(["cache", "prune"]) == 2
+    assert "say what to remove: --older-than 30d, --max-size 5GB or --all" in capsys.readouterr().err
+    assert main(["cache", "prune", "--older-than", "30d", "--dry-run"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith(keys[0][:12])
+    assert err == "would remove 1 entry, 18 B; 1 stay, 18 B\n"
+    assert main(["cache", "prune", "--older-than", "soon"]) == 2
+    assert "--older-than must be a time" in capsys.readouterr().err
+    assert main(["cache", "prune", "--max-size", "20B"]) == 0
+    assert capsys.readouterr().err == "removed 1 entry, 18 B; 1 stay, 18 B\n"
+    (store.folder_of(keys[1]) / "a.bin").write_bytes(b"")
+    assert main(["cache", "show", keys[1]]) == 0
+    assert "checksums  WRONG: it will be computed anew" in capsys.readouterr().out
+    (store.folder_of(keys[1]) / "manifest.json").write_bytes(b"{")
+    assert main(["cache", "list"]) == 0
+    assert "damaged" in capsys.readouterr().out
+    assert main(["cache", "prune", "--all"]) == 0
+    assert store.entries() == []
+    assert main(["cache", "show", "abc"]) == 2
+    assert main(["cache", "show", "abc", "--store", "nowhere"]) == 2
+    assert "nothing is stored in nowhere" in capsys.readouterr().err
+
+
+def test_a_manifest_says_in_words_what_an_entry_depends_on(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    manifest = json.loads((store.folder_of(write(store)) / "manifest.json").read_text())
+    assert manifest["depends_on"] == DEPENDS
+    assert manifest["about"] == "lists of a test"

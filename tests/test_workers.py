@@ -1,0 +1,331 @@
+"""Tasks in processes of their own: the same results, and each failing alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evalplugin import workers as workers_module
+from evalplugin.config import CheckedConfig, load
+from evalplugin.errors import EvalpluginError
+from evalplugin.results import ModelResult
+from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
+from evalplugin.workers import Limits, check_not_a_worker, in_processes
+
+ROOT = Path(__file__).parents[1]
+
+PLUGIN = """
+import ctypes, os, signal, sys, time
+from dataclasses import dataclass
+import numpy as np
+import evalplugin
+
+@evalplugin.model("bad")
+@dataclass
+class Bad:
+    how: str = "raise"
+
+    def fit(self, train, rng):
+        {
+            "raise": lambda: 1 / 0,
+            "exit": lambda: os._exit(3),
+            "sys.exit": lambda: sys.exit("enough"),
+            "abort": os.abort,
+            "segfault": lambda: ctypes.string_at(0),
+            "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+            "hang": lambda: time.sleep(600),
+            "hang in C": lambda: ctypes.PyDLL(None).sleep(600),
+            "memory": lambda: np.ones(2**30),
+            "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+        }[self.how]()
+
+    def scores(self, users): ...
+
+@evalplugin.model("noting")
+@dataclass
+class Noting:
+    folder: str
+    wait: float = 0.0
+
+    def fit(self, train, rng):
+        self.n_items = train.n_items
+        from threadpoolctl import threadpool_info
+        threads = [os.environ.get(name, "-") for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")]
+        threads += sorted({str(lib["num_threads"]) for lib in threadpool_info() if lib["user_api"] == "blas"})
+        with open(f"{self.folder}/{os.getpid()}", "w") as file:
+            file.write(" ".join([str(os.getppid()), *threads]))
+
+    def scores(self, users):
+        time.sleep(self.wait)
+        return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
+
+@evalplugin.metric("first", higher_is_better=True, bounds=(0, 1))
+def first(context, k):
+    return context.undefined_without_relevant(context.n_hits(1).astype(float))
+"""
+
+
+def config(folder: Path, **changes: Any) -> CheckedConfig:
+    plugin = folder / "bad.py"
+    plugin.write_text(PLUGIN)
+    data = {
+        "experiment": "e",
+        "plugins": [str(plugin)],
+        "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
+        "split": {"type": "kfold", "k": 2},
+        "recommend": {"n": 10},
+        "metrics": ["ndcg@10", "coverage@10", "rmse", "first@5"],
+        "models": ["random", {"type": "sklearn.TruncatedSVD", "params": {"n_components": 8}}],
+        "segments": [],
+    }
+    return load({**data, **changes})
+
+
+@contextmanager
+def counting(done: list[int]) -> Iterator[Callable[[int], None]]:
+    yield done.append
+
+
+class Counting(Silent):
+    def __init__(self) -> None:
+        self.done: list[int] = []
+        self.labels: list[tuple[str, int | None]] = []
+
+    def work(self, label: str, total: int | None = None) -> Any:
+        self.labels.append((label, total))
+        return counting(self.done)
+
+
+def results(
+    checked: CheckedConfig, folder: Path, workers: int, limits: Limits | None = None, observer: Any = None
+) -> list[ModelResult]:
+    folder = folder / f"scratch-{workers}"
+    folder.mkdir()
+    jobs = jobs_of(checked, prepare(checked, None, Silent()))
+    execute = in_processes(
+        observer or Silent(),
+        workers=workers,
+        limits=limits or Limits(),
+        plugins=checked.plugins,
+        folder=folder,
+        total=sum(len(job.tasks) for job in jobs),
+    )
+    return [result for _, result in sorted(results_of(jobs, execute), key=lambda pair: pair[0])]
+
+
+def assert_same(a: ModelResult, b: ModelResult) -> None:
+    assert a.error is None
+    assert b.error is None
+    assert a.per_user is not None
+    assert b.per_user is not None
+    assert a.top_n is not None
+    assert b.top_n is not None
+    np.testing.assert_array_equal(a.per_user.users, b.per_user.users)
+    assert a.per_user.values.tobytes() == b.per_user.values.tobytes()
+    for one, other in (
+        (a.per_user.overall, b.per_user.overall),
+        (a.per_user.at_k, b.per_user.at_k),
+        (a.per_user.pr_curve, b.per_user.pr_curve),
+        (a.fold_means, b.fold_means),
+    ):
+        assert repr(one) == repr(other)  # every digit; and NaN is not equal to itself
+    assert a.top_n.equals(b.top_n)
+
+
+def test_results_are_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
+    checked = config(tmp_path)
+    jobs = jobs_of(checked, prepare(checked, None, Silent()))
+    here = [result for _, result in results_of(jobs, one_by_one(Silent()))]
+    for workers in (1, 2, 3):
+        observer = Counting()
+        there = results(checked, tmp_path, workers, observer=observer)
+        assert [r.model for r in there] == [r.model for r in here]
+        for a, b in zip(here, there, strict=True):
+            assert_same(a, b)
+        assert sum(observer.done) == observer.labels[0][1] == 4
+    assert observer.labels[0][0] == "compute 4 tasks in 3 processes"
+
+
+def test_ids_that_are_text_and_data_without_times_reach_the_workers(tmp_path: Path) -> None:
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    pairs = rng.permutation(20 * 30)[:300]
+    frame = pd.DataFrame({"user": [f"u{p // 30:02d}" for p in pairs], "item": [f"é{p % 30}" for p in pairs]})
+    checked = config(
+        tmp_path,
+        datasets=[{"name": "mine", "type": "dataframe", "frame": frame}],
+        split={"type": "holdout", "fraction": 0.3},
+        recommend={"n": 10, "candidates": "sampled", "negatives": 5},
+        models=["random", "popularity"],
+    )
+    jobs = jobs_of(checked, prepare(checked, None, Silent()))
+    here = [result for _, result in results_of(jobs, one_by_one(Silent()))]
+    for a, b in zip(here, results(checked, tmp_path, 2), strict=True):
+        assert_same(a, b)
+
+
+HOWS = {
+    "raise": "ZeroDivisionError: division by zero",
+    "exit": "the process of the task ended with exit code 3 before the task was done",
+    "sys.exit": "SystemExit: enough",
+    "abort": "the process of the task was ended by SIGABRT",
+    "segfault": "the process of the task was ended by SIGSEGV",
+    "kill": "the process of the task was ended by SIGKILL, which systems send when memory runs out",
+}
+
+
+def test_a_task_that_dies_dies_alone_and_says_how(tmp_path: Path) -> None:
+    models = [{"name": how, "type": "bad", "params": {"how": how}} for how in HOWS]
+    checked = config(tmp_path, models=["random", *models, "popularity"], split={"type": "last_n", "n": 2})
+    found = {r.model: r for r in results(checked, tmp_path, 2)}
+    assert {how: found[how].failure for how in HOWS} == HOWS
+    assert found["random"].error is None
+    assert found["popularity"].error is None
+    # A crash tells where the program was.
+    assert 'bad.py", line' in (found["abort"].error or "")
+    assert "Fatal Python error: Segmentation fault" in (found["segfault"].error or "")
+
+
+def test_a_task_that_hangs_is_stopped_and_says_where(tmp_path: Path) -> None:
+    models = [{"name": how, "type": "bad", "params": {"how": how}} for how in ("hang", "hang in C")]
+    checked = config(tmp_path, models=[*models, "random"], split={"type": "last_n", "n": 2})
+    found = {r.model: r for r in results(checked, tmp_path, 3, Limits(seconds=4.0))}
+    for how in ("hang", "hang in C"):
+        assert found[how].failure == "stopped: the task took more than 4 s, its limit (limits.seconds)"
+        assert 'bad.py", line' in (found[how].error or "")
+    assert found["random"].error is None
+
+
+def test_a_process_that_cannot_end_itself_is_killed_a_little_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers_module, "_GRACE_SECONDS", 0.0)
+    stopped = {"name": "stopped", "type": "bad", "params": {"how": "stop"}}
+    (found,) = results(config(tmp_path, models=[stopped]), tmp_path, 1, Limits(seconds=2.0))
+    assert found.failure == "stopped: the task took more than 2 s, its limit (limits.seconds)"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can bound the memory of a process")
+def test_a_task_that_wants_too_much_memory_fails_alone(tmp_path: Path) -> None:
+    greedy = {"name": "greedy", "type": "bad", "params": {"how": "memory"}}
+    checked = config(tmp_path, models=[greedy, "popularity"], split={"type": "last_n", "n": 2})
+    greedy_result, other = results(checked, tmp_path, 2, Limits(memory=2**30))
+    assert "MemoryError: Unable to allocate 8.00 GiB" in (greedy_result.error or "")
+    assert greedy_result.failure == (
+        "out of memory: the process of the task may allocate 1.0 GB (limits.memory)"
+    )
+    assert other.error is None
+
+
+def test_memory_is_not_bounded_where_that_cannot_be_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(
+        EvalpluginError, match=r"limits\.memory: only Linux can bound the memory of a process"
+    ):
+        in_processes(Silent(), workers=1, limits=Limits(memory=10), plugins=[], folder=tmp_path, total=1)
+
+
+def test_a_fold_that_fails_ends_its_model_and_the_first_failure_is_told(tmp_path: Path) -> None:
+    models = [{"name": "bad", "type": "bad"}, "popularity"]
+    bad, popularity = results(config(tmp_path, models=models, split={"type": "kfold", "k": 4}), tmp_path, 2)
+    assert bad.failure == "ZeroDivisionError: division by zero"
+    assert popularity.error is None
+
+
+def test_every_task_has_a_process_of_its_own_with_its_share_of_the_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "seen").mkdir()
+    noting = {"type": "noting", "params": {"folder": str(tmp_path / "seen")}}
+    results(config(tmp_path, models=[noting]), tmp_path, 2)
+    seen = {file.name: file.read_text().split() for file in (tmp_path / "seen").iterdir()}
+    assert len(seen) == 2
+    share = str(max(1, len(os.sched_getaffinity(0)) // 2))
+    assert list(seen.values()) == [[str(os.getpid()), share, share, "1"]] * 2
+
+
+def test_linear_algebra_has_one_thread_in_this_process_too_so_that_it_rounds_the_same(tmp_path: Path) -> None:
+    noting = {"type": "noting", "params": {"folder": str(tmp_path)}}
+    checked = config(tmp_path, models=[noting])
+    list(results_of(jobs_of(checked, prepare(checked, None, Silent())), one_by_one(Silent())))
+    assert (tmp_path / str(os.getpid())).read_text().split()[3:] == ["1"]
+
+
+def test_what_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
+    hanging = {"name": "hang", "type": "bad", "params": {"how": "hang"}}
+    checked = config(tmp_path, models=["popularity", hanging], split={"type": "last_n", "n": 2})
+    jobs = jobs_of(checked, prepare(checked, None, Silent()))
+    execute = in_processes(
+        Silent(), workers=2, limits=Limits(), plugins=checked.plugins, folder=tmp_path, total=2
+    )
+    running = results_of(jobs, execute)
+    assert next(running)[1].model == "popularity"
+    running.close()  # type: ignore[attr-defined]
+    import multiprocessing
+
+    for child in multiprocessing.active_children():
+        child.join(10)
+    assert multiprocessing.active_children() == []
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_workers
+if __name__ == "__main__":
+    folder = Path({folder!r})
+    waiting = {{"type": "noting", "params": {{"folder": str(folder / "seen"), "wait": 600.0}}}}
+    test_workers.results(test_workers.config(folder, models=[waiting]), folder, 2)
+"""
+
+
+def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(tests=str(ROOT / "tests"), folder=str(tmp_path)))
+    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(ROOT)})
+    while len(list(seen.iterdir())) < 2:
+        assert parent.poll() is None
+        time.sleep(0.05)
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    workers = [int(file.name) for file in seen.iterdir()]
+    until = time.monotonic() + 20
+    while any(is_running(pid) for pid in workers):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_a_script_that_starts_a_bake_off_when_it_is_imported_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import multiprocessing
+
+    check_not_a_worker()
+    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
+    with pytest.raises(EvalpluginError, match='put the call below `if __name__ == "__main__":`'):
+        check_not_a_worker()
