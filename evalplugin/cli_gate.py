@@ -1,0 +1,121 @@
+"""The command ``gate``: its options, and what it does with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["gate"]
+
+
+_HELP = """Decide on logged models: is a challenger to take the champion's place?
+
+RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off. Nothing is fitted and
+nothing is registered; the decision is logged on the bake-off's summary run: tags, decision.md and decision.json.
+
+\b
+The outcome is one of
+  promote  a challenger passed every condition
+  keep     challengers were judged, and none passed: the champion stays
+  refuse   nothing could be judged: the champion failed, too few users, no challenger
+
+\b
+Exit codes:
+  0  the outcome is none to fail on
+  1  it is one: with --fail-on refuse a refusal, with keep that or a champion that stays, with never none
+  2  runs, champion or options that are not there or do not fit together
+"""
+
+
+@click.command(help=_HELP)
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@click.option("--bakeoff", metavar="ID", help="All models of a bake-off; latest: of the one finished last.")
+@click.option(
+    "--experiment", metavar="NAME", help="Where to look; alone: the latest run of each model there."
+)
+@click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
+@click.option(
+    "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Take the gate of this config; the options below win over it.",
+)  # fmt: skip
+@click.option(
+    "--champion", metavar="MODEL",
+    help="Who is to be beaten: a model, or a run by id or name; else the gate's, or the baseline.",
+)  # fmt: skip
+@click.option(
+    "--challenger", "challengers", metavar="MODEL", multiple=True,
+    help="Who may be promoted, several times; else all but the champion.",
+)  # fmt: skip
+@click.option("--metric", metavar="NAME", help="What decides; else the bake-off's primary metric.")
+@click.option("--dataset", metavar="NAME", help="Where it is decided, if there are several.")
+@click.option("--split", metavar="NAME", help="Where it is decided, if there are several.")
+@click.option(
+    "--min-gain", metavar="AMOUNT", help='Such as 0.002, or "1 %" of the champion\'s mean.  [default: 0]'
+)
+@click.option("--confidence", type=float, help="One-sided, all challengers together.  [default: 0.95]")
+@click.option("--min-users", type=int, help="Fewer are no evidence.  [default: 500]")
+@click.option("--intersect", is_flag=True, help="Of runs that differ: the metrics and users they share.")
+@click.option(
+    "--fail-on", type=click.Choice(["keep", "refuse", "never"]),
+    help="When the exit code is 1; see above.  [default: refuse]",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Decide and show, and log nothing.")
+@click.option(
+    "--format", "shown", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
+)
+def gate(
+    runs: tuple[str, ...],
+    bakeoff: str | None,
+    experiment: str | None,
+    tracking_uri: str | None,
+    config: Path | None,
+    overrides: tuple[str, ...],
+    plugins: tuple[Path, ...],
+    challengers: tuple[str, ...],
+    min_gain: str | None,
+    intersect: bool,
+    dry_run: bool,
+    shown: str,
+    **options: Any,
+) -> int:
+    """Decide on logged models, show the decision, log it; the exit code says what came of it."""
+    from evalplugin import terminal
+    from evalplugin.gate_command import decide_logged, gate_of
+    from evalplugin.registry import load_plugin_file
+
+    for path in plugins:
+        load_plugin_file(path)
+    given = {**options, "challengers": list(challengers) or None, "min_gain": _amount(min_gain)}
+    asked, register, configured = gate_of(config, overrides, given)
+    uri = tracking_uri or configured
+    observer = terminal.observer()
+    with observer.work("read the runs and decide"):
+        decision, run_ids = decide_logged(
+            asked, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect
+        )  # fmt: skip
+    if shown == "json":
+        click.echo(decision.to_json())
+    elif shown == "markdown":
+        from evalplugin.report.decision_text import decision_markdown
+
+        click.echo(decision_markdown(decision), nl=False)
+    else:
+        from evalplugin.terminal_gate import show_decision
+
+        show_decision(decision)
+    if not dry_run and run_ids:
+        from evalplugin.tracking.decisions import log_decision
+
+        with observer.work("log the decision"):
+            run_id = log_decision(uri, decision, run_ids)
+        observer.say(f"logged on the run {run_id}: decision.md, decision.json")
+    return decision.exit_code(asked.fail_on)
+
+
+def _amount(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text

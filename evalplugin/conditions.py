@@ -1,0 +1,284 @@
+"""What the gate requires of each challenger, and what was measured of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
+from evalplugin.contest import Contender, Contest
+from evalplugin.decision import Condition, Kind
+from evalplugin.metrics import parse
+from evalplugin.scoring import PerUserScores
+from evalplugin.statistics import holm, lower_bound, p_above, paired_difference
+
+__all__ = ["Judge"]
+
+Column = npt.NDArray[np.float64]  # (users,)
+
+_SHARE_OF_LESS = "a share of a mean below 0 means nothing"
+
+
+@dataclass
+class Judge:
+    """Judges challengers against one champion, which has scores by ``metric``."""
+
+    contest: Contest
+    gate: Gate
+    metric: str  # canonical name of what decides
+    champion: Contender
+    notes: list[str] = field(default_factory=list)  # what was not judged, in words
+
+    def conditions(self, challengers: Sequence[Contender]) -> list[Condition]:
+        """Return every challenger's conditions; one that cannot be judged has a single one, which says why."""
+        unfit = {c.model: condition for c in challengers if (condition := self._unfit(c)) is not None}
+        fit = [c for c in challengers if c.model not in unfit]
+        found: list[Condition] = list(unfit.values())
+        for challenger, gain in zip(fit, self._gains(fit), strict=True):
+            found += [gain, *self._guardrails(challenger)]
+        places = {c.model: place for place, c in enumerate(challengers)}
+        return sorted(found, key=lambda condition: places[condition.challenger])
+
+    def _unfit(self, challenger: Contender) -> Condition | None:
+        """Return the condition that a challenger without enough results fails."""
+        scores, least = challenger.scores, self.gate.min_users
+        if scores is None or self.metric not in scores.metrics:
+            why = f"failed: {challenger.error}" if scores is None else f"has no scores by {self.metric}"
+            return Condition(challenger.model, "result", "result", False, "scores for each user", note=why)
+        users = len(self._common(challenger, self.metric).a)
+        if users >= least:
+            return None
+        return Condition(
+            challenger.model, "users", "users", False, f"at least {least:,} with scores of both models",
+            limit=least, measured=users, users=users,
+        )  # fmt: skip
+
+    def _gains(self, challengers: Sequence[Contender]) -> list[Condition]:
+        tested = [
+            self._common(c, self.metric).above(Amount.of(self.gate.min_gain), loss=False) for c in challengers
+        ]
+        p = np.array([one.p for one in tested])
+        levels, adjusted = _holm_levels(p, self.gate.confidence), holm(p)
+        return [
+            replace(
+                one.condition(c.model, "gain", self.metric, level),
+                p_holm=_number(p_holm),
+                passed=one.means_something and bool(p_holm < 1 - self.gate.confidence),
+            )
+            for c, one, level, p_holm in zip(challengers, tested, levels, adjusted, strict=True)
+        ]
+
+    def _guardrails(self, challenger: Contender) -> Iterator[Condition]:
+        guardrails = self.gate.guardrails
+        for name, margin in guardrails.metrics.items():
+            yield self._metric(challenger, parse(name).name, Amount.of(margin))
+        for cost, limit in guardrails.costs.items():
+            yield from self._cost(challenger, cost, limit)
+        for segment, margins in guardrails.segments.items():
+            yield from self._segment(challenger, segment, margins)
+
+    @property
+    def _confidence(self) -> float:
+        return self.gate.guardrails.confidence or self.gate.confidence
+
+    def _metric(self, challenger: Contender, metric: str, margin: Amount) -> Condition:
+        def failed(note: str) -> Condition:
+            return Condition(
+                challenger.model, "metric", metric, False, "no loss beyond the margin", note=note
+            )
+
+        if not self._was_measured(challenger, metric):
+            return failed("not measured")
+        if parse(metric).metric.scope == "user":
+            common = self._common(challenger, metric)
+            if len(common.a) < self.gate.min_users:
+                return failed(f"only {len(common.a):,} users have scores of both models")
+            tested = common.above(margin, loss=True)
+            return tested.condition(challenger.model, "metric", metric, self._confidence)
+        theirs, ours = _overall(self.champion, metric), _overall(challenger, metric)
+        if margin.is_share and theirs < 0:
+            return failed(_SHARE_OF_LESS)
+        gain = (ours - theirs) * _direction(metric)
+        lost = margin.value * theirs if margin.is_share else margin.value
+        return Condition(
+            challenger.model, "metric", metric, gain >= -lost,
+            f"{_words(margin, lost, theirs, loss=True)}; one number for all users has no bound",
+            limit=_number(-lost), measured=_number(gain),
+        )  # fmt: skip
+
+    def _cost(self, challenger: Contender, cost: Cost, limit: CostLimit) -> Iterator[Condition]:
+        theirs, ours = _cost_of(self.champion, cost), _cost_of(challenger, cost)
+        if limit.max is not None:
+            yield Condition(
+                challenger.model, "cost", cost, ours <= limit.max, f"at most {limit.max:g}",
+                limit=limit.max, measured=_number(ours),
+            )  # fmt: skip
+        if limit.max_ratio is not None:
+            most = limit.max_ratio * theirs
+            times = f"{limit.max_ratio:g} times the champion's"
+            yield Condition(
+                challenger.model, "cost", cost, ours <= most,
+                f"at most {times}, which was not measured" if math.isnan(theirs)
+                else f"at most {most:.3g}, {times} {theirs:.3g}",
+                limit=_number(most), measured=_number(ours),
+            )  # fmt: skip
+
+    def _segment(self, challenger: Contender, name: str, margins: SegmentMargin) -> Iterator[Condition]:
+        metric = self.metric if margins.metric is None else parse(margins.metric).name
+        least = margins.min_users or self.gate.min_users
+        amount, confidence = Amount.of(margins.margin), self._confidence
+
+        def failed(note: str) -> Condition:
+            return Condition(
+                challenger.model, "segment", name, False, "no loss beyond the margin in any group", note=note
+            )
+
+        segmentation = next((s for s in self.contest.segments if s.name == name), None)
+        if segmentation is None:
+            there = ", ".join(s.name for s in self.contest.segments) or "none"
+            yield failed(f"users were not divided so; segments here: {there}")
+            return
+        if not self._was_measured(challenger, metric):
+            yield failed(f"{metric} was not measured")
+            return
+        common = self._common(challenger, metric)
+        group = segmentation.of(common.users)
+        small = []
+        for number, label in enumerate(segmentation.labels):
+            inside = common.only(group == number)
+            if len(inside.a) < least:
+                small.append(f"{label} ({len(inside.a):,})")
+                continue
+            tested = inside.above(amount, loss=True)
+            shown = f"{name}: {label}" if margins.metric is None else f"{name}: {label}, {metric}"
+            yield tested.condition(challenger.model, "segment", shown, confidence)
+        if len(small) == len(segmentation.labels):
+            yield failed(f"no group has {least:,} users")
+        elif small:
+            self.notes.append(
+                f"{name}: groups of fewer than {least:,} users are not judged: {', '.join(small)}"
+            )
+
+    def _was_measured(self, challenger: Contender, metric: str) -> bool:
+        both = challenger.scores, self.champion.scores
+        return all(s is not None and (metric in s.metrics or metric in s.overall) for s in both)
+
+    def _common(self, challenger: Contender, metric: str) -> _Common:
+        assert challenger.scores is not None and self.champion.scores is not None
+        return _Common.of(metric, challenger.scores, self.champion.scores)
+
+
+@dataclass(frozen=True)
+class _Common:
+    """Values of one metric by two models, for the users where both are defined."""
+
+    metric: str
+    users: npt.NDArray[np.generic]
+    a: Column  # the challenger's
+    b: Column  # the champion's
+
+    @classmethod
+    def of(cls, metric: str, a: PerUserScores, b: PerUserScores) -> _Common:
+        if np.array_equal(a.users, b.users):
+            users, of_a, of_b = a.users, a.column(metric), b.column(metric)
+        else:
+            users, at_a, at_b = np.intersect1d(a.users, b.users, assume_unique=True, return_indices=True)
+            of_a, of_b = a.column(metric)[at_a], b.column(metric)[at_b]
+        return cls(metric, users, of_a, of_b).only(~(np.isnan(of_a) | np.isnan(of_b)))
+
+    def only(self, rows: npt.NDArray[np.bool_]) -> _Common:
+        return _Common(self.metric, self.users[rows], self.a[rows], self.b[rows])
+
+    def above(self, amount: Amount, *, loss: bool) -> _Tested:
+        """Return what shows that the gain is above an amount, or where ``loss`` that the loss is below it.
+
+        A share is of the champion's own mean, which is as uncertain as the challenger's: so it is taken of each
+        user's value before anything is averaged.
+        """
+        gain = paired_difference(self.a, self.b) * _direction(self.metric)
+        sign = -1.0 if loss else 1.0
+        mean = float(self.b.mean()) if len(self.b) else math.nan
+        limit = sign * amount.value * (mean if amount.is_share else 1.0)
+        needed = sign * amount.value * self.b if amount.is_share else limit
+        return _Tested(
+            amount, loss, limit, mean, float(gain.mean()) if len(gain) else math.nan, gain - needed
+        )
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """A gain, and by how much it is above what is required, user by user."""
+
+    amount: Amount
+    loss: bool
+    limit: float
+    champion: float  # its mean
+    measured: float
+    excess: Column
+
+    @property
+    def p(self) -> float:
+        return p_above(self.excess)
+
+    @property
+    def means_something(self) -> bool:
+        """Whether the amount does: a share of a mean below 0 would turn what is better around."""
+        return not (self.amount.is_share and self.champion < 0)
+
+    def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
+        bound = lower_bound(self.excess, level=confidence) + self.limit
+        return Condition(
+            challenger, kind, name,
+            passed=self.means_something and bound > self.limit,
+            required=_words(self.amount, abs(self.limit), self.champion, loss=self.loss),
+            limit=_number(self.limit), measured=_number(self.measured), bound=_number(bound),
+            confidence=confidence, p=_number(self.p), users=len(self.excess),
+            note="" if self.means_something else _SHARE_OF_LESS,
+        )  # fmt: skip
+
+
+def _holm_levels(p: Column, confidence: float) -> Column:
+    """Return the level at which Holm's procedure tests each p-value: one passes where its bound at that level does."""
+    m = np.count_nonzero(~np.isnan(p))
+    passed = np.count_nonzero(holm(p) < 1 - confidence)
+    rank = np.empty(len(p), dtype=np.intp)
+    rank[np.argsort(p, kind="stable")] = np.arange(len(p))
+    return 1 - (1 - confidence) / np.maximum(m - np.minimum(rank, passed), 1)
+
+
+def _overall(contender: Contender, metric: str) -> float:
+    assert contender.scores is not None
+    return float(contender.scores.overall[metric])
+
+
+def _direction(metric: str) -> float:
+    return 1.0 if parse(metric).metric.higher_is_better else -1.0
+
+
+def _cost_of(contender: Contender, cost: Cost) -> float:
+    """Return what a fold costs on average; NaN where it was not measured."""
+    costs, scores = contender.costs, contender.scores
+    if costs is None or scores is None:
+        return math.nan
+    folds = max(1, len(contender.fold_means))
+    match cost:
+        case "fit_seconds":
+            return costs.fit_seconds / folds
+        case "recommend_seconds_per_user":
+            return costs.recommend_seconds / folds / max(1, len(scores.users))
+        case "peak_memory_mb":
+            return costs.peak_memory_mb
+
+
+def _words(amount: Amount, limit: float, champion: float, *, loss: bool) -> str:
+    shown = f"{limit:.4f}".rstrip("0").rstrip(".") if not amount.is_share else f"{limit:.4f}"
+    share = f" ({100 * amount.value:g} % of {champion:.4f})" if amount.is_share else ""
+    return f"{'loss below' if loss else 'gain above'} {shown}{share}"
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

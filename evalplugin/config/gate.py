@@ -1,0 +1,226 @@
+"""What a config may say about promotion: the gate that decides, and the registry that takes the winner."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
+
+__all__ = [
+    "COSTS",
+    "Amount",
+    "ChampionSpec",
+    "Cost",
+    "CostLimit",
+    "FailOn",
+    "Gate",
+    "Guardrails",
+    "Register",
+    "SegmentMargin",
+]
+
+FailOn = Literal["keep", "refuse", "never"]
+Cost = Literal["fit_seconds", "recommend_seconds_per_user", "peak_memory_mb"]
+# What each is, for people; a fold's on average.
+COSTS: dict[Cost, str] = {
+    "fit_seconds": "seconds to fit",
+    "recommend_seconds_per_user": "seconds to make a user's list",
+    "peak_memory_mb": "highest memory of the process, in 2**20 bytes",
+}
+
+_SHARE = r"\d+(\.\d+)?\s*%"
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much of a metric: ``value``, or where ``is_share`` that share of the champion's mean."""
+
+    value: float
+    is_share: bool = False
+
+    @classmethod
+    def of(cls, given: float | str) -> Amount:
+        """Return what ``0.002`` or ``"1 %"`` means."""
+        if isinstance(given, str):
+            return cls(float(given.rstrip("% ")) / 100, is_share=True)
+        return cls(float(given))
+
+
+def _amount(given: Any) -> float | str:
+    if isinstance(given, str) and re.fullmatch(_SHARE, given):
+        return given
+    if isinstance(given, (int, float)) and not isinstance(given, bool) and 0 <= given < math.inf:
+        return float(given)
+    raise ValueError(
+        f"must be 0 or more, as a number such as 0.002 or as a share of the champion's mean such as 1 %, not {given!r}"
+    )
+
+
+_Amount = Annotated[
+    float | str,
+    BeforeValidator(_amount),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "minimum": 0}, {"type": "string", "pattern": f"^{_SHARE}$"}]}
+    ),
+]
+_Confidence = Annotated[float, Field(ge=0.5, lt=1)]
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class ChampionSpec(_Closed):
+    """A champion from MLflow: its type and parameters are fitted anew, on the data of this bake-off."""
+
+    run: Annotated[
+        str | None,
+        Field(min_length=1, description="Id or name of a model's run, or a model's name: its latest run."),
+    ] = None
+    registry: Annotated[
+        str | None,
+        Field(
+            pattern=r"^[^/:@]+@[A-Za-z0-9_-]+$",
+            description="name@alias of a model that evalplugin registered. Until there is one, compare.baseline "
+            "stands for it.",
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _one_of_them(self) -> ChampionSpec:
+        if (self.run is None) == (self.registry is None):
+            raise ValueError(
+                "needs a run or a registry, one of them; a model of this config is named by text alone"
+            )
+        return self
+
+
+class CostLimit(_Closed):
+    """How much a challenger may cost."""
+
+    max: Annotated[float | None, Field(gt=0, description="Most that is allowed.")] = None
+    max_ratio: Annotated[
+        float | None,
+        Field(gt=0, description="Most that is allowed, as a multiple of what the champion costs."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _some_limit(self) -> CostLimit:
+        if self.max is None and self.max_ratio is None:
+            raise ValueError("needs max, max_ratio or both")
+        return self
+
+
+class SegmentMargin(_Closed):
+    """How much worse a challenger may be in any group of users."""
+
+    margin: Annotated[_Amount, Field(description="Most that may be lost: a number, or a share such as 5 %.")]
+    metric: Annotated[str | None, Field(description="Left out: the gate's metric.")] = None
+    min_users: Annotated[
+        int | None, Field(ge=2, description="Smaller groups are not judged; left out: the gate's min_users.")
+    ] = None
+
+
+class Guardrails(_Closed):
+    """What a challenger must not lose."""
+
+    confidence: Annotated[
+        _Confidence | None,
+        Field(
+            description="One-sided, that no more than the margin is lost; left out: the gate's confidence."
+        ),
+    ] = None
+    metrics: Annotated[
+        dict[str, _Amount],
+        Field(
+            description="By metric the most that may be lost: a number, or a share of the champion's mean such as 1 %."
+        ),
+    ] = {}
+    costs: Annotated[
+        dict[Cost, CostLimit], Field(description="By cost the most that is allowed; a fold's on average.")
+    ] = {}
+    segments: Annotated[
+        dict[str, SegmentMargin],
+        Field(description="By segment the most that may be lost in any of its groups."),
+    ] = {}
+
+
+class Gate(_Closed):
+    """When a challenger takes the champion's place: only on evidence."""
+
+    champion: Annotated[
+        str | ChampionSpec | None,
+        Field(
+            description="A model of this config by name, a run, or a registered model; left out: the model that "
+            "`register` names, or else compare.baseline."
+        ),
+    ] = None
+    challengers: Annotated[
+        list[str] | None,
+        Field(
+            min_length=1,
+            description="Models that may be promoted; left out: all but the champion. Each makes it harder for all.",
+        ),
+    ] = None
+    metric: Annotated[str | None, Field(description="What decides; left out: compare.primary.")] = None
+    dataset: Annotated[
+        str | None, Field(description="Where it is decided; needed where there are several.")
+    ] = None
+    split: Annotated[
+        str | None, Field(description="Where it is decided; needed where there are several.")
+    ] = None
+    min_gain: Annotated[
+        _Amount,
+        Field(
+            description="What the gain must be above: a number, or a share of the champion's mean such as 1 %."
+        ),
+    ] = 0.0
+    confidence: Annotated[
+        _Confidence,
+        Field(
+            description="One-sided, that the gain is above min_gain. The chance of promoting any challenger whose "
+            "gain is not is at most 1 less this, however many there are."
+        ),
+    ] = 0.95
+    min_users: Annotated[
+        int, Field(ge=2, description="Fewer users with scores of both models are no evidence.")
+    ] = 500
+    guardrails: Guardrails = Guardrails()
+    fail_on: Annotated[
+        FailOn,
+        Field(
+            description="When the exit code is 1: where the gate cannot decide (refuse), where no challenger is "
+            "promoted (keep), or never."
+        ),
+    ] = "refuse"
+
+
+class Register(_Closed):
+    """The model in the MLflow Model Registry that promoted challengers become versions of."""
+
+    name: Annotated[str, Field(min_length=1, description="Name of the registered model.")]
+    n: Annotated[int | None, Field(ge=1, description="Length of the lists; left out: recommend.n.")] = None
+    refresh: Annotated[
+        bool,
+        Field(
+            description="Whether a champion that stays is registered again too, with lists made from the latest data."
+        ),
+    ] = False
+
+    @field_validator("name")
+    @classmethod
+    def _name_for_mlflow(cls, name: str) -> str:
+        if not name.strip() or any(c in name for c in "/:@"):
+            raise ValueError(f"the name of a registered model holds no '/', ':' or '@', unlike {name!r}")
+        return name

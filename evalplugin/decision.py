@@ -1,0 +1,134 @@
+"""A decision on promotion, as plain values: every condition with its numbers, and what follows from them."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from evalplugin.config.gate import FailOn
+from evalplugin.errors import EXIT_DONE, EXIT_FAILED, DataError
+
+__all__ = ["FORMAT", "Condition", "Decision", "Kind", "Outcome", "percent"]
+
+FORMAT = 1  # of the JSON
+
+Outcome = Literal["promote", "keep", "refuse"]
+Kind = Literal["result", "users", "gain", "metric", "cost", "segment"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One thing that is required of a challenger, and what was measured.
+
+    Of ``gain``, ``metric`` and ``segment`` the measured value is the difference from the champion in the metric's
+    good direction, and ``bound`` what the true one is above at ``confidence``: it must be above ``limit``. Of
+    ``users`` the measured value must be at least ``limit``, of ``cost`` at most. None is what does not apply or could
+    not be measured.
+    """
+
+    challenger: str
+    kind: Kind
+    name: str  # such as ndcg@10, fit_seconds, activity: 1-20 interactions
+    passed: bool
+    required: str  # in words
+    limit: float | None = None
+    measured: float | None = None
+    bound: float | None = None
+    confidence: float | None = None  # of the bound, one-sided; of a gain with Holm's correction
+    p: float | None = None  # one-sided, of a true value above the limit
+    p_holm: float | None = None  # of a gain: corrected for the number of challengers
+    users: int | None = None  # that it rests on
+    note: str = ""
+
+    @property
+    def measured_text(self) -> str:
+        """What was measured, for people."""
+        if self.measured is None:
+            return "not measured"
+        if self.kind == "users":
+            return f"{self.measured:,.0f}"
+        return f"{self.measured:.3g}" if self.kind == "cost" else f"{self.measured:+.4f}"
+
+    @property
+    def bound_text(self) -> str:
+        """What the true value is at least, and how surely, for people; nothing where there is no bound."""
+        if self.bound is None or self.confidence is None:
+            return ""
+        return f"{self.bound:+.4f} ({percent(self.confidence)})"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What becomes of the champion.
+
+    - ``promote``: ``promoted`` has passed every condition; of several who have it is the one with the largest gain;
+    - ``keep``: challengers were judged and none has passed;
+    - ``refuse``: none could be judged, and ``reason`` says why.
+    """
+
+    outcome: Outcome
+    promoted: str | None
+    champion: str
+    reason: str  # one sentence
+    metric: str  # canonical name of what decides
+    confidence: float
+    challengers: tuple[str, ...]
+    conditions: tuple[Condition, ...]  # by challenger
+    contest: str  # the bake-off or the experiment
+    dataset: str
+    split: str
+    notes: tuple[str, ...] = ()  # where the champion comes from, what was not judged, in words
+
+    def of(self, challenger: str) -> tuple[Condition, ...]:
+        """Return the conditions of one challenger."""
+        return tuple(c for c in self.conditions if c.challenger == challenger)
+
+    @property
+    def ranked(self) -> list[str]:
+        """The challengers, those with the largest gain first, those without one last."""
+        gains = {
+            c.challenger: c.measured for c in self.conditions if c.kind == "gain" and c.measured is not None
+        }
+        return sorted(self.challengers, key=lambda name: -gains.get(name, -math.inf))
+
+    def passed(self, challenger: str) -> bool:
+        """Return whether a challenger passed every condition."""
+        conditions = self.of(challenger)
+        return bool(conditions) and all(c.passed for c in conditions)
+
+    def exit_code(self, fail_on: FailOn) -> int:
+        """Return 1 where the outcome is one to fail on, or else 0.
+
+        ``refuse``: where nothing could be judged; ``keep``: there too, and where no challenger is promoted.
+        """
+        failing = {"refuse": ("refuse",), "keep": ("refuse", "keep"), "never": ()}[fail_on]
+        return EXIT_FAILED if self.outcome in failing else EXIT_DONE
+
+    def to_json(self) -> str:
+        """Return the decision as JSON text; ``from_json`` reads it back."""
+        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Decision:
+        """Return the decision that ``to_json`` wrote.
+
+        Raises:
+            DataError: It is something else, or of another format.
+        """
+        try:
+            values: dict[str, Any] = json.loads(text)
+            found = values.pop("format")
+            if found != FORMAT:
+                raise DataError(f"a decision of format {found}; this version reads format {FORMAT}")
+            conditions = tuple(Condition(**one) for one in values.pop("conditions"))
+            values |= {name: tuple(values[name]) for name in ("challengers", "notes")}
+            return cls(**values, conditions=conditions)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"this is no decision of evalplugin: {error!r}") from None
+
+
+def percent(share: float) -> str:
+    """Return a share as percent, with as many digits as it takes: 95 %, 97.5 %, 98.33 %."""
+    return f"{round(100 * share, 2):g} %"

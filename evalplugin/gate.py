@@ -1,0 +1,162 @@
+"""The gate: whether a challenger takes the champion's place, by conditions that are fixed beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from evalplugin.conditions import Judge
+from evalplugin.config.gate import CostLimit, Gate, Guardrails
+from evalplugin.contest import Contender, Contest
+from evalplugin.decision import Condition, Decision, percent
+from evalplugin.errors import DataError, did_you_mean
+from evalplugin.metrics import parse
+
+__all__ = ["choose_contest", "decide", "first_gate", "nobody_yet"]
+
+_TOLD = 3  # challengers in a sentence
+
+
+def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
+    """Return the contest on the dataset and under the split that the gate names, or the only one.
+
+    Raises:
+        DataError: None fits, or several do.
+    """
+    fitting = [c for c in contests if gate.dataset in (None, c.dataset) and gate.split in (None, c.split)]
+    if len(fitting) == 1:
+        return fitting[0]
+    there = "; ".join(", ".join(filter(None, (c.dataset, c.split))) for c in contests)
+    if fitting:
+        raise DataError(f"a gate decides on one dataset and split, and there are several: {there}; name them")
+    asked = ", ".join(filter(None, (gate.dataset, gate.split)))
+    raise DataError(f"the gate is to decide on {asked}, where nothing was compared; there is: {there}")
+
+
+def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] = ()) -> Decision:
+    """Return what becomes of the champion, a model of the contest.
+
+    A challenger may be promoted if the lower bound of its gain, user by user, is above ``gate.min_gain``, and every
+    guardrail holds. The chance that any challenger is promoted whose true gain is not above ``min_gain`` is at most
+    1 - ``gate.confidence``: Holm's correction over the challengers; guardrails only make it smaller, as all must hold.
+
+    Args:
+        contest: The models' results.
+        gate: The conditions.
+        champion: Who is to be beaten. It is named apart, since ``gate.champion`` may stand outside of the contest.
+        notes: What was decided on the way, in words, to be kept with the decision.
+
+    Raises:
+        DataError: A challenger that the gate names is no model of the contest, or its metric cannot decide.
+    """
+    metric = contest.primary if gate.metric is None else parse(gate.metric).name
+    _check_metric(metric)
+    by_name = {c.model: c for c in contest.contenders}
+    challengers = _challengers(list(by_name), gate, champion)
+    decision = Decision(
+        "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
+        contest.dataset, contest.split, tuple(notes),
+    )  # fmt: skip
+    why = _why_not(by_name.get(champion), champion, metric, challengers)
+    if why is not None:
+        return replace(decision, reason=f"the gate cannot decide: {why}")
+    judge = Judge(contest, gate, metric, by_name[champion])
+    conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
+    decision = replace(decision, conditions=conditions, notes=(*notes, *dict.fromkeys(judge.notes)))
+    gains = {c.challenger: c for c in conditions if c.kind == "gain"}
+    if not gains:
+        return replace(decision, reason=f"the gate cannot decide: {_failures(decision)}")
+    passing = [name for name in gains if decision.passed(name)]
+    if not passing:
+        return replace(decision, outcome="keep", reason=f"{champion} stays: {_failures(decision)}")
+    best = max(passing, key=lambda name: gains[name].measured or 0.0)  # of equal ones the first
+    reason = _success(decision, gains[best], len(passing))
+    return replace(decision, outcome="promote", promoted=best, reason=reason)
+
+
+def nobody_yet(champion: str, baseline: str) -> str:
+    """Return the note on who stands for a registered champion as long as there is none."""
+    return (
+        f"there is no {champion} in the registry yet: the baseline {baseline} stands for it, and only the gain and "
+        f"limits on costs are required"
+    )
+
+
+def first_gate(gate: Gate) -> Gate:
+    """Return the gate as long as a baseline stands for the champion: nothing is in place that could be lost.
+
+    A baseline costs next to nothing, and one at random lists the whole catalogue: beside it nobody would pass.
+    """
+    costs = {
+        cost: CostLimit(max=limit.max)
+        for cost, limit in gate.guardrails.costs.items()
+        if limit.max is not None
+    }
+    return gate.model_copy(update={"guardrails": Guardrails(costs=costs)})
+
+
+def _check_metric(metric: str) -> None:
+    what = parse(metric).metric
+    if what.scope != "user" or what.higher_is_better is None:
+        raise DataError(
+            f"the gate cannot decide by {metric!r}: it takes a metric with a value for each user, of which more is "
+            f"better or less is"
+        )
+
+
+def _challengers(models: Sequence[str], gate: Gate, champion: str) -> list[str]:
+    others = [model for model in models if model != champion]
+    for name in gate.challengers or ():
+        if name not in models:
+            near = did_you_mean(name, others, noun="there are")
+            raise DataError(f"no model is called {name!r} to be a challenger{near}")
+    return [name for name in others if gate.challengers is None or name in gate.challengers]
+
+
+def _why_not(held: Contender | None, champion: str, metric: str, challengers: Sequence[str]) -> str | None:
+    """Return why no challenger can be judged, whatever its results; None where one can."""
+    if held is None:
+        return f"the champion {champion} has no results here"
+    if held.scores is None:
+        return f"the champion {champion} failed: {held.error}"
+    if metric not in held.scores.metrics:
+        return f"the champion {champion} has no scores by {metric}"
+    if not challengers:
+        return f"there is no challenger beside the champion {champion}"
+    return None
+
+
+def _failures(decision: Decision) -> str:
+    """Return what the challengers fell short of, each one's first, those with the largest gain first."""
+    first: dict[str, Condition] = {}
+    for condition in (c for name in decision.ranked for c in decision.of(name) if not c.passed):
+        first.setdefault(condition.challenger, condition)
+    told = [f"{name}: {_shortfall(c)}" for name, c in list(first.items())[:_TOLD]]
+    rest = len(first) - len(told)
+    return "; ".join([*told, *([f"and {rest} more"] if rest else [])])
+
+
+def _shortfall(condition: Condition) -> str:
+    if condition.measured is None:
+        return f"{condition.name}: {condition.note}" if condition.kind != "result" else condition.note
+    note = f" ({condition.note})" if condition.note else ""
+    return f"{condition.name} {_found(condition)}, required: {condition.required}{note}"
+
+
+def _found(condition: Condition) -> str:
+    bound = f", at least {condition.bound_text}" if condition.bound_text else ""
+    return condition.measured_text + bound
+
+
+def _success(decision: Decision, gain: Condition, passing: int) -> str:
+    tested = sum(c.kind == "gain" for c in decision.conditions)
+    holding = len(decision.of(gain.challenger)) - 1
+    parts = [
+        f"{gain.challenger} takes the place of {decision.champion}: {decision.metric} {_found(gain)}, required: "
+        f"{gain.required}"
+    ]
+    if tested > 1:
+        parts.append(f"{passing} of {tested} challengers passed at {percent(decision.confidence)} together")
+    if holding:
+        parts.append("the guardrail holds" if holding == 1 else f"all {holding} guardrails hold")
+    return "; ".join(parts)

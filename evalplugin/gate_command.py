@@ -1,0 +1,145 @@
+"""The decision on models that were logged: runs in a store -> who is the champion -> decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from evalplugin.config.gate import ChampionSpec, Gate, Register
+from evalplugin.config.gate_checks import champion_of
+from evalplugin.contest import Contest, with_choice
+from evalplugin.decision import Decision
+from evalplugin.errors import ConfigError, DataError, Problem
+from evalplugin.gate import choose_contest, decide, first_gate, nobody_yet
+from evalplugin.parameters import problems_of
+
+__all__ = ["decide_logged", "gate_of"]
+
+
+def gate_of(
+    config: Path | None, overrides: Sequence[str], options: Mapping[str, Any]
+) -> tuple[Gate, Register | None, str | None]:
+    """Return the gate of a config, or an empty one, with the options that are not None in place of its own.
+
+    Beside it, the config's register section and tracking URI, if any.
+
+    Raises:
+        ConfigError: What is wrong with the config, or with an option.
+    """
+    gate, register, uri = Gate(), None, None
+    if config is not None:
+        from evalplugin.config import load
+
+        spec = load(config, overrides=overrides).spec
+        if spec.gate is None:
+            raise ConfigError([f"{config}: has no gate"])
+        gate, register, uri = spec.gate, spec.registered, spec.tracking.uri
+    given = {key: value for key, value in options.items() if value is not None}
+    values = {**gate.model_dump(), **given}
+    from pydantic import ValidationError
+
+    try:
+        return Gate.model_validate(values), register, uri
+    except ValidationError as error:
+        problems = problems_of(error, Gate, values, noun="key")
+        raise ConfigError([_of_option(problem) for problem in problems]) from None
+
+
+def decide_logged(
+    gate: Gate,
+    register: Register | None = None,
+    *,
+    runs: Sequence[str] = (),
+    bakeoff: str | None = None,
+    experiment: str | None = None,
+    tracking_uri: str | None = None,
+    intersect: bool = False,
+) -> tuple[Decision, tuple[str, ...]]:
+    """Return what a gate decides on logged models, and the ids of the challengers' runs.
+
+    The champion is one of these models, or another run on the same data. For a registered one it is the model of the
+    same type and parameters; as long as nobody is registered, the baseline. Where none is named, it is the baseline.
+
+    Args:
+        gate: The conditions.
+        register: The config's section, if any.
+        runs, bakeoff, experiment, tracking_uri, intersect: What is read, as in ``tracking.read.read_contests``.
+
+    Raises:
+        DataError: Nothing is there by that name, the runs cannot be compared, or there is no such champion.
+        TrackingError: The store cannot be reached, or a run lacks what was logged of it.
+    """
+    from evalplugin.tracking.read import read_contests
+
+    contests = read_contests(
+        tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect
+    )
+    contest = choose_contest(contests, gate)
+    champion = champion_of(gate, register, contest.baseline)
+    if champion is None:
+        raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")
+    registered = champion.registry if isinstance(champion, ChampionSpec) else None
+    run = champion.run if isinstance(champion, ChampionSpec) else champion
+    if registered is not None:
+        name, gate, note = _registered(contest, gate, registered, tracking_uri)
+    elif run == champion and run in {c.model for c in contest.contenders}:
+        name, note = run, None
+    else:
+        assert run is not None
+        contest, name = _with_run(contest, run, tracking_uri, intersect=intersect)
+        note = f"the champion is the run {run}, here called {name}"
+    if gate.metric is not None:
+        contest = with_choice(contest, primary=gate.metric)
+    decision = decide(contest, gate, name, notes=[*contest.notes, *([note] if note else [])])
+    judged = [c for c in contest.contenders if c.model in decision.challengers] or contest.contenders
+    return decision, tuple(c.run_id for c in judged if c.run_id is not None)
+
+
+def _registered(
+    contest: Contest, gate: Gate, champion: str, tracking_uri: str | None
+) -> tuple[str, Gate, str]:
+    """Return which model of the contest a registered one is, what is required of the others, and a note on it."""
+    from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
+
+    recipe = recipe_of_registered(tracking_uri, champion)
+    if recipe is None:
+        if contest.baseline is None:
+            raise DataError(f"there is no {champion} in the registry yet, and no baseline to stand for it")
+        return contest.baseline, first_gate(gate), nobody_yet(champion, contest.baseline)
+    for contender in contest.contenders:
+        assert contender.run_id is not None
+        other = recipe_of_run(tracking_uri, contender.run_id)
+        if other.type == recipe.type and dict(other.params) == dict(recipe.params):
+            return contender.model, gate, f"the champion is {contender.model}, as {recipe.origin}"
+    raise DataError(
+        f"the champion ({recipe.origin}) is none of these models: a bake-off whose config has this gate fits it anew"
+    )
+
+
+def _with_run(
+    contest: Contest, run: str, tracking_uri: str | None, *, intersect: bool
+) -> tuple[Contest, str]:
+    """Return the contest with a run among its models, and what that is called there."""
+    from evalplugin.tracking.decisions import run_ids
+    from evalplugin.tracking.read import read_contests
+
+    ours, theirs = [c.run_id for c in contest.contenders if c.run_id is not None], run_ids(tracking_uri, run)
+    contests = [contest]
+    if not set(theirs) & set(ours):
+        contests = read_contests(
+            tracking_uri, runs=[*ours, *theirs], intersect=intersect, primary=contest.primary
+        )
+    for one in contests:
+        held = {c.run_id: c.model for c in one.contenders}
+        names = [model for run_id, model in held.items() if run_id in theirs]
+        if names and set(ours) <= held.keys():
+            return one, names[0]
+    raise DataError(
+        f"the champion {run} was not scored on the data of {contest.dataset}: they cannot be compared"
+    )
+
+
+def _of_option(problem: Problem) -> str:
+    key = str(problem.path[0]).replace("_", "-") if problem.path else ""
+    return f"--{key}: {problem.message}"

@@ -1,0 +1,161 @@
+"""What a config's gate needs before and after its bake-off: the champion among the models, the winner registered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.config import CheckedConfig, NamedModel
+from evalplugin.config.gate_checks import CHAMPION, champion_of
+from evalplugin.contest import Contest
+from evalplugin.decision import Decision
+from evalplugin.errors import EvalpluginError, TrackingError
+from evalplugin.gate import choose_contest, decide, first_gate, nobody_yet
+from evalplugin.models import MODELS
+from evalplugin.parameters import as_mapping
+from evalplugin.report.decision_text import decision_markdown
+from evalplugin.results import BakeoffResult
+from evalplugin.runner import Observer, Prepared
+
+if TYPE_CHECKING:
+    from evalplugin.tracking.registry import Registered
+
+__all__ = ["Entered", "decide_bakeoff", "enter_champion", "register_winner"]
+
+
+@dataclass(frozen=True)
+class Entered:
+    """A config whose models include the champion, and which of them it is."""
+
+    config: CheckedConfig
+    champion: str
+    called: str  # the champion's name where it comes from
+    notes: tuple[str, ...] = ()  # where the champion comes from, in words
+    is_first: bool = False  # whether the baseline stands for a champion that is not there yet
+
+
+def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Entered | None:
+    """Return a config with its gate's champion among the models; None without a gate. Nothing has been read or fitted.
+
+    A champion from MLflow takes part with its type and parameters, fitted on this bake-off's data like any other
+    model: under the name ``champion``, or, where the config has a model of the same type and parameters, as that one.
+    As long as nobody is registered, the baseline stands for the champion.
+
+    Raises:
+        DataError: The run that is the champion is not there.
+        TrackingError: The store cannot be reached, or does not say how to fit the champion anew.
+        EvalpluginError: The champion's type or parameters are not known here.
+    """
+    gate = config.spec.gate
+    if gate is None:
+        return None
+    baseline = config.spec.compare.baseline
+    champion = champion_of(gate, config.spec.registered, baseline)
+    assert champion is not None  # checked with the config
+    if isinstance(champion, str):
+        return Entered(config, champion, champion)
+    from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
+
+    if champion.run is not None:
+        recipe = recipe_of_run(tracking_uri, champion.run)
+    else:
+        assert champion.registry is not None and baseline is not None  # checked with the config
+        found = recipe_of_registered(tracking_uri, champion.registry)
+        if found is None:
+            note = nobody_yet(champion.registry, baseline)
+            return Entered(config, baseline, baseline, (note,), is_first=True)
+        recipe = found
+    params = _resolved(recipe.type, recipe.params, recipe.origin)
+    same = next((m for m in config.models if m.type == recipe.type and m.params == params), None)
+    if same is not None:
+        note = f"the champion is {same.name}, as {recipe.origin}"
+        return Entered(config, same.name, same.name, (note,))
+    models = (*config.models, NamedModel(CHAMPION, recipe.type, params))
+    note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
+    return Entered(replace(config, models=models), CHAMPION, recipe.model, (note,))
+
+
+def decide_bakeoff(entered: Entered, contests: Sequence[Contest]) -> Decision:
+    """Return what the gate decides on the contests of a bake-off of ``entered.config``.
+
+    Raises:
+        DataError: There is no contest where the gate is to decide.
+    """
+    gate = entered.config.spec.gate
+    assert gate is not None
+    if entered.is_first:
+        gate = first_gate(gate)
+    return decide(choose_contest(contests, gate), gate, entered.champion, notes=entered.notes)
+
+
+def register_winner(
+    entered: Entered,
+    decision: Decision,
+    prepared: Sequence[Prepared],
+    result: BakeoffResult,
+    observer: Observer,
+    *,
+    tracking_uri: str | None,
+    run_id: str,
+) -> Registered | None:
+    """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
+
+    That is the promoted challenger; or with ``register.refresh`` also the champion that stays. It is fitted again, now
+    on all interactions, with the random stream that it had in the bake-off. ``run_id``: the summary run.
+
+    Raises:
+        ModelError: The model cannot be fitted on all interactions.
+        TrackingError: The store cannot be reached or refuses.
+    """
+    config, register = entered.config, entered.config.spec.registered
+    stays = decision.champion if decision.outcome == "keep" else None
+    if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
+        return None
+    from evalplugin.served import make_lists
+    from evalplugin.tracking.registry import Evidence, register_lists
+
+    model = next(m for m in config.models if m.name == winner)
+    one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
+    data, asked = one.info.full, config.spec.recommend
+    with observer.work(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
+        lists = make_lists(
+            model.type,
+            model.params,
+            data,
+            seed=config.spec.seed,
+            stream=(*one.stream, "0"),  # as on the first fold
+            n=register.n or asked.n,
+            candidates="all" if asked.candidates == "all" else "unseen",
+            progress=advance,
+        )
+    evidence = Evidence(
+        bakeoff=result.bakeoff.id,
+        model=entered.called if winner == entered.champion else winner,
+        type=model.type,
+        params=model.params,
+        dataset=decision.dataset,
+        data_digest=data.digest,
+        outcome=decision.outcome,
+        reason=decision.reason,
+        metrics=_means(result, decision, winner),
+        description=decision_markdown(decision),
+    )
+    with observer.work(f"register {winner} as {register.name}"):
+        return register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
+
+
+def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, Any]:
+    """Return the parameters with the defaults of this version, as the config's models have them."""
+    try:
+        return as_mapping(MODELS.create(type, params))
+    except EvalpluginError as error:
+        raise TrackingError(
+            f"the champion ({origin}) cannot be fitted here: {error}; a plugin's model needs its plugin"
+        ) from None
+
+
+def _means(result: BakeoffResult, decision: Decision, model: str) -> dict[str, float]:
+    place = decision.dataset, decision.split, model
+    scores = next(m.per_user for m in result.models if (m.data.dataset, m.data.split, m.model) == place)
+    return {} if scores is None else dict(scores.means)

@@ -1,0 +1,90 @@
+"""Everything that a registered recommender answers with, made by a model that is fitted anew on all data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data import Candidates, Interactions
+from evalplugin.models import MODELS, TopN, recommend, select_top_n
+from evalplugin.seeding import generator
+
+__all__ = ["ServedLists", "make_lists"]
+
+Kind = Literal["unseen", "all"]
+
+
+@dataclass(frozen=True, eq=False)
+class ServedLists:
+    """A list for every user of the data, and one for all others."""
+
+    users: npt.NDArray[np.generic]  # (U,) raw ids, sorted: those who have a list
+    items: npt.NDArray[np.generic]  # the catalogue: sorted raw ids
+    top_n: TopN  # (U, N) of all users; item codes are places in ``items``
+    popular: TopN  # (1, N), for a user without a list: items and how many users met them
+    candidates: Kind  # whether items that a user has met are listed
+
+    def save(self, path: Path) -> None:
+        """Write an ``npz`` file of numbers and text alone, which ``recommender.py`` reads."""
+        arrays: dict[str, Any] = {
+            **_ids("users", self.users),
+            **_ids("catalogue", self.items),
+            "item": self.top_n.item,
+            "score": self.top_n.score,
+            "popular_item": self.popular.item[0],
+            "popular_score": self.popular.score[0],
+        }
+        np.savez_compressed(path, **arrays)
+
+
+def make_lists(
+    type: str,
+    params: Mapping[str, Any],
+    data: Interactions,
+    *,
+    seed: int,
+    stream: tuple[str, ...],
+    n: int,
+    candidates: Kind,
+    progress: Callable[[int], None] | None = None,
+) -> ServedLists:
+    """Return the lists of a model fitted on all interactions, those that a bake-off holds out included.
+
+    Args:
+        type, params: Of the model.
+        data: All interactions.
+        seed, stream: As of the bake-off's task: what the model draws is drawn from the same stream.
+        n: Length of the lists.
+        candidates: ``unseen``: less what the user has met in ``data``; ``all``: the whole catalogue.
+        progress: Called after each block of users with their number.
+
+    Raises:
+        ModelError: The model broke its contract, or cannot be fitted on the data.
+    """
+    model = MODELS.create(type, params)
+    model.fit(data, generator(seed, *stream, type, json.dumps(params, sort_keys=True)))
+    users = np.unique(data.user)
+    allowed = Candidates(candidates, excluded=data.rows if candidates == "unseen" else None)
+    item, score = select_top_n(data.item_counts[None].astype(np.float64), n)
+    return ServedLists(
+        users=data.users[users],
+        items=data.items,
+        top_n=recommend(model, users, n, allowed, data.n_items, progress=progress),
+        popular=TopN(np.zeros(1, dtype=np.int32), item, score),
+        candidates=candidates,
+    )
+
+
+def _ids(name: str, ids: npt.NDArray[np.generic]) -> dict[str, npt.NDArray[Any]]:
+    """Return raw ids as arrays that hold no objects: text as UTF-8 bytes, and the place where each one ends."""
+    if ids.dtype != object:
+        return {name: ids}
+    encoded = [text.encode() for text in ids.tolist()]
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    return {name: np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}_ends": ends}

@@ -1,0 +1,80 @@
+"""The registered recommender. MLflow loads this file beside its lists; it needs nothing of evalplugin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlflow
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from mlflow.exceptions import MlflowException
+from mlflow.pyfunc.model import PythonModel, PythonModelContext
+
+__all__ = ["LISTS", "ListRecommender"]
+
+LISTS = "lists"  # name of the file of arrays among the model's artifacts
+
+
+class ListRecommender(PythonModel):
+    """Answers with lists that were made beforehand; whoever has none gets the most popular items."""
+
+    def load_context(self, context: PythonModelContext) -> None:
+        """Read the arrays: numbers and text, no objects."""
+        with np.load(context.artifacts[LISTS], allow_pickle=False) as arrays:
+            held = {name: arrays[name] for name in arrays.files}
+        users = _ids(held, "users")
+        self.row_of = {user: row for row, user in enumerate(users)}
+        self.id_type = type(users[0])
+        self.catalogue = np.array(_ids(held, "catalogue"), dtype=object)
+        self.item, self.score = held["item"], held["score"]  # (U, N), -1 and NaN behind the end of a list
+        self.popular_item, self.popular_score = held["popular_item"], held["popular_score"]
+
+    def predict(
+        self, context: PythonModelContext, model_input: pd.DataFrame, params: dict[str, Any] | None = None
+    ) -> pd.DataFrame:
+        """Return one row for each of ``user``: its ``items``, best first, their ``scores``, and their ``source``.
+
+        ``source`` is ``model`` for a user of the data that the model was fitted on, and ``popularity`` for any other:
+        these get the items that most users met, with how many met them as scores. ``params["n"]`` is how many items.
+        """
+        users = model_input["user"].tolist()
+        for user in users:
+            if not isinstance(user, self.id_type):
+                words = "text" if self.id_type is str else "whole numbers"
+                raise MlflowException.invalid_parameter_value(f"ids of users are {words}, unlike {user!r}")
+        longest = self.item.shape[1]
+        n = (params or {}).get("n", longest)
+        if not 1 <= n <= longest:
+            raise MlflowException.invalid_parameter_value(
+                f"n must be from 1 to {longest}, the length of the lists, not {n}"
+            )
+        rows = [self.row_of.get(user) for user in users]
+        lists = [self._list(row, n) for row in rows]
+        return pd.DataFrame(
+            {
+                "user": users,
+                "items": [items for items, _ in lists],
+                "scores": [scores for _, scores in lists],
+                "source": ["popularity" if row is None else "model" for row in rows],
+            }
+        )
+
+    def _list(self, row: int | None, n: int) -> tuple[list[Any], list[float]]:
+        item = self.popular_item if row is None else self.item[row]
+        score = self.popular_score if row is None else self.score[row]
+        listed = item[:n] >= 0
+        return self.catalogue[item[:n][listed]].tolist(), score[:n][listed].tolist()
+
+
+def _ids(held: dict[str, npt.NDArray[Any]], name: str) -> list[Any]:
+    """Return raw ids: integers, or text that is held as UTF-8 bytes and the place where each one ends."""
+    if f"{name}_ends" not in held:
+        ids: list[Any] = held[name].tolist()
+        return ids
+    text = held[name].tobytes()
+    ends = held[f"{name}_ends"].tolist()
+    return [text[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
+
+
+mlflow.models.set_model(ListRecommender())

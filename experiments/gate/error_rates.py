@@ -1,0 +1,178 @@
+"""How often the gate promotes a challenger that is no better, and one that is, over thousands of simulated bake-offs.
+
+``python error_rates.py [--bakeoffs 4000] [--users 100 200 500 1000 5000] [--seed 0]`` writes error_rates.csv and
+error_rates.md beside itself. Rows of other numbers of users stay, so that it can be run in pieces.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.config.gate import Gate
+from evalplugin.contest import Contender, Contest, Rules
+from evalplugin.gate import decide
+from evalplugin.scoring import PerUserScores
+from evalplugin.seeding import generator
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent / "statistics"))
+
+from scores import QUANTILES, Table, alike, better, draw_family, lopsided  # noqa: E402
+
+METRIC = "ndcg@10"  # what the simulated scores are called
+CHALLENGERS = (1, 5)
+SIZE = (
+    1000  # of the difference of the models with a gain: what two-sided tests find in 80 % with so many users
+)
+RULES = Rules(train_digest=None, test_digest="", n=10, candidates="all", threshold=None, metrics_hash="")
+
+
+@dataclass(frozen=True)
+class Case:
+    """The challengers' distributions of scores and the champion's, and what the gate must not promote."""
+
+    challengers: list[Table]
+    champion: Table
+    min_gain: float | str
+    no_better: int  # so many challengers, the last ones, have no gain above ``min_gain``
+
+
+@dataclass(frozen=True)
+class Rate:
+    """One measured rate."""
+
+    part: str  # false: of promotions of a challenger that is no better; power: of one that is
+    users: int
+    scores: str
+    models: str
+    challengers: int
+    rate: float
+    bakeoffs: int
+
+
+def cases(scores: str, n: int) -> Iterator[tuple[str, str, Case]]:
+    """Yield the cases with ``n`` challengers: the part, what they are, and their distributions."""
+    same, _ = alike(scores)
+    up, base = gain(scores)
+    relative = f"{100 * (up.mean() / base.mean() - 1):.10f} %"
+    yield "false", "alike", Case([same] * n, same, 0.0, n)
+    if not scores.startswith("hit"):  # differences of 0/1 scores whose mean is 0 are symmetric
+        few, many = lopsided(scores)
+        yield "false", "many gain little, few lose much", Case([many] * n, few, 0.0, n)
+        yield "false", "few gain much, many lose little", Case([few] * n, many, 0.0, n)
+    yield "false", "gain of exactly min_gain, a share", Case([up] * n, base, relative, n)
+    yield "power", "one with a gain", Case([up] + [same] * (n - 1), same, 0.0, n - 1)
+
+
+@cache
+def gain(scores: str) -> tuple[Table, Table]:
+    """Return the distributions of a better model and of the champion."""
+    found: tuple[Table, Table] = better(scores, SIZE)
+    return found
+
+
+def promoted(case: Case, users: int, gate: Gate, rng: np.random.Generator) -> int | None:
+    """Return which challenger the gate promotes in one simulated bake-off; None: none."""
+    values, champion = draw_family(case.challengers, case.champion, users, 1, rng)
+    contenders = [_contender(str(place), column) for place, column in enumerate(values.T)]
+    contenders.append(_contender("champion", champion[:, 0]))
+    contest = Contest("study", "scores", "", tuple(contenders), (METRIC,), None, 0, RULES)
+    found = decide(contest, gate, "champion").promoted
+    return None if found is None else int(found)
+
+
+def _contender(name: str, values: npt.NDArray[np.float64]) -> Contender:
+    return Contender(name, "study", PerUserScores(np.arange(len(values)), values[:, None], (METRIC,)))
+
+
+def measure(users: int, bakeoffs: int, seed: int) -> Iterator[Rate]:
+    """Yield the rates with so many users, by every kind of scores, models and number of challengers."""
+    for scores in QUANTILES:
+        for n in CHALLENGERS:
+            for part, models, case in cases(scores, n):
+                rng = generator(seed, scores, models, n, users)
+                gate = Gate(min_gain=case.min_gain, min_users=2)
+                winners = [promoted(case, users, gate, rng) for _ in range(bakeoffs)]
+                better_ones = len(case.challengers) - case.no_better
+                wanted = [w is not None and (w < better_ones) == (part == "power") for w in winners]
+                yield Rate(part, users, scores, models, n, float(np.mean(wanted)), bakeoffs)
+
+
+def markdown(rates: Sequence[Rate]) -> str:
+    """Return both tables; what is above 5 % by more than chance is bold."""
+    n = min(rate.bakeoffs for rate in rates)
+    chance = np.sqrt(0.05 * 0.95 / n)
+    lines = [
+        "# What the gate promotes",
+        "",
+        f"Written by `error_rates.py`; {n:,} simulated bake-offs a rate, so a standard error of {chance:.2%} at 5 %. "
+        "**Bold**: above 5 % by more than two standard errors. The gate asks for 500 users unless told otherwise.",
+        "",
+    ]
+    titles = {
+        "false": "Share of bake-offs in which a challenger is promoted that is no better (95 %: at most 5 %)",
+        "power": f"Share of bake-offs in which the one better challenger is promoted (its gain: what a two-sided test "
+        f"finds in 80 % with {SIZE:,} users)",
+    }
+    for part, title in titles.items():
+        of = [rate for rate in rates if rate.part == part]
+        sizes = sorted({rate.users for rate in of})
+        lines += [
+            f"## {title}",
+            "",
+            f"| scores | models | challengers | {' | '.join(f'{u:,} users' for u in sizes)} |",
+        ]
+        lines.append(f"|---|---|--:|{'--:|' * len(sizes)}")
+        cells = {(r.scores, r.models, r.challengers, r.users): r.rate for r in of}
+        for scores, models, challengers in dict.fromkeys((r.scores, r.models, r.challengers) for r in of):
+            shown = []
+            for users in sizes:
+                rate = cells.get((scores, models, challengers, users))
+                high = part == "false" and rate is not None and rate > 0.05 + 2 * chance
+                shown.append("" if rate is None else f"**{rate:.1%}**" if high else f"{rate:.1%}")
+            lines.append(f"| {scores} | {models} | {challengers} | {' | '.join(shown)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure, and write both files."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--bakeoffs", type=int, default=4000)
+    parser.add_argument("--users", type=int, nargs="*", default=[100, 200, 500, 1000, 5000])
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    file, names = HERE / "error_rates.csv", [field.name for field in fields(Rate)]
+    kept: list[Rate] = []
+    if file.exists():
+        with file.open(newline="") as lines:
+            kept = [_read(row) for row in csv.DictReader(lines)]
+    kept = [rate for rate in kept if rate.users not in args.users]
+    for users in args.users:
+        kept += measure(users, args.bakeoffs, args.seed)
+    kept.sort(key=lambda r: (r.part, list(QUANTILES).index(r.scores), r.models, r.challengers, r.users))
+    with file.open("w", newline="") as out:
+        writer = csv.DictWriter(out, names, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(rate) for rate in kept)
+    (HERE / "error_rates.md").write_text(markdown(kept))
+
+
+def _read(row: dict[str, str]) -> Rate:
+    kinds = {"users": int, "challengers": int, "bakeoffs": int, "rate": float}
+    return Rate(**{name: kinds.get(name, str)(value) for name, value in row.items()})  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    main()

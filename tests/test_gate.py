@@ -1,0 +1,548 @@
+"""The gate: every condition decided by numbers that can be checked by hand, and what follows from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from evalplugin.config.gate import Gate
+from evalplugin.contest import Contender, Contest, Rules
+from evalplugin.decision import Condition, Decision
+from evalplugin.errors import DataError
+from evalplugin.gate import choose_contest, decide, first_gate
+from evalplugin.report.decision_text import decision_markdown
+from evalplugin.results import Costs
+from evalplugin.scoring import PerUserScores
+from evalplugin.seeding import generator
+from evalplugin.segments import Segmentation
+
+N = 600  # users of most contests here
+RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="unseen", threshold=None, metrics_hash="c")
+BASE = np.full(N, 0.2)
+WAVE = np.where(np.arange(N) % 2, 0.1, 0.0)  # a gain of 0.05 on average
+SD = math.sqrt(N * 0.05**2 / (N - 1))  # of WAVE
+HALF = stats.t.ppf(0.95, N - 1) * SD / math.sqrt(N)  # from its mean to its lower bound at 95 %
+
+
+def contender(
+    model: str, values: Any, *, users: Any = None, costs: Costs | None = None, folds: int = 1, **metrics: Any
+) -> Contender:
+    """A model whose scores by ndcg@10 are ``values``; further metrics by name, single numbers for all users."""
+    columns = {"ndcg@10": np.asarray(values, dtype=float)}
+    columns |= {name: np.asarray(v, dtype=float) for name, v in metrics.items() if not np.isscalar(v)}
+    scores = PerUserScores(
+        users=np.arange(len(columns["ndcg@10"])) if users is None else users,
+        values=np.stack(list(columns.values()), axis=1),
+        metrics=tuple(columns),
+        overall={name: float(v) for name, v in metrics.items() if np.isscalar(v)},
+    )
+    return Contender(model, "random", scores, costs, tuple({} for _ in range(folds)))
+
+
+def failed(model: str) -> Contender:
+    return Contender(model, "random", None, error="ValueError: k must be <= 12")
+
+
+def contest(*contenders: Contender, **changes: Any) -> Contest:
+    made = Contest(
+        name="20260101-120000-3f2a",
+        dataset="toy",
+        split="last_n",
+        contenders=contenders,
+        metrics=("ndcg@10",),
+        baseline=None,
+        seed=0,
+        rules=RULES,
+    )
+    return dataclasses.replace(made, **changes)
+
+
+def gate(**values: Any) -> Gate:
+    return Gate.model_validate(values)
+
+
+def decided(*contenders: Contender, champion: str = "old", **values: Any) -> Decision:
+    return decide(contest(*contenders), gate(**values), champion)
+
+
+def only(decision: Decision, kind: str) -> Condition:
+    (condition,) = (c for c in decision.conditions if c.kind == kind)
+    return condition
+
+
+OLD = contender("old", BASE)
+NEW = contender("new", BASE + WAVE)
+
+
+# The gain
+
+
+def test_a_gain_is_promoted_whose_bound_is_above_0() -> None:
+    decision = decided(OLD, NEW)
+    gain = only(decision, "gain")
+    assert (decision.outcome, decision.promoted, decision.champion) == ("promote", "new", "old")
+    assert gain.measured == pytest.approx(0.05)
+    assert gain.bound == pytest.approx(0.05 - HALF)
+    assert (gain.limit, gain.confidence, gain.users, gain.passed) == (0.0, 0.95, N, True)
+    assert gain.p == gain.p_holm == pytest.approx(stats.t.sf(0.05 / SD * math.sqrt(N), N - 1))
+    assert decision.reason == (
+        f"new takes the place of old: ndcg@10 +0.0500, at least +{0.05 - HALF:.4f} (95 %), required: gain above 0"
+    )
+
+
+@pytest.mark.parametrize(("min_gain", "passed"), [(0.05 - HALF - 1e-6, True), (0.05 - HALF + 1e-6, False)])
+def test_the_bound_must_be_above_the_minimum_gain(min_gain: float, passed: bool) -> None:
+    decision = decided(OLD, NEW, min_gain=min_gain)
+    assert only(decision, "gain").passed is passed
+    assert decision.outcome == ("promote" if passed else "keep")
+
+
+def test_a_minimum_gain_in_percent_is_of_each_users_score() -> None:
+    champion = np.where(np.arange(N) < N // 2, 0.1, 0.3)
+    decision = decided(contender("old", champion), contender("new", champion + WAVE), min_gain="20 %")
+    gain = only(decision, "gain")
+    excess = WAVE - 0.2 * champion  # mean 0.05 - 0.04
+    assert gain.limit == pytest.approx(0.2 * 0.2)
+    assert gain.measured == pytest.approx(0.05)
+    half = stats.t.ppf(0.95, N - 1) * excess.std(ddof=1) / math.sqrt(N)
+    assert gain.bound == pytest.approx(0.05 - half)
+    assert gain.required == "gain above 0.0400 (20 % of 0.2000)"
+    assert decision.outcome == "promote"
+
+
+def test_where_less_is_better_a_fall_is_a_gain() -> None:
+    one = contest(
+        contender("old", BASE, rmse=BASE + WAVE),
+        contender("new", BASE, rmse=BASE),
+        metrics=("rmse", "ndcg@10"),
+    )
+    decision = decide(one, gate(min_gain=0.01), "old")
+    assert decision.metric == "rmse"
+    assert only(decision, "gain").measured == pytest.approx(0.05)
+    assert decision.promoted == "new"
+
+
+def test_an_equal_challenger_is_not_promoted() -> None:
+    decision = decided(OLD, contender("same", BASE))
+    assert (decision.outcome, decision.promoted) == ("keep", None)
+    assert (only(decision, "gain").measured, only(decision, "gain").p) == (0.0, 1.0)
+    assert (
+        decision.reason == "old stays: same: ndcg@10 +0.0000, at least +0.0000 (95 %), required: gain above 0"
+    )
+
+
+def test_users_whom_one_model_has_no_score_for_do_not_count() -> None:
+    values = BASE + WAVE
+    values[:50] = np.nan
+    assert only(decided(OLD, contender("new", values)), "gain").users == N - 50
+
+
+def test_users_are_matched_by_id() -> None:
+    shifted = contender("new", (BASE + WAVE)[50:], users=np.arange(50, N))
+    assert only(decided(OLD, shifted), "gain").users == N - 50
+    assert only(decided(OLD, shifted), "gain").measured == pytest.approx(0.05)
+
+
+def test_the_gate_may_decide_by_another_metric_than_the_primary_one() -> None:
+    decision = decided(
+        contender("old", BASE + WAVE, rr=BASE), contender("new", BASE, rr=BASE + WAVE), metric="rr"
+    )
+    assert (decision.metric, decision.promoted) == ("rr", "new")
+
+
+@pytest.mark.parametrize("metric", ["coverage@10", "popularity@10"])
+def test_a_metric_without_users_or_direction_decides_nothing(metric: str) -> None:
+    with pytest.raises(DataError, match=f"the gate cannot decide by '{metric}'"):
+        decided(OLD, NEW, metric=metric)
+
+
+# Several challengers
+
+
+def gaining(model: str, p: float) -> Contender:
+    """A challenger with this p-value: its gain has the standard deviation of WAVE."""
+    return contender(model, BASE + WAVE - 0.05 + stats.t.isf(p, N - 1) * SD / math.sqrt(N))
+
+
+def test_challengers_are_corrected_for_their_number_by_holm() -> None:
+    assert decided(OLD, gaining("a", 0.03)).promoted == "a"
+    decision = decided(OLD, gaining("a", 0.03), gaining("b", 0.02), contender("c", BASE - WAVE))
+    p = {c.challenger: (c.p, c.p_holm) for c in decision.conditions}
+    assert p["b"] == pytest.approx((0.02, 3 * 0.02))
+    assert p["a"] == pytest.approx((0.03, 3 * 0.02))
+    assert p["c"] == pytest.approx((1.0, 1.0))
+    assert decision.outcome == "keep"
+
+
+def test_the_bound_is_at_the_level_at_which_holm_tests() -> None:
+    decision = decided(OLD, gaining("a", 0.01), gaining("b", 0.03), gaining("c", 0.3))
+    level = {c.challenger: c.confidence for c in decision.conditions}
+    # The best of three passes at 0.05 / 3; the second has to at 0.05 / 2 and does not; so the third is at 0.05 / 2.
+    assert level == pytest.approx({"a": 1 - 0.05 / 3, "b": 1 - 0.05 / 2, "c": 1 - 0.05 / 2})
+    for c in decision.conditions:
+        assert c.bound is not None
+        assert c.passed == (c.bound > 0) == (c.challenger == "a")
+    assert decision.promoted == "a"
+
+
+def test_of_several_that_pass_the_largest_gain_wins() -> None:
+    decision = decided(OLD, NEW, contender("better", BASE + 2 * WAVE), contender("worse", BASE - WAVE))
+    assert decision.promoted == "better"
+    assert [name for name in decision.challengers if decision.passed(name)] == ["new", "better"]
+    assert "2 of 3 challengers passed at 95 % together" in decision.reason
+
+
+def test_a_worse_guardrail_leaves_the_place_to_the_second() -> None:
+    decision = decided(
+        contender("old", BASE, rr=BASE),
+        contender("new", BASE + WAVE, rr=BASE),
+        contender("better", BASE + 2 * WAVE, rr=BASE - WAVE),
+        guardrails={"metrics": {"rr": 0.01}},
+    )
+    assert decision.promoted == "new"
+    assert decision.reason.endswith("the guardrail holds")
+
+
+def test_only_named_challengers_are_tested() -> None:
+    decision = decided(OLD, gaining("a", 0.03), gaining("b", 0.2), challengers=["a"])
+    assert (decision.challengers, decision.promoted) == (("a",), "a")
+    with pytest.raises(DataError, match="no model is called 'newer' to be a challenger; did you mean 'new'"):
+        decided(OLD, NEW, challengers=["newer"])
+
+
+# Guardrails
+
+
+@pytest.mark.parametrize(("margin", "passed"), [(0.05 + HALF + 1e-6, True), (0.05 + HALF - 1e-6, False)])
+def test_a_guardrail_holds_if_the_loss_is_surely_below_its_margin(margin: float, passed: bool) -> None:
+    decision = decided(
+        contender("old", BASE, rr=BASE),
+        contender("new", BASE + WAVE, rr=BASE - WAVE),
+        guardrails={"metrics": {"rr": margin}},
+    )
+    loss = only(decision, "metric")
+    assert (loss.measured, loss.bound) == pytest.approx((-0.05, -0.05 - HALF))
+    assert loss.limit == pytest.approx(-margin)
+    assert loss.passed is passed
+    assert decision.outcome == ("promote" if passed else "keep")
+
+
+def test_guardrails_may_have_a_confidence_of_their_own() -> None:
+    values = {"metrics": {"rr": 0.055}, "confidence": 0.5}
+    models = contender("old", BASE, rr=BASE), contender("new", BASE + WAVE, rr=BASE - WAVE)
+    loss = only(decided(*models, guardrails=values), "metric")
+    assert (loss.confidence, loss.bound, loss.passed) == (0.5, pytest.approx(-0.05), True)
+
+
+def test_a_margin_in_percent_is_of_the_champions_score() -> None:
+    models = contender("old", BASE, rr=BASE), contender("new", BASE + WAVE, rr=BASE - WAVE)
+    loss = only(decided(*models, guardrails={"metrics": {"rr": "50%"}}), "metric")
+    assert (loss.limit, loss.required) == (pytest.approx(-0.1), "loss below 0.1000 (50 % of 0.2000)")
+    assert loss.passed
+
+
+def test_a_metric_that_is_one_number_is_compared_as_it_is() -> None:
+    models = (
+        contender("old", BASE, **{"coverage@10": 0.5}),
+        contender("new", BASE + WAVE, **{"coverage@10": 0.45}),
+    )
+    for margin, passed in ((0.051, True), (0.049, False), ("11 %", True), ("9 %", False)):
+        loss = only(decided(*models, guardrails={"metrics": {"coverage@10": margin}}), "metric")
+        assert (loss.measured, loss.bound, loss.passed) == (pytest.approx(-0.05), None, passed)
+        assert loss.required.endswith("; one number for all users has no bound")
+
+
+def test_a_guardrail_that_was_not_measured_does_not_hold() -> None:
+    decision = decided(OLD, NEW, guardrails={"metrics": {"rr": 0.1, "coverage@10": 1}})
+    assert decision.outcome == "keep"
+    assert decision.reason == "old stays: new: rr: not measured"
+
+
+def test_a_guardrail_on_few_users_does_not_hold() -> None:
+    few = np.where(np.arange(N) < 499, 0.5, np.nan)
+    models = contender("old", BASE, rr=few), contender("new", BASE + WAVE, rr=few)
+    loss = only(decided(*models, guardrails={"metrics": {"rr": 0.1}}), "metric")
+    assert (loss.passed, loss.note) == (False, "only 499 users have scores of both models")
+
+
+def test_a_share_of_a_mean_below_0_means_nothing() -> None:
+    models = contender("old", BASE, kendall=-BASE), contender("new", BASE + WAVE, kendall=BASE)
+    loss = only(decided(*models, guardrails={"metrics": {"kendall": "1 %"}}), "metric")
+    assert (loss.passed, loss.note) == (False, "a share of a mean below 0 means nothing")
+    assert only(decided(*models, guardrails={"metrics": {"kendall": 0.01}}), "metric").passed
+    number = (
+        contender("old", BASE, **{"personalization@10": -1.0}),
+        contender("new", BASE, **{"personalization@10": 1.0}),
+    )
+    loss = only(decided(*number, guardrails={"metrics": {"personalization@10": "1 %"}}), "metric")
+    assert (loss.passed, loss.note) == (False, "a share of a mean below 0 means nothing")
+
+
+COSTLY = Costs(fit_seconds=60.0, recommend_seconds=40.0, score_seconds=1.0, peak_memory_mb=900.0)
+
+
+@pytest.mark.parametrize(
+    ("cost", "limit", "measured", "passed"),
+    [
+        ("fit_seconds", {"max": 30.0}, 60 / 2, True),
+        ("fit_seconds", {"max": 29.9}, 60 / 2, False),
+        ("recommend_seconds_per_user", {"max": 0.034}, 40 / 2 / N, True),
+        ("recommend_seconds_per_user", {"max": 0.033}, 40 / 2 / N, False),
+        ("peak_memory_mb", {"max": 900.0}, 900.0, True),
+        ("peak_memory_mb", {"max_ratio": 3.0}, 900.0, True),
+        ("peak_memory_mb", {"max_ratio": 2.99}, 900.0, False),
+    ],
+)
+def test_costs_are_limited_by_a_fold(
+    cost: str, limit: dict[str, float], measured: float, passed: bool
+) -> None:
+    decision = decided(
+        contender("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0), folds=2),
+        contender("new", BASE + WAVE, costs=COSTLY, folds=2),
+        guardrails={"costs": {cost: limit}},
+    )
+    found = only(decision, "cost")
+    assert (found.name, found.measured, found.passed) == (cost, pytest.approx(measured), passed)
+    assert decision.outcome == ("promote" if passed else "keep")
+
+
+def test_both_limits_of_a_cost_are_conditions() -> None:
+    decision = decided(
+        contender("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0)),
+        contender("new", BASE + WAVE, costs=COSTLY),
+        guardrails={"costs": {"fit_seconds": {"max": 100, "max_ratio": 2}}},
+    )
+    told = [(c.required, c.passed) for c in decision.conditions if c.kind == "cost"]
+    assert told == [("at most 100", True), ("at most 20, 2 times the champion's 10", False)]
+
+
+def test_a_ratio_to_a_cost_that_was_not_measured_does_not_hold() -> None:
+    limits = {"costs": {"fit_seconds": {"max_ratio": 2}}}
+    found = only(decided(OLD, contender("new", BASE + WAVE, costs=COSTLY), guardrails=limits), "cost")
+    assert (found.passed, found.limit, found.measured) == (False, None, 60.0)
+    assert found.required == "at most 2 times the champion's, which was not measured"
+
+
+def test_costs_that_were_not_measured_do_not_hold() -> None:
+    unknown = dataclasses.replace(COSTLY, peak_memory_mb=math.nan)
+    models = contender("old", BASE, costs=COSTLY), contender("new", BASE + WAVE, costs=unknown)
+    found = only(decided(*models, guardrails={"costs": {"peak_memory_mb": {"max": 1000}}}), "cost")
+    assert (found.passed, found.measured, found.measured_text) == (False, None, "not measured")
+    assert not only(decided(OLD, NEW, guardrails={"costs": {"fit_seconds": {"max": 1}}}), "cost").passed
+
+
+SMALL, LARGE = 100, N - 100
+GROUPS = Segmentation(
+    "activity", ("new", "old"), np.arange(N), np.r_[np.zeros(SMALL), np.ones(LARGE)].astype(np.int32)
+)
+
+
+def by_group(**margins: Any) -> Decision:
+    """The challenger gains 0.05 in the large group and loses 0.05 in the small one."""
+    values = BASE + np.where(GROUPS.group == 1, WAVE, -WAVE)
+    one = contest(OLD, contender("new", values), segments=(GROUPS,))
+    return decide(one, gate(guardrails={"segments": {"activity": margins}}), "old")
+
+
+def test_no_group_may_lose_more_than_the_margin() -> None:
+    sd = math.sqrt(SMALL * 0.05**2 / (SMALL - 1))
+    half = stats.t.ppf(0.95, SMALL - 1) * sd / math.sqrt(SMALL)
+    for margin, passed in ((0.05 + half + 1e-6, True), (0.05 + half - 1e-6, False)):
+        decision = by_group(margin=margin, min_users=100)
+        small, large = (c for c in decision.conditions if c.kind == "segment")
+        assert (small.name, large.name) == ("activity: new", "activity: old")
+        assert (small.users, large.users) == (SMALL, LARGE)
+        assert small.bound == pytest.approx(-0.05 - half)
+        assert (small.passed, large.passed) == (passed, True)
+        assert decision.outcome == ("promote" if passed else "keep")
+
+
+def test_groups_with_few_users_are_not_judged_and_told() -> None:
+    decision = by_group(margin=0.01)
+    assert [c.name for c in decision.conditions if c.kind == "segment"] == ["activity: old"]
+    assert decision.notes == ("activity: groups of fewer than 500 users are not judged: new (100)",)
+    assert decision.promoted == "new"
+
+
+def test_a_segment_without_a_group_to_judge_does_not_hold() -> None:
+    found = only(by_group(margin=0.01, min_users=501), "segment")
+    assert (found.passed, found.note) == (False, "no group has 501 users")
+
+
+def test_a_segment_that_is_not_there_does_not_hold() -> None:
+    found = only(decided(OLD, NEW, guardrails={"segments": {"cold": {"margin": 0.1}}}), "segment")
+    assert (found.passed, found.note) == (False, "users were not divided so; segments here: none")
+
+
+def test_a_segment_may_be_judged_by_another_metric() -> None:
+    found = by_group(margin=0.01, metric="rr")
+    assert only(found, "segment").note == "rr was not measured"
+
+
+# What cannot be judged
+
+
+@pytest.mark.parametrize(
+    ("contenders", "reason"),
+    [
+        ((failed("old"), NEW), "the champion old failed: ValueError: k must be <= 12"),
+        ((NEW,), "the champion old has no results here"),
+        ((OLD,), "there is no challenger beside the champion old"),
+        ((OLD, failed("new")), "new: failed: ValueError: k must be <= 12"),
+        (
+            (OLD, contender("new", np.full(499, 0.9))),
+            "new: users 499, required: at least 500 with scores of both models",
+        ),
+        (
+            (OLD, contender("new", BASE + WAVE, users=np.arange(N, 2 * N))),
+            "new: users 0, required: at least 500 with scores of both models",
+        ),
+    ],
+)
+def test_the_gate_refuses_where_nothing_can_be_judged(contenders: tuple[Contender, ...], reason: str) -> None:
+    decision = decided(*contenders)
+    assert (decision.outcome, decision.promoted) == ("refuse", None)
+    assert decision.reason == f"the gate cannot decide: {reason}"
+
+
+def test_the_gate_refuses_without_scores_by_its_metric() -> None:
+    assert (
+        decided(OLD, NEW, metric="rr").reason
+        == "the gate cannot decide: the champion old has no scores by rr"
+    )
+    assert decided(contender("old", BASE, rr=BASE), NEW, metric="rr").reason == (
+        "the gate cannot decide: new: has no scores by rr"
+    )
+
+
+def test_a_challenger_that_failed_is_no_obstacle_for_another() -> None:
+    decision = decided(OLD, failed("broken"), NEW)
+    assert decision.promoted == "new"
+    assert only(decision, "result").note == "failed: ValueError: k must be <= 12"
+    # It is not tested, so it costs the other nothing.
+    assert only(decision, "gain").confidence == 0.95
+
+
+def test_infinite_scores_pass_nothing() -> None:
+    values = BASE + WAVE
+    values[0] = np.inf
+    gain = only(decided(OLD, contender("new", values)), "gain")
+    assert (gain.passed, gain.bound, gain.p) == (False, None, None)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "fail_on", "code"),
+    [
+        ("promote", "keep", 0),
+        ("keep", "keep", 1),
+        ("refuse", "keep", 1),
+        ("promote", "refuse", 0),
+        ("keep", "refuse", 0),
+        ("refuse", "refuse", 1),
+        ("refuse", "never", 0),
+    ],
+)
+def test_the_exit_code_is_what_was_asked_for(outcome: Any, fail_on: Any, code: int) -> None:
+    assert dataclasses.replace(decided(OLD, NEW), outcome=outcome).exit_code(fail_on) == code
+
+
+# Where, and the first time
+
+
+def test_the_gate_decides_on_one_dataset_and_split() -> None:
+    one, other = contest(OLD, NEW), contest(OLD, NEW, dataset="other")
+    assert choose_contest([one], gate()) is one
+    assert choose_contest([one, other], gate(dataset="other")) is other
+    with pytest.raises(DataError, match="there are several: toy, last_n; other, last_n; name them"):
+        choose_contest([one, other], gate())
+    with pytest.raises(
+        DataError, match="to decide on third, where nothing was compared; there is: toy, last_n"
+    ):
+        choose_contest([one], gate(dataset="third"))
+
+
+def test_a_first_gate_asks_for_nothing_that_a_baseline_has_to_lose() -> None:
+    costs = {"fit_seconds": {"max": 60, "max_ratio": 2}, "peak_memory_mb": {"max_ratio": 2}}
+    segments = {"activity": {"margin": 0.1}}
+    full = gate(min_gain=0.01, guardrails={"metrics": {"rr": 0.1}, "costs": costs, "segments": segments})
+    assert first_gate(full) == gate(min_gain=0.01, guardrails={"costs": {"fit_seconds": {"max": 60}}})
+
+
+# How it is told
+
+
+def full_decision() -> Decision:
+    models = (
+        contender("old", BASE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
+        contender("new", BASE + WAVE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
+        failed("a | b"),
+    )
+    guardrails = {
+        "metrics": {"rr": 0.01, "coverage@10": 0.1},
+        "costs": {"fit_seconds": {"max": 100}},
+        "segments": {"activity": {"margin": 0.1}},
+    }
+    return decide(
+        contest(*models, segments=(GROUPS,)), gate(guardrails=guardrails), "old", notes=["from there"]
+    )
+
+
+def test_a_decision_goes_through_json_unchanged() -> None:
+    decision = full_decision()
+    assert Decision.from_json(decision.to_json()) == decision
+    assert json.loads(decision.to_json())["format"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("{", "this is no decision of evalplugin"),
+        ("[]", "this is no decision of evalplugin"),
+        ('{"format": 1}', "this is no decision of evalplugin: KeyError"),
+        ('{"format": 2}', "a decision of format 2; this version reads format 1"),
+    ],
+)
+def test_what_is_no_decision_is_told(text: str, told: str) -> None:
+    with pytest.raises(DataError, match=told):
+        Decision.from_json(text)
+
+
+def test_markdown_has_every_condition_with_its_numbers() -> None:
+    text = decision_markdown(full_decision())
+    assert text.startswith("# PROMOTE: new is promoted\n")
+    assert (
+        f"| passed | ndcg@10 | gain above 0 | \\+0.0500 | \\+{0.05 - HALF:.4f} \\(95 %\\) | &lt; 0.0001 | 600 |"
+        in text
+    )
+    assert "| passed | fit\\_seconds | at most 100 | 60 |  |  |  |" in text
+    assert "## a \\| b: failed" in text
+    assert "| failed | result \\(failed: ValueError: k must be &lt;= 12\\) | scores for each user |" in text
+    assert text.endswith(
+        "- from there\n- activity: groups of fewer than 500 users are not judged: new \\(100\\)\n"
+    )
+
+
+# The stated error rate (experiments/gate has the whole study)
+
+
+@pytest.mark.parametrize("challengers", [1, 3])
+def test_challengers_that_are_no_better_are_promoted_as_rarely_as_stated(challengers: int) -> None:
+    rng = generator(0, "gate", challengers)
+    asked, bakeoffs, wrong = gate(min_users=200), 400, 0
+    for _ in range(bakeoffs):
+        # Of 250 users some are easy for all models; most scores are 0, the others skewed.
+        easy = rng.beta(0.5, 2, 250)
+        models = [
+            contender(str(i), (rng.random(250) < easy) * rng.beta(1.2, 3, 250))
+            for i in range(challengers + 1)
+        ]
+        wrong += decide(contest(*models), asked, "0").outcome == "promote"
+    # A binomial count of 5 % is above this once in a thousand times.
+    assert wrong <= stats.binom.isf(0.001, bakeoffs, 0.05)
+    assert wrong > 0

@@ -1,0 +1,318 @@
+"""Nights with a gate: who is the champion, what is decided, who is registered; and the command that decides later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from evalplugin.bakeoff import run_bakeoff
+from evalplugin.cli import main
+from evalplugin.config import load
+from evalplugin.decision import Decision
+from evalplugin.errors import DataError, TrackingError
+from evalplugin.promotion import decide_bakeoff, enter_champion, register_winner
+from evalplugin.runner import Silent, prepare
+from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
+
+SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
+NMF = {"name": "nmf", "type": "sklearn.NMF", "params": {"n_components": 8}}
+NAME = "shop-recommender"
+
+
+def config(uri: str, models: list[Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "experiment": "nightly",
+        "seed": 3,
+        "datasets": [
+            {"name": "shop", "type": "synthetic", "n_users": 300, "n_items": 120, "n_interactions": 9000}
+        ],
+        "split": {"type": "last_n", "n": 4},
+        "recommend": {"n": 20},
+        "metrics": ["ndcg@10", "recall@10", "coverage@10"],
+        "models": models,
+        "compare": {"baseline": "popularity"},
+        "gate": {
+            "min_users": 300,
+            "guardrails": {"metrics": {"coverage@10": 0.2}, "costs": {"fit_seconds": {"max": 60}}},
+        },
+        "register": {"name": NAME, "n": 7},
+        "tracking": {"uri": uri, "board": False},
+        **changes,
+    }
+
+
+def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
+    """One night, as ``evalplugin run`` goes through it."""
+    checked = load(config(uri, models, **changes))
+    entered = enter_champion(checked, uri)
+    assert entered is not None
+    outcome = run_bakeoff(entered.config, tracking_uri=uri)
+    decision = decide_bakeoff(entered, [comparison.contest for comparison in outcome.comparisons])
+    registered = register_winner(
+        entered,
+        decision,
+        prepare(entered.config, None, Silent()),
+        outcome.result,
+        Silent(),
+        tracking_uri=uri,
+        run_id=outcome.links.summary_run_id,
+    )
+    return SimpleNamespace(entered=entered, decision=decision, registered=registered, links=outcome.links)
+
+
+@pytest.fixture(scope="module")
+def uri(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> str:
+    import shutil
+
+    folder = tmp_path_factory.mktemp("nights")
+    shutil.copy(_empty_store, folder / "mlflow.db")
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+@pytest.fixture(scope="module")
+def first(uri: str) -> SimpleNamespace:
+    """Nobody is registered yet: the baseline stands for the champion, and only the gain and limits are required."""
+    return night(uri, ["popularity", SVD])
+
+
+@pytest.fixture(scope="module")
+def second(uri: str, first: SimpleNamespace) -> SimpleNamespace:
+    """The champion is in the config no more: it takes part all the same. An equal and a worse model challenge it."""
+    return night(uri, ["popularity", {**SVD, "name": "equal", "params": {**SVD["params"], "n_iter": 6}}])
+
+
+@pytest.fixture(scope="module")
+def third(uri: str, second: SimpleNamespace) -> SimpleNamespace:
+    return night(uri, ["popularity", NMF, SVD])
+
+
+def test_on_the_first_night_the_baseline_stands_for_the_champion(first: SimpleNamespace) -> None:
+    assert first.entered.champion == first.decision.champion == "popularity"
+    assert first.decision.notes[0].startswith(
+        f"there is no {NAME}@champion in the registry yet: the baseline"
+    )
+    assert {c.kind for c in first.decision.conditions} == {"gain", "cost"}
+    assert first.decision.promoted == "svd"
+    assert (first.registered.version, first.registered.previous) == ("1", None)
+
+
+def test_a_champion_takes_part_that_the_config_does_not_have(uri: str, second: SimpleNamespace) -> None:
+    assert [model.name for model in second.entered.config.models] == ["popularity", "equal", "champion"]
+    assert second.decision.champion == "champion"
+    assert second.decision.notes[0].startswith(
+        f"the champion is sklearn.TruncatedSVD, fitted anew, as {NAME}@champion, version 1: svd of bake-off"
+    )
+
+
+def test_neither_an_equal_nor_a_worse_challenger_is_promoted(second: SimpleNamespace) -> None:
+    assert second.decision.outcome == "keep"
+    assert second.registered is None
+
+
+def test_a_better_challenger_takes_the_place_of_a_champion_that_the_config_has(
+    uri: str, third: SimpleNamespace
+) -> None:
+    assert third.entered.champion == "svd"
+    assert third.entered.config.models[-1].name == "svd"
+    assert (third.decision.promoted, third.registered.version, third.registered.previous) == ("nmf", "2", "1")
+    found = recipe_of_registered(uri, f"{NAME}@champion")
+    assert found is not None
+    assert (found.model, found.type, found.params["n_components"]) == ("nmf", "sklearn.NMF", 8)
+
+
+def test_the_registered_lists_are_as_long_as_asked_for(uri: str, third: SimpleNamespace) -> None:
+    client = MlflowClient(uri)
+    files = {file.path for file in client.list_artifacts(third.links.summary_run_id, "model")}
+    assert "model/recommender.py" in files
+    version = client.get_model_version(NAME, third.registered.version)
+    assert json.loads(version.tags["evalplugin.metrics"]).keys() == {"ndcg@10", "recall@10", "coverage@10"}
+
+
+def test_a_champion_that_stays_may_get_newer_lists(uri: str, third: SimpleNamespace) -> None:
+    found = night(uri, ["popularity", SVD], register={"name": NAME, "refresh": True})
+    assert (found.decision.outcome, found.decision.champion) == ("keep", "champion")
+    assert (found.registered.version, found.registered.previous) == ("3", "1")
+    recipe = recipe_of_registered(uri, f"{NAME}@champion")
+    assert recipe is not None
+    assert recipe.model == "nmf"
+
+
+def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
+    recipe = recipe_of_run(uri, "svd")
+    assert (recipe.model, recipe.type, recipe.params["n_components"]) == ("svd", "sklearn.TruncatedSVD", 4)
+    asked = config(uri, ["popularity", NMF], gate={"champion": {"run": "svd"}})
+    del asked["register"]
+    entered = enter_champion(load(asked), uri)
+    assert entered is not None
+    assert (entered.champion, entered.called) == ("champion", "svd")
+    assert [model.name for model in entered.config.models] == ["popularity", "nmf", "champion"]
+    with pytest.raises(DataError, match="has no run with results called 'svdd'; did you mean 'svd'"):
+        enter_champion(load({**asked, "gate": {"champion": {"run": "svdd"}}}), uri)
+
+
+def test_without_a_gate_nothing_changes(uri: str) -> None:
+    asked = config(uri, ["popularity"])
+    del asked["gate"], asked["register"]
+    assert enter_champion(load(asked), uri) is None
+
+
+def test_a_champion_of_a_plugin_that_is_not_loaded_is_told(
+    uri: str, first: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evalplugin.models import MODELS
+
+    monkeypatch.delitem(MODELS._entries, "sklearn.TruncatedSVD")
+    asked = config(uri, ["popularity"], gate={"champion": {"run": "svd"}})
+    del asked["register"]
+    with pytest.raises(
+        TrackingError, match=r"cannot be fitted here: unknown model 'sklearn\.TruncatedSVD'.*its plugin"
+    ):
+        enter_champion(load(asked), uri)
+
+
+# The command
+
+
+def gate(uri: str, *options: str) -> int:
+    return main(["gate", "--tracking-uri", uri, "--min-users", "300", *options])
+
+
+def bakeoff_of(uri: str, found: SimpleNamespace) -> str:
+    return str(MlflowClient(uri).get_run(found.links.summary_run_id).data.tags["evalplugin.bakeoff"])
+
+
+def test_the_command_decides_on_logged_models_as_the_night_did(
+    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = bakeoff_of(uri, third)
+    guardrails = ["--set", "gate.champion=svd"]
+    file = Path("nightly.yaml")
+    file.write_text(yaml.safe_dump(config(uri, ["popularity", NMF, SVD])))
+    assert (
+        gate(uri, "--bakeoff", found, "--config", str(file), *guardrails, "--format", "json", "--dry-run")
+        == 0
+    )
+    decision = Decision.from_json(capsys.readouterr().out)
+    assert decision.conditions == third.decision.conditions
+    assert decision.promoted == "nmf"
+
+
+def test_the_decision_is_logged_on_the_summary_run(
+    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    client, run = MlflowClient(uri), third.links.summary_run_id
+    asked = ["--bakeoff", bakeoff_of(uri, third), "--champion", "nmf"]
+    assert gate(uri, *asked) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("KEEP: the champion stays\nnmf stays: svd: ndcg@10 -")
+    assert f"logged on the run {run}: decision.md, decision.json" in err
+    tags = client.get_run(run).data.tags
+    logged = {key: tags[f"evalplugin.{key}"] for key in ("outcome", "champion", "promoted")}
+    assert logged == {"outcome": "keep", "champion": "nmf", "promoted": ""}
+    decision = Decision.from_json(
+        Path(client.download_artifacts(run, "decision.json", str(tmp_path))).read_text()
+    )
+    assert decision.reason == tags["evalplugin.reason"]
+    assert "# KEEP" in Path(client.download_artifacts(run, "decision.md", str(tmp_path))).read_text()
+    # Decided anew, the decision is replaced.
+    assert gate(uri, *asked[:2], "--champion", "svd") == 0
+    assert client.get_run(run).data.tags["evalplugin.promoted"] == "nmf"
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--champion", "nmf"], 0),
+        (["--champion", "nmf", "--fail-on", "keep"], 1),
+        (["--champion", "nmf", "--min-users", "301"], 1),
+        (["--champion", "nmf", "--min-users", "301", "--fail-on", "never"], 0),
+        (["--champion", "svd", "--fail-on", "keep"], 0),
+        (["--champion", "svd", "--fail-on", "keep", "--min-gain", "500 %"], 1),
+        (["--champion", "svd", "--challenger", "popularity", "--fail-on", "keep"], 1),
+    ],
+)
+def test_the_exit_code_says_what_came_of_it(
+    uri: str, third: SimpleNamespace, options: list[str], code: int
+) -> None:
+    assert gate(uri, "--bakeoff", bakeoff_of(uri, third), "--dry-run", *options) == code
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--champion", "swd"], "has no run with results called 'swd'; did you mean 'svd'?"),
+        (["--challenger", "swd"], "no model is called 'swd' to be a challenger; did you mean 'svd'?"),
+        (["--metric", "ndcgs@10"], "unknown metric 'ndcgs'; did you mean 'ndcg'?"),
+        (["--metric", "rr"], "there is no metric 'rr' to rank by"),
+        (["--metric", "coverage@10"], "the gate cannot decide by 'coverage@10'"),
+        (
+            ["--min-gain", "1 percent"],
+            "--min-gain: must be 0 or more, as a number such as 0.002 or as a share",
+        ),
+        (["--confidence", "95"], "--confidence: must be less than 1, not 95.0"),
+        (
+            ["--dataset", "shops"],
+            "the gate is to decide on shops, where nothing was compared; there is: shop",
+        ),
+        (["--config", "nightly.yml"], "nightly.yml: no such file"),
+    ],
+)
+def test_wrong_options_are_told(
+    uri: str, third: SimpleNamespace, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *options) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_config_without_a_gate_is_told(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = config(uri, ["popularity"])
+    del asked["gate"], asked["register"]
+    Path("plain.yaml").write_text(yaml.safe_dump(asked))
+    assert main(["gate", "--config", "plain.yaml"]) == 2
+    assert "plain.yaml: has no gate" in capsys.readouterr().err
+
+
+def test_the_champion_may_be_a_run_of_another_bakeoff(
+    uri: str, third: SimpleNamespace, second: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--bakeoff", bakeoff_of(uri, third), "--champion", "equal", "--format", "json"]
+    assert gate(uri, *asked) == 0
+    out, err = capsys.readouterr()
+    decision = Decision.from_json(out)
+    assert (decision.champion, decision.promoted) == ("equal", "nmf")
+    assert any(note.startswith("the champion is the run equal") for note in decision.notes)
+    # The challengers are of one bake-off: its summary run has the decision.
+    assert third.links.summary_run_id in err
+
+
+def test_models_of_several_bakeoffs_get_a_run_for_their_decision(
+    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gate(uri, "--experiment", "nightly", "--champion", "svd", "--format", "markdown") == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("# PROMOTE: nmf is promoted\n")
+    run = MlflowClient(uri).get_run(err.split("logged on the run ")[1][:32])
+    assert run.data.tags["evalplugin.role"] == "decision"
+    assert run.info.status == "FINISHED"
+
+
+def test_a_registered_champion_is_found_among_logged_models(
+    uri: str, third: SimpleNamespace, second: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path("nightly.yaml")
+    file.write_text(yaml.safe_dump(config(uri, ["popularity", NMF, SVD])))
+    asked = ["--config", str(file), "--dry-run", "--format", "json"]
+    assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *asked) == 0
+    decision = Decision.from_json(capsys.readouterr().out)
+    assert (decision.champion, decision.outcome) == ("nmf", "keep")
+    assert gate(uri, "--bakeoff", bakeoff_of(uri, second), *asked) == 2
+    assert (
+        "is none of these models: a bake-off whose config has this gate fits it anew"
+        in capsys.readouterr().err
+    )
