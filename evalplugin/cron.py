@@ -1,0 +1,152 @@
+"""Cron expressions in a time zone: five fields that mean the same here, to cron, systemd, Kubernetes and GitHub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, available_timezones
+
+from evalplugin.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+__all__ = ["Cron"]
+
+_FIELDS = {
+    "minute": "0-59",
+    "hour": "0-23",
+    "day of month": "1-31",
+    "month": "1-12 or JAN-DEC",
+    "day of week": "0-7 or SUN-SAT",
+}
+# L, W, # and ? are understood by some programs only.
+_SIGNS = re.compile(
+    r"(?:[0-9*]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT|[,/-])+"
+)
+_WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
+
+
+@dataclass(frozen=True)
+class Cron:
+    """When something is due. Make it with ``of``."""
+
+    expression: str
+    timezone: str
+
+    @classmethod
+    def of(cls, expression: str, timezone: str = "UTC") -> Cron:
+        """Return the checked times.
+
+        Raises:
+            DataError: No cron expression, times that never come, or no time zone.
+        """
+        cls.check_expression(expression)
+        cls.check_timezone(timezone)
+        return cls(" ".join(expression.split()), timezone)
+
+    @staticmethod
+    def check_expression(expression: str) -> None:
+        """Check a cron expression.
+
+        Raises:
+            DataError: It is none, or means times that never come.
+        """
+        from cronsim import CronSim, CronSimError
+
+        parts = dict(zip(_FIELDS, expression.upper().split(), strict=False))
+        refuse = f"{expression!r} is no cron expression"
+        if len(expression.split()) != 5:
+            fields = ", ".join(f"{name} {values}" for name, values in _FIELDS.items())
+            raise DataError(f"{refuse}: it has {len(expression.split())} fields, not five: {fields}")
+
+        def wrong(name: str) -> DataError:
+            return DataError(
+                f"{refuse}: the {name} is {parts[name]!r}; allowed: {_FIELDS[name]}, *, and lists, ranges and steps of "
+                f"them, such as 1,15 or 1-5 or */2"
+            )
+
+        for name, part in parts.items():
+            if not _SIGNS.fullmatch(part):
+                raise wrong(name)
+        try:
+            due = next(CronSim(expression, datetime(2024, 1, 1)), None)
+        except CronSimError as error:
+            name = str(error).removeprefix("Bad ").replace("-", " ")
+            if name == "day of month" and parts[name].isdigit() and 1 <= int(parts[name]) <= 31:
+                due = None
+            else:
+                raise wrong(name) from None
+        if due is None:
+            raise DataError(
+                f"{refuse} that ever comes due: no such month has the day {parts['day of month']}"
+            )
+
+    @staticmethod
+    def check_timezone(timezone: str) -> None:
+        """Check the name of a time zone.
+
+        Raises:
+            DataError: There is none of this name.
+        """
+        known = available_timezones()
+        if timezone not in known:
+            near = did_you_mean(timezone, sorted(known))
+            raise DataError(
+                f"there is no time zone {timezone!r}{near if 'mean' in near else '; such as UTC or Europe/Berlin'}"
+            )
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone."""
+        return ZoneInfo(self.timezone)
+
+    def times(self, after: datetime) -> Iterator[datetime]:
+        """Yield the times after one, in the time zone.
+
+        What falls into the hour that summer time leaves out is due when it is over; what falls into the hour that comes
+        twice is due once, as with Debian's cron.
+        """
+        from cronsim import CronSim
+
+        return CronSim(self.expression, after.astimezone(self.zone))
+
+    def next(self, after: datetime) -> datetime:
+        """Return the first time after another, in the time zone."""
+        return next(self.times(after))
+
+    @property
+    def portable(self) -> str:
+        """The expression with Sunday as 0 throughout: not every program takes 7."""
+        *others, weekday = self.expression.split()
+        if "7" in weekday:
+            weekday = ",".join(map(str, sorted({day % 7 for day in self._sets.weekdays})))  # type: ignore[operator]
+        return " ".join([*others, weekday])
+
+    @property
+    def calendar(self) -> list[str]:
+        """The times as systemd writes them, one or two ``OnCalendar`` values."""
+        found = self._sets
+        time = f"{_list(found.hours, 24)}:{_list(found.minutes, 60)}:00 {self.timezone}"
+        month = _list(found.months, 12)
+        days = _list(found.days, 31)
+        weekdays = sorted({day % 7 for day in found.weekdays})  # type: ignore[operator]
+        week = "" if len(weekdays) == 7 else ",".join(_WEEKDAYS[day] for day in weekdays) + " "
+        if found.day_and or not week or days == "*":
+            return [f"{week}*-{month}-{days} {time}"]
+        # Both fields say something: cron takes a day that fits either.
+        return [f"*-{month}-{days} {time}", f"{week}*-{month}-* {time}"]
+
+    @cached_property
+    def _sets(self) -> CronSim:
+        from cronsim import CronSim
+
+        return CronSim(self.expression, datetime(2024, 1, 1))
+
+
+def _list(values: set[int], whole: int) -> str:
+    return "*" if len(values) == whole else ",".join(f"{value:02d}" for value in sorted(values))

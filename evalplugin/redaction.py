@@ -1,0 +1,178 @@
+"""Text without the credentials it holds."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
+
+if TYPE_CHECKING:
+    import yaml
+
+__all__ = ["hide", "keep_secret", "redact", "redact_values", "redact_yaml"]
+
+_HIDDEN = "***"
+# Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
+_USERINFO = re.compile(r"(?<=://)(?:[^\s/:@'\"]*:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]+)@")
+_QUERY = re.compile(
+    r"(?i)(?<=[?&;])((?:password|passwd|pwd|(?:\w+_)?token|\w*secret|api_?key|access_?key|sig|signature|credential)=)"
+    r"[^&\s'\"]+"
+)
+# Keys that begin like this are told apart by their end: max_tokens is a number, auth_token is not.
+_SECRET_KEY = (
+    r"(?:[\w.-]*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key"
+    r"|credentials?|authorization))"
+)
+_ASSIGNED = re.compile(
+    rf"(?im)(\b{_SECRET_KEY}\b['\"]?[ \t]*[:=][ \t]*)(?!['\"]?(?:\*\*\*|\$\{{))"
+    r"(\"[^\"\n]*\"|'[^'\n]*'|(?:bearer|basic|digest)[ \t]+[^\s'\",]+|(?![\[{\"'|>\s])[^\s,}\]#]+)"
+)
+_OPTION = re.compile(rf"(?i)--?{_SECRET_KEY}")
+_BEARER = re.compile(r"(?i)\b(bearer[ \t]+)[\w.~+/=-]{12,}")
+# What services give out in a form of its own: GitHub, GitLab, Slack, OpenAI, AWS, Databricks, Google, signed tokens.
+_TOKEN = re.compile(
+    r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|sk-[\w-]{20,}|AKIA[0-9A-Z]{16}"
+    r"|dapi[0-9a-f]{32}|AIza[\w-]{30,}|hf_\w{20,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
+)
+_WEBHOOK = re.compile(
+    r"(https://(?:hooks\.slack\.com|discord(?:app)?\.com/api/webhooks|[\w.-]+\.webhook\.office\.com))/[^\s'\",\]}]+"
+)
+_PLACEHOLDER = re.compile(r"\$\{\w+\}")
+_SECRET_NAME = re.compile(rf"(?i){_SECRET_KEY}")
+_SHORTEST = 4  # characters: nothing shorter is a secret, and hiding it would spoil every text
+_ANYWHERE = (
+    12  # from this length on a secret is hidden inside of words too: "postgres" may be part of an address
+)
+_NAMED = 8  # what a variable or a line must have at least to be hidden unasked
+
+_kept: set[str] = set()
+
+
+def keep_secret(value: str) -> None:
+    """Hide a value from now on, wherever it stands in a text that is redacted; below four characters it is none."""
+    _kept.add(value)
+
+
+def redact(text: str) -> str:
+    """Return the text with ``***`` in place of all that is secret.
+
+    That is: users and passwords in URIs, tokens that can be told by their form, values of keys like ``password``, of
+    environment variables that are named so, and those of ``keep_secret``.
+    """
+    return _ASSIGNED.sub(rf"\1{_HIDDEN}", hide(text))
+
+
+def hide(text: str) -> str:
+    """Return the text as ``redact`` does, but for keys like ``password``: for messages, which speak of such keys."""
+    text = _without_kept(text)
+    text = _USERINFO.sub(f"{_HIDDEN}@", text)
+    text = _WEBHOOK.sub(rf"\1/{_HIDDEN}", text)
+    text = _QUERY.sub(rf"\1{_HIDDEN}", text)
+    text = _BEARER.sub(rf"\1{_HIDDEN}", text)
+    return _TOKEN.sub(_HIDDEN, text)
+
+
+def redact_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values with every credential hidden, those under keys like ``password`` included."""
+    return {key: _HIDDEN if _is_secret(key, value) else _redact_value(value) for key, value in values.items()}
+
+
+def redact_yaml(text: str) -> str:
+    """Return a config with every credential hidden: still the same YAML, with its comments.
+
+    Of an address that is notified only the host stays, as the rest of it often is the secret.
+    """
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        return redact(text)
+    spans = {(n.start_mark.index, n.end_mark.index): n for n in _secret_nodes(root, (), set())}
+    for start, end in sorted(spans, reverse=True):
+        node = spans[start, end]
+        ending = re.search(r"\s*\Z", text[start:end])
+        assert ending is not None
+        host = re.match(r"https?://[^/\s@?#]+(?=/)", node.value) if isinstance(node.value, str) else None
+        hidden = f"{host[0]}/{_HIDDEN}" if host else _HIDDEN
+        text = f'{text[:start]}"{hidden}"{ending[0]}{text[end:]}'
+    return redact(text)
+
+
+def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int]) -> Iterator[yaml.Node]:
+    """Yield the values that are secret by the key or the option before them; aliases may lead in circles."""
+    import yaml
+
+    if node is None or id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            name = str(key.value)
+            if _is_secret(name, value.value) or ((*path, name) == ("notify", "url") and _says(value.value)):
+                yield value
+            else:
+                yield from _secret_nodes(value, (*path, name), seen)
+    elif isinstance(node, yaml.SequenceNode):
+        before = ""
+        for value in node.value:
+            if _OPTION.fullmatch(before) and _says(value.value):
+                yield value
+            else:
+                yield from _secret_nodes(value, path, seen)
+            before = value.value if isinstance(value.value, str) else ""
+
+
+def _is_secret(key: object, value: object) -> bool:
+    """Return whether a value is secret by its key; one that the environment holds has nothing to hide."""
+    return bool(_SECRET_NAME.fullmatch(str(key))) and _says(value)
+
+
+def _says(value: object) -> bool:
+    if value is None or isinstance(value, (Mapping, bool)):
+        return False
+    return not isinstance(value, str) or bool(_PLACEHOLDER.sub("", value).strip())
+
+
+def _redact_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return redact_values(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        before = ["", *value]
+        return [
+            _HIDDEN if isinstance(b, str) and _OPTION.fullmatch(b) and _says(v) else _redact_value(v)
+            for b, v in zip(before, value, strict=False)
+        ]
+    return value
+
+
+def _without_kept(text: str) -> str:
+    named = (v for name, v in os.environ.items() if _SECRET_NAME.fullmatch(name) and len(v) >= _NAMED)
+    values = frozenset(v for v in (*_kept, *named) if len(v) >= _SHORTEST)
+    return _pattern(values).sub(_HIDDEN, text) if values else text
+
+
+@functools.lru_cache(maxsize=8)
+def _pattern(values: frozenset[str]) -> re.Pattern[str]:
+    """Return what finds the values: as they are, as URLs, JSON and Python write them, and each line of several."""
+    forms = {form for value in values for form in _forms(value)}
+    parts = [
+        re.escape(form) if len(form) >= _ANYWHERE else rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"
+        for form in sorted(forms, key=len, reverse=True)
+    ]
+    return re.compile("|".join(parts))
+
+
+def _forms(value: str) -> Iterable[str]:
+    lines = [line for line in value.splitlines() if len(line.strip()) >= _NAMED]
+    for text in (value, value.strip(), *lines):
+        if len(text) >= _SHORTEST:
+            yield text
+            yield from (quote(text), quote(text, safe=""), quote_plus(text))
+            yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1])

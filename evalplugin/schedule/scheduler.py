@@ -1,0 +1,237 @@
+"""A scheduler in the foreground: each bake-off at its time, one at a time, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from evalplugin.schedule.units import Planned
+
+if TYPE_CHECKING:
+    from apscheduler.schedulers.base import BaseScheduler
+
+__all__ = ["Options", "Scheduler", "Started", "start_process"]
+
+# Timers stand still while a machine sleeps: the clock is looked at this often.
+_LOOK_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Options:
+    """How each bake-off is run."""
+
+    if_changed: bool = False
+    arguments: tuple[str, ...] = ()  # of the command line, to be handed on
+
+
+@dataclass
+class Started:
+    """A bake-off that runs: how to wait for it, what it reports, how to end it."""
+
+    wait: Callable[[], int]  # returns the exit code
+    report: Callable[[], dict[str, Any]]  # what came of it; {} where it could not say
+    stop: Callable[[bool], None]  # politely, or, with True, at once
+
+
+def start_process(job: Planned, options: Options) -> Started:
+    """Return a bake-off started in a process of its own; what it prints goes to our stderr.
+
+    In a process of its own it gives back all memory, reads plugin files anew, and cannot take the scheduler down.
+    """
+    handle, name = tempfile.mkstemp(prefix="evalplugin-", suffix=".json")
+    os.close(handle)
+    report = Path(name)
+    command = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--outcome", str(report)]
+    command += ["--if-changed"] * options.if_changed
+    # A session of its own: Ctrl-C reaches the scheduler alone, which then ends the bake-off and waits for it.
+    try:
+        process = subprocess.Popen(
+            [*command, *options.arguments, str(job.file)], stdout=sys.stderr, start_new_session=True
+        )
+    except OSError:
+        report.unlink()
+        raise
+
+    def wait() -> int:
+        code = process.wait()
+        return code if code >= 0 else 128 - code  # as a shell says that a signal ended it
+
+    def read() -> dict[str, Any]:
+        text = report.read_text(encoding="utf-8")
+        report.unlink()
+        with suppress(ValueError):  # nothing, or cut off with the process
+            return dict(json.loads(text))
+        return {}
+
+    def stop(at_once: bool) -> None:
+        with suppress(ProcessLookupError):
+            if at_once and sys.platform != "win32":
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.terminate()
+
+    return Started(wait, read, stop)
+
+
+@dataclass
+class Scheduler:
+    """Runs configs by their schedules until it is told to stop."""
+
+    jobs: Sequence[Planned]
+    options: Options
+    write: Callable[[str], None]  # takes one line of JSON for each run
+    say: Callable[[str], None]  # takes lines for people
+    start: Callable[[Planned, Options], Started] = start_process
+    _running: Started | None = field(default=None, init=False)
+    _stopping: bool = field(default=False, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _idle: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def run(self) -> int:
+        """Run until SIGTERM or Ctrl-C; return 0 if nothing was running then, or 130 if a bake-off was cut off.
+
+        A cut-off bake-off ends its runs as KILLED first; a second signal does not wait for that.
+        """
+        from apscheduler.schedulers.blocking import BlockingScheduler
+
+        base = BlockingScheduler(timezone=UTC)
+        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # what there is to say, we say
+        self._fill(base)
+        for job in self.jobs:
+            self.say(
+                f"{job.file.name}: {job.cron.expression} in {job.cron.timezone}; next run {_when(self._next(job))}"
+            )
+        try:
+            base.start()
+        except KeyboardInterrupt:
+            return self._end(base)
+        return EXIT_DONE
+
+    def _fill(self, base: BaseScheduler) -> None:
+        from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
+        from apscheduler.executors.pool import ThreadPoolExecutor
+
+        # One worker for all: bake-offs of several configs do not run at once either.
+        base.add_executor(ThreadPoolExecutor(1), "default")
+        base.add_executor(ThreadPoolExecutor(1), "clock")
+        base.add_job(_look, "interval", seconds=_LOOK_SECONDS, executor="clock", id="clock")
+        by_id = {}
+        for job in self.jobs:
+            by_id[job.name] = job
+            base.add_job(
+                self._run_one,
+                _trigger(job),
+                args=[job],
+                id=job.name,
+                coalesce=True,
+                max_instances=1,
+                misfire_grace_time=max(1, round(job.schedule.catch_up_hours * 3600)),
+            )
+
+        def failed(event: Any) -> None:
+            self.say(f"{event.job_id}: {type(event.exception).__name__}: {event.exception}")
+
+        def left_out(event: Any) -> None:
+            if (job := by_id.get(event.job_id)) is not None:
+                late = event.code == EVENT_JOB_MISSED
+                due = event.scheduled_run_time if late else event.scheduled_run_times[-1]
+                reason = (
+                    f"more than {job.schedule.catch_up_hours:g} hours late"
+                    if late
+                    else "the run before it is not done"
+                )
+                self._line(job, event="left out", due=_text(due), reason=reason)
+
+        base.add_listener(left_out, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
+        base.add_listener(failed, EVENT_JOB_ERROR)
+
+    def _run_one(self, job: Planned) -> None:
+        begun = datetime.now(UTC)
+        with self._lock:
+            if self._stopping:
+                return
+            try:
+                self._running = started = self.start(job, self.options)
+            except OSError as error:  # no memory, no file handles: the next time may be better
+                why = f"cannot be started: {error.strerror}"
+                self._line(job, event="run", start=_text(begun), exit_code=EXIT_FAILED, error=why)
+                return
+            self._idle.clear()
+        try:
+            code, told = started.wait(), started.report()
+            ended = datetime.now(UTC)
+            self._line(
+                job,
+                event="run",
+                start=_text(begun),
+                end=_text(ended),
+                seconds=round((ended - begun).total_seconds(), 1),
+                exit_code=code,
+                **{key: told.get(key) for key in ("bakeoff", "outcome", "error")},
+                promoted=(told.get("decision") or {}).get("promoted"),
+            )
+        finally:
+            with self._lock:
+                self._running = None
+            self._idle.set()
+
+    def _end(self, base: BaseScheduler) -> int:
+        """End what runs, wait for it, and return the exit code."""
+        with self._lock:
+            self._stopping, running = True, self._running
+        base.shutdown(wait=False)
+        if running is None:
+            return EXIT_DONE
+        try:
+            self.say("ending the bake-off that runs; again to end it at once")
+            running.stop(False)
+            self._idle.wait()
+        except KeyboardInterrupt:
+            running.stop(True)
+            self._idle.wait()
+        return EXIT_INTERRUPTED
+
+    def _next(self, job: Planned) -> datetime:
+        return job.cron.next(datetime.now(UTC))
+
+    def _line(self, job: Planned, **facts: Any) -> None:
+        told = None if self._stopping else _text(self._next(job))
+        self.write(json.dumps({"config": str(job.file), **facts, "next": told}, ensure_ascii=False))
+
+
+def _trigger(job: Planned) -> Any:
+    from apscheduler.triggers.base import BaseTrigger
+
+    class Trigger(BaseTrigger):  # type: ignore[misc]
+        """APScheduler's own reads 0 as Monday, and takes a day only where both fields for days fit it."""
+
+        def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
+            """Return the time after the previous one, or after now."""
+            return job.cron.next(previous_fire_time or now)
+
+    return Trigger()
+
+
+def _look() -> None:
+    """Do nothing: that the scheduler looks at the clock is all that is wanted."""
+
+
+def _when(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M %Z}"
+
+
+def _text(time: datetime) -> str:
+    return time.isoformat(timespec="seconds")

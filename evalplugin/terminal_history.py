@@ -1,0 +1,113 @@
+"""A history as the command line shows it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evalplugin.terminal import stdout
+from evalplugin.trends import History, Point
+
+__all__ = ["history_csv", "history_json", "show_history"]
+
+_OUTCOMES = {"promote": "[green]promote[/green]", "keep": "keep", "refuse": "[red]refuse[/red]"}
+_ROLES = {"promoted": " [green]★[/green]", "champion": " [dim]☆[/dim]", "baseline": "  ", "challenger": "  "}
+_WIDTH = 110  # of a table that goes to a file
+
+
+def history_json(history: History) -> str:
+    """Return one object a line and point, in a list."""
+    rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False, allow_nan=False) for row in history.rows())
+    return f"[\n{rows}\n]\n"
+
+
+def history_csv(history: History) -> str:
+    """Return one row a point; what is unknown is empty."""
+    text = io.StringIO()
+    rows = history.rows()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def show_history(history: History) -> None:
+    """Print a table for each dataset and split: a row a bake-off, a column a model; then what got worse."""
+    console = stdout()
+    places = dict.fromkeys((p.model.dataset, p.model.split) for p in history.points)
+    for dataset, split in places:
+        trends = {m: t for (d, s, m), t in history.trends.items() if (d, s) == (dataset, split)}
+        title = f"{history.experiment}: {history.metric} on {', '.join(filter(None, (dataset, split)))}"
+        console.print(f"[bold]{escape(title)}[/bold]", highlight=False, soft_wrap=True)
+        fitting = max(1, (min(console.width, _WIDTH) - 32) // 19)
+        names = sorted(trends, key=lambda name: _newest(trends[name], history.higher_is_better))
+        for i in range(0, len(names), fitting):
+            _show(console, history, {name: trends[name] for name in names[i : i + fitting]})
+    for line in _legend(history):
+        console.print(line, highlight=False)
+
+
+def _show(console: Console, history: History, trends: dict[str, list[Point]]) -> None:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    gated = any(b.outcome for b in history.bakeoffs)
+    for head in ("bake-off", *(["decision"] if gated else [])):
+        table.add_column(head, no_wrap=True)
+    for name in trends:
+        table.add_column(escape(name), justify="right", overflow="fold")
+    at = {name: {p.bakeoff.id: p for p in points} for name, points in trends.items()}
+    for bakeoff in history.bakeoffs:
+        row = [at[name].get(bakeoff.id) for name in trends]
+        if not any(row):
+            continue
+        decided = [_OUTCOMES.get(bakeoff.outcome or "", "")] if gated else []
+        table.add_row(f"{bakeoff.id}\n[dim]{bakeoff.at:%Y-%m-%d %H:%M} UTC[/dim]", *decided, *map(_cell, row))
+    console.print(table)
+
+
+def _cell(point: Point | None) -> str:
+    if point is None:
+        return ""
+    if point.value is None:
+        return "[red]failed[/red]  " if not point.model.values else "–  "
+    value, mark = point.value, "[red]▼[/red]" if point.change is not None and point.change.worse else " "
+    mean = f"{mark} {value.mean:.4f}{_ROLES[point.role]}"
+    return mean if math.isnan(value.low) else f"{mean}\n[dim]{value.low:.4f}–{value.high:.4f}  [/dim]"
+
+
+def _legend(history: History) -> Iterator[str]:
+    roles = {p.role for p in history.points}
+    if any(p.value is not None and not math.isnan(p.value.low) for p in history.points):
+        yield "[dim]Small: the interval of the mean.[/dim]"
+    if "champion" in roles or "promoted" in roles:
+        yield "[dim]☆ champion then, [green]★[/green] promoted then.[/dim]"
+    if history.higher_is_better is None:
+        yield f"[dim]Which way {escape(history.metric)} is better is not known: nothing is marked as worse.[/dim]"
+    elif any(p.change is not None for p in history.points):
+        yield (
+            f"[dim][red]▼[/red] worse than in the bake-off before: Welch's {history.level:.0%} interval of the change "
+            f"excludes 0; by chance alone so does about 1 change in {round(2 / (1 - history.level))}.[/dim]"
+        )
+    for point in history.worse:
+        change = point.change
+        assert change is not None and point.value is not None
+        place = ", ".join(filter(None, (point.model.dataset, point.model.split)))
+        yield (
+            f"[red]{escape(point.model.model)} got worse[/red] on {escape(place)} since {change.since}: "
+            f"{change.difference:+.4f} ({change.low:+.4f} to {change.high:+.4f})"
+        )
+
+
+def _newest(points: Sequence[Point], up: bool | None) -> float:
+    """Return what sorts models by their newest value, the best first."""
+    value = next((p.value.mean for p in reversed(points) if p.value is not None), math.nan)
+    if math.isnan(value):
+        return math.inf
+    return value if up is False else -value

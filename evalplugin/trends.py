@@ -1,0 +1,246 @@
+"""How models did from one bake-off to the next: their means with intervals, what was decided, and what got worse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from evalplugin.comparison import LEVEL
+from evalplugin.errors import DataError, EvalpluginError, did_you_mean
+from evalplugin.metrics import parse
+
+__all__ = ["Change", "History", "PastBakeoff", "PastModel", "Point", "Role", "Value", "history_of"]
+
+Role = Literal["champion", "promoted", "baseline", "challenger"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """One model's mean of one metric over its users, as it was logged; what is undefined is NaN."""
+
+    mean: float
+    low: float = math.nan  # of the interval of the mean
+    high: float = math.nan
+    std: float = math.nan  # over users; NaN for a metric that is one number a model
+    users: int = 0  # that count
+
+
+@dataclass(frozen=True)
+class PastModel:
+    """One model on one dataset under one split in one bake-off; no ``values``: it failed."""
+
+    model: str
+    dataset: str
+    split: str
+    run_id: str
+    values: Mapping[str, Value]  # by canonical name of the metric
+    definitions: Mapping[str, str]  # what each metric meant, by canonical name
+    asked: str  # everything else that must be the same for two values to be comparable
+    data: str  # digest of the test data
+
+
+@dataclass(frozen=True)
+class PastBakeoff:
+    """One bake-off of the past, and what its gate decided, if it had one."""
+
+    id: str
+    at: datetime  # when it started, in UTC
+    primary: str  # canonical name
+    baseline: str | None
+    models: tuple[PastModel, ...]
+    outcome: str | None = None  # promote, keep or refuse
+    champion: str | None = None  # the model that the others had to beat
+    promoted: str | None = None  # the one that did
+
+
+@dataclass(frozen=True)
+class Change:
+    """How a model's mean differs from the one before, by Welch's t interval.
+
+    Users are taken as independent from one bake-off to the next. Where many are the same, the interval is too wide and
+    never too narrow, as users who are easy to serve stay so.
+    """
+
+    since: str  # the bake-off before
+    difference: float
+    low: float
+    high: float
+    worse: bool  # the whole interval is on the worse side
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model in one bake-off, by the metric of the history."""
+
+    bakeoff: PastBakeoff
+    model: PastModel
+    value: Value | None  # None: it failed, or was not scored by this metric
+    role: Role
+    change: Change | None  # None: there is none before it, or they cannot be compared
+
+
+@dataclass(frozen=True)
+class History:
+    """Bake-offs of one experiment by one metric, the oldest first."""
+
+    experiment: str
+    metric: str  # canonical name
+    higher_is_better: bool | None  # None: neither way is, or the metric is a plugin's that is not known here
+    level: float  # of the intervals of changes
+    bakeoffs: tuple[PastBakeoff, ...]
+    points: tuple[Point, ...]  # by bake-off, then as its models stood in its config
+
+    @property
+    def trends(self) -> dict[tuple[str, str, str], list[Point]]:
+        """The points of each dataset, split and model, the oldest first."""
+        found: dict[tuple[str, str, str], list[Point]] = {}
+        for point in self.points:
+            found.setdefault(_key(point.model), []).append(point)
+        return found
+
+    @property
+    def worse(self) -> tuple[Point, ...]:
+        """What got worse in the newest bake-off."""
+        return tuple(p for p in self.points if p.bakeoff is self.bakeoffs[-1] and p.change and p.change.worse)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return one plain mapping a point; what is unknown is None."""
+        return [_row(self.metric, point) for point in self.points]
+
+
+def history_of(
+    experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | None = None, *, level: float = LEVEL
+) -> History:
+    """Return the history of an experiment's bake-offs by one metric; None: the primary one of the newest.
+
+    A model got worse where Welch's interval of the difference of its mean from the one in the bake-off before lies on
+    the worse side of 0. What is compared has the same type and parameters, definition of the metric, length of lists,
+    candidates, threshold and type of split; the data may differ, since fresh data is what a history is about.
+
+    Args:
+        experiment: Its name.
+        bakeoffs: What ``evalplugin.tracking.past.read_past`` returned, in any order.
+        metric: Such as ``ndcg@10``.
+        level: Of the intervals of changes.
+
+    Raises:
+        DataError: There is no bake-off, or none was scored by the metric.
+    """
+    ordered = sorted(bakeoffs, key=lambda b: (b.at, b.id))
+    if not ordered:
+        raise DataError(f"the experiment {experiment!r} has no bake-offs")
+    name = ordered[-1].primary if metric is None else _canonical(metric)
+    known = list(dict.fromkeys(n for b in ordered for m in b.models for n in m.values))
+    if name not in known:
+        near = did_you_mean(name, known, noun="there are")
+        raise DataError(f"no bake-off of the experiment {experiment!r} was scored by {name!r}{near}")
+    up = _direction(name)
+    points: list[Point] = []
+    before: dict[tuple[str, str, str], Point] = {}
+    for bakeoff in ordered:
+        for model in bakeoff.models:
+            value = model.values.get(name)
+            last = before.get(_key(model))
+            change = None if last is None or value is None else _change(last, model, value, name, up, level)
+            point = Point(bakeoff, model, value, _role(bakeoff, model.model), change)
+            points.append(point)
+            if value is not None:
+                before[_key(model)] = point
+    return History(experiment, name, up, level, tuple(ordered), tuple(points))
+
+
+def _change(
+    last: Point, model: PastModel, value: Value, metric: str, up: bool | None, level: float
+) -> Change | None:
+    from scipy.stats import t
+
+    old = last.value
+    assert old is not None
+    if _rules(last.model, metric) != _rules(model, metric):
+        return None
+    # One user has no spread, and a metric that is one number a model has none either.
+    if min(old.users, value.users) < 2 or math.isnan(old.std) or math.isnan(value.std):
+        return None
+    spreads = [one.std**2 / one.users for one in (old, value)]
+    error = math.sqrt(sum(spreads))
+    degrees = (
+        sum(spreads) ** 2 / sum(s**2 / (one.users - 1) for s, one in zip(spreads, (old, value), strict=True))
+        if error
+        else 1.0
+    )
+    difference = value.mean - old.mean
+    margin = float(t.ppf((1 + level) / 2, degrees)) * error
+    low, high = difference - margin, difference + margin
+    return Change(
+        since=last.bakeoff.id,
+        difference=difference,
+        low=low,
+        high=high,
+        worse=up is not None and (high < 0 if up else low > 0),
+    )
+
+
+def _rules(model: PastModel, metric: str) -> tuple[str | None, str]:
+    return model.definitions.get(metric), model.asked
+
+
+def _role(bakeoff: PastBakeoff, model: str) -> Role:
+    for name, role in (
+        (bakeoff.promoted, "promoted"),
+        (bakeoff.champion, "champion"),
+        (bakeoff.baseline, "baseline"),
+    ):
+        if model == name:
+            return role  # type: ignore[return-value]
+    return "challenger"
+
+
+def _key(model: PastModel) -> tuple[str, str, str]:
+    return model.dataset, model.split, model.model
+
+
+def _canonical(metric: str) -> str:
+    try:
+        return parse(metric).name
+    except EvalpluginError:  # perhaps a plugin's, logged under this very name
+        return metric
+
+
+def _direction(metric: str) -> bool | None:
+    try:
+        return parse(metric).metric.higher_is_better
+    except EvalpluginError:
+        return None
+
+
+def _row(metric: str, point: Point) -> dict[str, Any]:
+    bakeoff, change = point.bakeoff, point.change
+    value = point.value or Value(math.nan)
+    return {
+        "bakeoff": bakeoff.id,
+        "at": bakeoff.at.isoformat(timespec="seconds"),
+        "dataset": point.model.dataset,
+        "split": point.model.split,
+        "model": point.model.model,
+        "role": point.role,
+        "metric": metric,
+        "mean": _known(value.mean),
+        "low": _known(value.low),
+        "high": _known(value.high),
+        "users": value.users or None,
+        "since": getattr(change, "since", None),
+        "difference": getattr(change, "difference", None),
+        "difference_low": getattr(change, "low", None),
+        "difference_high": getattr(change, "high", None),
+        "worse": getattr(change, "worse", None),
+        "outcome": bakeoff.outcome,
+        "run_id": point.model.run_id,
+        "data": point.model.data,
+    }
+
+
+def _known(number: float) -> float | None:
+    return None if math.isnan(number) else number

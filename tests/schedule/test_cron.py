@@ -1,0 +1,118 @@
+"""Cron expressions mean here what they mean to cron."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from itertools import islice
+
+import pytest
+
+from evalplugin.cron import Cron
+from evalplugin.errors import DataError
+
+START = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("0 3 * * *", ["2026-11-21 03:00", "2026-11-22 03:00"]),
+        ("*/20 12 * * *", ["2026-11-20 12:20", "2026-11-20 12:40", "2026-11-21 12:00"]),
+        ("0 3 * * 1-5", ["2026-11-23 03:00", "2026-11-24 03:00"]),  # 1 is Monday
+        ("0 3 * * 0", ["2026-11-22 03:00"]),
+        ("0 3 * * 7", ["2026-11-22 03:00"]),
+        ("0 3 * * sun", ["2026-11-22 03:00"]),
+        ("0 3 22 * 1", ["2026-11-22 03:00", "2026-11-23 03:00"]),  # a day that fits either field
+        ("0 3 1 JAN *", ["2027-01-01 03:00"]),
+        ("0 0 29 2 *", ["2028-02-29 00:00"]),
+    ],
+)
+def test_times_are_those_of_cron(expression: str, expected: list[str]) -> None:
+    times = Cron.of(expression).times(START)
+    assert [f"{t:%Y-%m-%d %H:%M}" for t in islice(times, len(expected))] == expected
+
+
+def test_times_are_in_the_time_zone_also_where_clocks_change() -> None:
+    berlin = Cron.of("30 2 * * *", "Europe/Berlin")
+    spring = datetime(2026, 3, 27, 12, tzinfo=UTC)
+    assert [t.isoformat() for t in islice(berlin.times(spring), 3)] == [
+        "2026-03-28T02:30:00+01:00",
+        "2026-03-29T03:00:00+02:00",  # 02:30 is left out that day
+        "2026-03-30T02:30:00+02:00",
+    ]
+    autumn = datetime(2026, 10, 24, 12, tzinfo=UTC)
+    assert [t.isoformat() for t in islice(berlin.times(autumn), 2)] == [
+        "2026-10-25T02:30:00+02:00",  # it comes twice that day
+        "2026-10-26T02:30:00+01:00",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("0 25 * * *", "the hour is '25'; allowed: 0-23, *, and lists"),
+        ("0 3 * *", "it has 4 fields, not five: minute 0-59"),
+        ("@daily", "it has 1 fields, not five"),
+        ("0 0 3 * * *", "it has 6 fields, not five"),
+        ("0 3 L * *", "the day of month is 'L'"),
+        ("0 3 * * 1#2", "the day of week is '1#2'"),
+        ("0 3 * * FRI-MON", "the day of week is 'FRI-MON'; allowed: 0-7 or SUN-SAT"),
+        ("*/0 * * * *", "the minute is '*/0'"),
+        ("0 0 31 2 *", "is no cron expression that ever comes due: no such month has the day 31"),
+    ],
+)
+def test_what_is_no_cron_expression_is_told(expression: str, why: str) -> None:
+    with pytest.raises(DataError) as caught:
+        Cron.of(expression)
+    assert str(caught.value).startswith(f"{expression!r} is no cron expression")
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("zone", "hint"),
+    [("Europe/Berlim", "did you mean 'Europe/Berlin'?"), ("Mars", "such as UTC or Europe/Berlin")],
+)
+def test_what_is_no_time_zone_is_told(zone: str, hint: str) -> None:
+    with pytest.raises(DataError, match=f"there is no time zone '{zone}'; {hint.replace('?', '.')}"):
+        Cron.of("0 3 * * *", zone)
+
+
+def test_sunday_is_0_where_7_is_not_understood() -> None:
+    assert Cron.of("0 3 * * 5-7").portable == "0 3 * * 0,5,6"
+    assert Cron.of("0  3 * * 7").portable == "0 3 * * 0"
+    assert Cron.of("7 3 * * MON").portable == "7 3 * * MON"
+
+
+EXPRESSIONS = (
+    "0 3 * * *",
+    "*/20 1-3 * * *",
+    "0 3 * * 5-7",
+    "15 3 1,15 * MON",
+    "0 3 */10 JUN-AUG */2",
+    "0 0 29 2 *",
+)
+
+
+def test_systemd_is_told_the_same_times() -> None:
+    assert Cron.of("0 3 * * *", "Europe/Berlin").calendar == ["*-*-* 03:00:00 Europe/Berlin"]
+    assert Cron.of("*/30 3 1 * MON").calendar == ["*-*-01 03:00,30:00 UTC", "Mon *-*-* 03:00,30:00 UTC"]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to be asked")
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_systemd_takes_them_as_the_same_times(expression: str) -> None:
+    cron = Cron.of(expression, "Europe/Berlin")
+    base = f"--base-time={START:%Y-%m-%d %H:%M:%S} UTC"
+    found = set()
+    for calendar in cron.calendar:
+        done = subprocess.run(
+            ["systemd-analyze", "calendar", "--iterations=8", base, calendar],
+            capture_output=True, text=True, check=True, env={"TZ": "UTC", "LC_ALL": "C", "PATH": "/usr/bin:/bin"},
+        )  # fmt: skip
+        lines = [line for line in done.stdout.splitlines() if "elapse" in line or "Iter. #" in line]
+        found |= {line.split(": ", 1)[1].strip().removesuffix(" UTC")[4:] for line in lines}
+    ours = [f"{t.astimezone(UTC):%Y-%m-%d %H:%M:%S}" for t in islice(cron.times(START), 4)]
+    assert len(ours) == 4
+    assert sorted(found)[:4] == ours

@@ -1,0 +1,230 @@
+"""`schedule --once --if-changed`, notification and `mlflow run`, as other schedulers and CI use them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import mlflow.projects
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from evalplugin.cli import main
+from evalplugin.config import load
+from evalplugin.cron import Cron
+from evalplugin.resuming import asked_of
+from evalplugin.runner import Silent, prepare
+from evalplugin.schedule import Options, Planned, Scheduler
+from evalplugin.unchanged import inputs_of
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("store")
+
+TASTE = """
+from dataclasses import dataclass
+import numpy as np
+import evalplugin
+
+@evalplugin.model("constant")
+@dataclass
+class Constant:
+    def fit(self, train, rng):
+        self.n_items = train.n_items
+
+    def scores(self, users):
+        return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
+"""
+
+WAITING = """
+import os, signal, time
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("waiting")
+@dataclass
+class Waiting:
+    def fit(self, train, rng):
+        os.kill(os.getppid(), signal.SIGINT)  # Ctrl-C, at the moment when there is something to end
+        time.sleep(600)
+
+    def scores(self, users): ...
+"""
+
+
+def ratings(users: int = 30) -> None:
+    rows = [f"{u},{(u * 7 + i * 3) % 20},{1 + (u + i) % 5},{i}" for u in range(users) for i in range(8)]
+    Path("ratings.csv").write_text("user,item,rating,time\n" + "\n".join(rows) + "\n")
+
+
+def config(**changes: Any) -> str:
+    if not Path("ratings.csv").exists():
+        ratings()
+    data = {
+        "experiment": "nightly",
+        "datasets": [
+            {"name": "shop", "type": "csv", "path": "ratings.csv", "rating": "rating", "timestamp": "time"}
+        ],
+        "split": {"type": "last_n", "n": 2},
+        "recommend": {"n": 5},
+        "metrics": ["ndcg@5"],
+        "models": ["random"],
+        "schedule": {"cron": "0 3 * * *"},
+        "tracking": {"board": False},
+    }
+    Path("nightly.yaml").write_text(yaml.safe_dump(data | changes))
+    return "nightly.yaml"
+
+
+def statuses() -> dict[str, str]:
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    return {
+        r.data.tags.get("evalplugin.model") or r.data.tags["evalplugin.role"]: r.info.status for r in runs
+    }
+
+
+def once(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    capsys.readouterr()
+    code = main(["schedule", "--once", "--if-changed", *options, "nightly.yaml"])
+    return code, capsys.readouterr().out
+
+
+def test_there_is_nothing_to_do_where_nothing_has_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    config()
+    code, out = once(capsys, "--outcome", "outcome.jsonl")
+    assert code == 0
+    assert "shop, last_n" in out
+
+    config(schedule={"cron": "0 4 * * *"}, notify={"command": ["false"]}, tracking={"board": True})
+    code, out = once(capsys, "--outcome", "outcome.jsonl")
+    assert code == 0
+    assert out.startswith("nightly.yaml: nothing to do: data, config and code are those of the bake-off ")
+    assert out.count("\n") == 1
+    first, second = map(json.loads, Path("outcome.jsonl").read_text().splitlines())
+    assert (first["outcome"], second["outcome"]) == ("done", "unchanged")
+    assert first["bakeoff"] == second["bakeoff"]
+
+
+def went_in(**changes: Any) -> dict[str, str]:
+    """Return what went into a bake-off, by a process that starts with it."""
+    for name in [name for name in sys.modules if name.startswith("evalplugin_plugin_")]:
+        del sys.modules[name]
+    plain: dict[str, Any] = {"plugins": ["taste.py"], "models": ["random", "constant"]}
+    checked = load(Path(config(**plain | changes)))
+    asked = asked_of(checked, prepare(checked, None, Silent()), experiment="x", tracking="y")
+    return inputs_of(checked, asked)
+
+
+def test_what_goes_into_a_bake_off_is_its_data_its_config_and_its_code() -> None:
+    Path("taste.py").write_text(TASTE)
+    before = went_in()
+    assert went_in(experiment="another", workers=2, schedule=None) == before
+    for part, change in (
+        ("config", lambda: went_in(compare={"baseline": "random"})),
+        ("config", lambda: went_in(seed=1)),
+        ("data", lambda: (ratings(31), went_in())[1]),
+        ("code", lambda: (ratings(), Path("taste.py").write_text(TASTE + "\n"), went_in())[2]),
+    ):
+        after = change()
+        assert {key for key in before if after[key] != before[key]} == {part}
+
+
+def test_somebody_is_told_and_that_this_fails_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
+    config(notify={"command": [sys.executable, "tell.py"]})
+    assert main(["run", "nightly.yaml"]) == 0
+    told = json.loads(Path("told.json").read_text())
+    assert (told["outcome"], told["standings"][0]["models"][0]["model"]) == ("done", "random")
+    capsys.readouterr()
+    config(notify={"command": ["./nobody"], "on": ["done"]})
+    assert main(["run", "nightly.yaml"]) == 0
+    assert "warning: notify.command (./nobody) was not told of the bake-off: it cannot be started" in (
+        capsys.readouterr().err
+    )
+
+
+def test_that_nobody_will_be_told_is_said_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+    config(notify={"url": "https://h/${HOOK_THAT_IS_NOT_SET}"})
+    assert main(["run", "nightly.yaml"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith(
+        "warning: notify: nobody will be told, as no value is set for HOOK_THAT_IS_NOT_SET\n"
+    )
+    assert err.endswith("environment variable not set: HOOK_THAT_IS_NOT_SET\n")
+
+
+def test_somebody_is_told_of_a_bake_off_that_could_not_be_run(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
+    config(notify={"command": [sys.executable, "tell.py"], "on": ["failure"]})
+    Path("ratings.csv").write_text("user,item\n1,2\n")
+    assert main(["run", "nightly.yaml"]) == 2
+    told = json.loads(Path("told.json").read_text())
+    assert told["outcome"] == "failure"
+    assert "no rating column" in told["error"]
+
+
+@dataclass(frozen=True)
+class Soon(Cron):
+    """Due in a moment, and then not for long."""
+
+    due: datetime = field(default_factory=lambda: datetime.now(UTC) + timedelta(seconds=0.3))
+
+    def next(self, after: datetime) -> datetime:
+        return self.due if self.due > after else self.due.replace(year=2100)
+
+
+def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    Path("waiting.py").write_text(WAITING)
+    file = Path(config(plugins=["waiting.py"], models=["random", "waiting"])).absolute()
+    schedule = load(file).spec.schedule
+    assert schedule is not None
+    lines: list[str] = []
+    job = Planned("nightly", file, schedule, Soon("0 3 * * *", "UTC"), ())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        code = Scheduler([job], Options(), lines.append, lambda text: None).run()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert code == 130
+    (line,) = map(json.loads, lines)
+    assert line["exit_code"] == 130
+    assert statuses() == {"random": "FINISHED", "waiting": "KILLED"}
+    assert capfd.readouterr().out == ""
+
+
+def test_mlflow_run_takes_a_config(
+    store: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(ROOT / "MLproject", "MLproject")
+    Path("configs").mkdir()
+    shutil.move(config(), "configs/nightly.yaml")
+    shutil.move("ratings.csv", "configs/ratings.csv")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{store}")
+    # What `mlflow run . -P config=configs/nightly.yaml --env-manager local` calls.
+    mlflow.set_tracking_uri(f"sqlite:///{store}")
+    try:
+        mlflow.projects.run(
+            ".",
+            parameters={"config": "configs/nightly.yaml"},
+            env_manager="local",
+            experiment_name="nightly",
+        )
+    finally:
+        mlflow.set_tracking_uri(None)
+    assert "shop, last_n" in capfd.readouterr().out
+    # The run that `mlflow run` has started is the summary's.
+    assert statuses() == {"random": "FINISHED", "summary": "FINISHED"}

@@ -1,0 +1,266 @@
+"""The scheduler in the foreground; what is due is due at once, and nobody waits for a clock."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evalplugin.config.schema import Schedule
+from evalplugin.cron import Cron
+from evalplugin.schedule import Options, Planned, Scheduler
+from evalplugin.schedule.scheduler import Started, start_process
+
+NEVER = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Times(Cron):
+    """Times that are given, instead of a cron expression's."""
+
+    given: tuple[datetime, ...] = ()
+
+    def next(self, after: datetime) -> datetime:
+        return next((time for time in self.given if time > after), NEVER)
+
+
+def ago(**past: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**past)
+
+
+def soon() -> datetime:
+    # The first time is asked for after now: what is due in a moment is due when the scheduler looks.
+    return datetime.now(UTC) + timedelta(seconds=0.05)
+
+
+def planned(name: str, *times: datetime, hours: float = 12.0) -> Planned:
+    schedule = Schedule(cron="0 3 * * *", catch_up_hours=hours)
+    return Planned(name, Path(f"/configs/{name}.yaml"), schedule, Times("0 3 * * *", "UTC", times), ())
+
+
+def interrupt() -> None:
+    """Press Ctrl-C."""
+    ident = threading.main_thread().ident
+    assert ident is not None
+    signal.pthread_kill(ident, signal.SIGINT)
+
+
+@dataclass
+class Watched:
+    """A scheduler whose bake-offs are made up; it is interrupted after as many lines as are wanted."""
+
+    wanted: int
+    run: Callable[[Planned], tuple[int, dict[str, Any]]] = lambda job: (0, {})
+    lines: list[dict[str, Any]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    started: list[str] = field(default_factory=list)
+
+    def of(self, *jobs: Planned) -> int:
+        return Scheduler(jobs, Options(), self._write, self.said.append, start=self._start).run()
+
+    def _write(self, line: str) -> None:
+        self.lines.append(json.loads(line))
+        if len(self.lines) == self.wanted:
+            threading.Timer(0.05, interrupt).start()
+
+    def _start(self, job: Planned, options: Options) -> Started:
+        self.started.append(job.name)
+        code, told = self.run(job)
+        return Started(wait=lambda: code, report=lambda: told, stop=lambda at_once: None)
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_run_is_one_line_with_what_came_of_it() -> None:
+    told = {"bakeoff": "b-1", "outcome": "promote", "decision": {"promoted": "svd"}, "error": None}
+    watched = Watched(1, run=lambda job: (0, told))
+    assert watched.of(planned("nightly", soon())) == 0
+    (line,) = watched.lines
+    assert line["config"] == "/configs/nightly.yaml"
+    assert (line["event"], line["exit_code"], line["bakeoff"]) == ("run", 0, "b-1")
+    assert (line["outcome"], line["promoted"], line["error"]) == ("promote", "svd", None)
+    assert datetime.fromisoformat(line["start"]) <= datetime.fromisoformat(line["end"])
+    assert line["next"] == NEVER.isoformat()
+
+
+def test_the_next_run_is_said_at_the_start() -> None:
+    watched = Watched(1)
+    watched.of(planned("nightly", soon()), planned("weekly"))
+    assert watched.said[1] == "weekly.yaml: 0 3 * * * in UTC; next run 2100-01-01 00:00 UTC"
+
+
+def test_of_what_was_missed_only_one_run_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(1)
+    missed = [ago(hours=h) for h in (49, 25, 1)]
+    job = planned("nightly", *missed)
+    # The machine slept: the job was due long ago, by the times that were known before.
+    monkeypatch.setattr(Times, "next", _from_the_first(missed))
+    assert watched.of(job) == 0
+    assert watched.started == ["nightly"]
+
+
+def _from_the_first(times: list[datetime]) -> Callable[[Times, datetime], datetime]:
+    asked: list[datetime] = []
+
+    def next_(self: Times, after: datetime) -> datetime:
+        asked.append(after)
+        later = [time for time in times if len(asked) <= 2 or time > after]
+        return later[0] if later else NEVER
+
+    return next_
+
+
+def test_what_is_too_late_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched = Watched(1)
+    missed = [ago(hours=3)]
+    monkeypatch.setattr(Times, "next", _from_the_first(missed))
+    assert watched.of(planned("nightly", *missed, hours=2)) == 0
+    assert watched.started == []
+    (line,) = watched.lines
+    assert (line["event"], line["reason"]) == ("left out", "more than 2 hours late")
+    assert datetime.fromisoformat(line["due"]) == missed[0].replace(microsecond=0)
+
+
+def test_a_run_that_is_not_done_is_not_started_again() -> None:
+    done = threading.Event()
+    watched = Watched(2)
+
+    def start(job: Planned, options: Options) -> Started:
+        watched.started.append(job.name)
+        return Started(wait=lambda: int(not done.wait(20)), report=dict, stop=lambda at_once: None)
+
+    def write(line: str) -> None:
+        done.set()
+        watched._write(line)
+
+    first = soon()
+    job = planned("nightly", first, first + timedelta(seconds=0.1))
+    assert Scheduler([job], Options(), write, watched.said.append, start=start).run() == 0
+    assert watched.started == ["nightly"]
+    assert [(line["event"], line.get("reason")) for line in watched.lines] == [
+        ("left out", "the run before it is not done"),
+        ("run", None),
+    ]
+
+
+def test_two_configs_do_not_run_at_once() -> None:
+    both = threading.Barrier(2)
+    together = []
+
+    def wait() -> int:
+        try:
+            both.wait(0.2)
+        except threading.BrokenBarrierError:
+            return 0
+        together.append(True)
+        return 0
+
+    watched = Watched(2)
+    when = soon()
+    jobs = [planned("a", when), planned("b", when)]
+
+    def start(job: Planned, options: Options) -> Started:
+        watched.started.append(job.name)
+        return Started(wait=wait, report=dict, stop=lambda at_once: None)
+
+    Scheduler(jobs, Options(), watched._write, watched.said.append, start=start).run()
+    assert sorted(watched.started) == ["a", "b"]
+    assert together == []
+
+
+def test_a_run_that_cannot_be_started_does_not_end_the_scheduler() -> None:
+    def run(job: Planned) -> tuple[int, dict[str, Any]]:
+        raise OSError(12, "Cannot allocate memory")
+
+    watched = Watched(1, run=run)
+    assert watched.of(planned("nightly", soon())) == 0
+    assert watched.lines[0]["error"] == "cannot be started: Cannot allocate memory"
+    assert watched.lines[0]["exit_code"] == 1
+
+
+def test_ctrl_c_ends_the_bake_off_that_runs_and_waits_for_it() -> None:
+    ended, stops = threading.Event(), []
+
+    def start(job: Planned, options: Options) -> Started:
+        def stop(at_once: bool) -> None:
+            stops.append(at_once)
+            ended.set()
+
+        threading.Timer(0.05, interrupt).start()
+        return Started(wait=lambda: 130 if ended.wait(20) else 1, report=dict, stop=stop)
+
+    watched = Watched(9)
+    code = Scheduler(
+        [planned("nightly", soon())], Options(), watched._write, watched.said.append, start
+    ).run()
+    assert code == 130
+    assert stops == [False]
+    (line,) = watched.lines
+    assert (line["exit_code"], line["next"]) == (130, None)
+    assert watched.said[-1] == "ending the bake-off that runs; again to end it at once"
+
+
+def test_a_second_ctrl_c_does_not_wait() -> None:
+    ended, stops = threading.Event(), []
+
+    def start(job: Planned, options: Options) -> Started:
+        def stop(at_once: bool) -> None:
+            stops.append(at_once)
+            if at_once:
+                ended.set()
+            else:
+                threading.Timer(0.05, interrupt).start()
+
+        threading.Timer(0.05, interrupt).start()
+        return Started(wait=lambda: 137 if ended.wait(20) else 1, report=dict, stop=stop)
+
+    watched = Watched(9)
+    code = Scheduler(
+        [planned("nightly", soon())], Options(), watched._write, watched.said.append, start
+    ).run()
+    assert (code, stops) == (130, [False, True])
+
+
+def test_a_bake_off_is_a_process_of_its_own_whose_output_is_talk(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In place of `python -m evalplugin`: what it is called with, and what it says.
+    script = tmp_path / "called"
+    script.write_text(
+        '#!/bin/sh\necho called with $3 $4 $5 $7 $8 $9\necho \'{"bakeoff": "b-1"}\' > $6\nexit 7\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    started = start_process(planned("nightly"), Options(True, ("--set", "a=1")))
+    assert started.wait() == 7
+    assert started.report() == {"bakeoff": "b-1"}
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == "called with schedule --once --outcome --if-changed --set a=1\n"
+
+
+def test_what_a_signal_has_ended_has_the_exit_code_of_a_shell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "hangs"
+    script.write_text("#!/bin/sh\nsleep 60\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    started = start_process(planned("nightly"), Options())
+    started.stop(True)
+    assert started.wait() == 128 + signal.SIGKILL
+    assert started.report() == {}
+    started.stop(True)  # there is nothing left to stop

@@ -1,0 +1,273 @@
+"""The units that are printed, each checked by a parser or linter of its format."""
+
+from __future__ import annotations
+
+import ast
+import configparser
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from crontab import CronTab
+
+from evalplugin import __version__, cli_schedule
+from evalplugin.cli import main
+from evalplugin.config import load
+from evalplugin.errors import ConfigError, DataError
+from evalplugin.schedule import KINDS, planned, units
+
+HERE = Path(__file__).parent
+NIGHTLY = HERE.parents[1] / "experiments" / "nightly"
+CONFIG = {
+    "experiment": "nightly",
+    "datasets": ["synthetic"],
+    "split": {"type": "last_n", "n": 2},
+    "metrics": ["ndcg@10"],
+    "models": ["random"],
+    "schedule": {"cron": "0 3 * * 7", "timezone": "Europe/Berlin"},
+}
+# What shells, cron, systemd, YAML and Python each read in a way of their own.
+ODD = 'it\'s 100% "$HOME" {x} #1'
+
+
+@pytest.fixture(params=["plain", ODD])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory, with an odd name too."""
+    folder = tmp_path / request.param
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def config(name: str = "nightly.yaml", **changes: Any) -> Path:
+    file = Path(name)
+    file.write_text(yaml.safe_dump(CONFIG | changes))
+    return file
+
+
+def made(kind: Any, *files: Path, options: tuple[str, ...] = (), image: str | None = None) -> dict[str, str]:
+    jobs = planned([load(file) for file in files], files)
+    return units(kind, jobs, folder=Path.cwd(), options=options, image=image)
+
+
+def command(file: Path, *options: str) -> list[str]:
+    head = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--if-changed"]
+    return [*head, *options, str(file.absolute())]
+
+
+def test_a_crontab_runs_the_command_at_its_time(place: Path) -> None:
+    file = config()
+    (text,) = made("cron", file, options=("--set", "models.0=a b")).values()
+    tab = CronTab(tab=text)
+    (job,) = list(tab)
+    assert job.is_valid()
+    assert str(job.slices) == "0 3 * * 0"
+    assert dict(job.env) == {"CRON_TZ": "Europe/Berlin"}
+    assert text.endswith("\n")  # cron leaves out a last line without an end
+    written = text.splitlines()[-1].removeprefix("0 3 * * 0 ")
+    # To cron, a percent sign that is not escaped ends the command.
+    assert "%" not in written.replace("\\%", "")
+    line = shlex.split(written.replace("\\%", "%"))
+    assert line[:3] == ["cd", str(place), "&&"]
+    assert line[3:] == [*command(file, "--set", "models.0=a b"), ">>", "nightly.log", "2>&1"]
+
+
+def test_every_config_gets_a_line_in_one_crontab(tmp_path: Path) -> None:
+    files = [config("a.yaml"), config("b.yaml", schedule={"cron": "5 4 * * *"})]
+    (text,) = made("cron", *files).values()
+    jobs = list(CronTab(tab=text))
+    assert [(str(job.slices), dict(job.env)["CRON_TZ"]) for job in jobs] == [
+        ("0 3 * * 0", "Europe/Berlin"),
+        ("5 4 * * *", "UTC"),
+    ]
+
+
+def test_systemd_gets_a_service_and_a_timer(place: Path) -> None:
+    file = config()
+    found = made("systemd", file, options=("--set", "models.0.params.a$b=50%"))
+    assert set(found) == {"evalplugin-nightly.service", "evalplugin-nightly.timer"}
+    service, timer = (parsed(found[f"evalplugin-nightly.{kind}"]) for kind in ("service", "timer"))
+    assert service["Service"]["Type"] == "oneshot"
+    assert service["Service"]["WorkingDirectory"].replace("%%", "%") == str(place)
+    words = unquoted(service["Service"]["ExecStart"])
+    assert words == command(file, "--set", "models.0.params.a$b=50%")
+    assert dict(timer["Timer"]) == {"OnCalendar": "Sun *-*-* 03:00:00 Europe/Berlin", "Persistent": "true"}
+    assert timer["Install"]["WantedBy"] == "timers.target"
+
+
+def parsed(unit: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#", ";"))
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(unit)
+    return parser
+
+
+def unquoted(line: str) -> list[str]:
+    """Return the words of a command as systemd reads them."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=False)
+    lexer.whitespace_split, lexer.commenters, lexer.quotes = True, "", '"'
+    return [word.replace("%%", "%").replace("$$", "$") for word in lexer]
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to be asked")
+def test_systemd_finds_nothing_wrong(place: Path) -> None:
+    files = []
+    for name, text in made("systemd", config()).items():
+        (place / name).write_text(text)
+        files.append(name)
+    done = subprocess.run(["systemd-analyze", "verify", *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_kubernetes_gets_a_cron_job_that_fits_its_schema(place: Path) -> None:
+    Path("configs").mkdir()
+    file = config("configs/nightly.yaml", notify={"url": "https://h/${HOOK}"})
+    (text,) = made("kubernetes", file, image="r.io/ours:1").values()
+    schema = json.loads((HERE / "cronjob.schema.json").read_text())
+    manifest = yaml.safe_load(text)
+    jsonschema.Draft202012Validator(schema).validate(manifest)
+    spec = manifest["spec"]
+    assert (spec["schedule"], spec["timeZone"]) == ("0 3 * * 0", "Europe/Berlin")
+    assert spec["concurrencyPolicy"] == "Forbid"
+    assert spec["startingDeadlineSeconds"] == 12 * 3600
+    (container,) = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "r.io/ours:1"
+    assert container["command"] == ["python", *command(file)[1:-1], "configs/nightly.yaml"]
+    assert "HOOK" in text
+    assert "hold" in text
+
+
+def test_github_gets_a_workflow_that_its_linter_accepts(place: Path) -> None:
+    file = config(notify={"url": "https://h/${HOOK}"})
+    ((name, text),) = made("github", file, options=("--set", "a=it's")).items()
+    Path(name).write_text(text)
+    linter = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", name]
+    done = subprocess.run(linter, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    workflow = yaml.safe_load(text)
+    assert workflow["on"]["schedule"] == [{"cron": "0 3 * * 0", "timezone": "Europe/Berlin"}]
+    job = workflow["jobs"]["bake-off"]
+    assert job["env"]["HOOK"] == "${{ secrets.HOOK }}"
+    run = shlex.split(job["steps"][-1]["run"])
+    assert run == ["python", *command(file, "--set", "a=it's")[1:-1], "nightly.yaml"]
+
+
+def test_airflow_gets_a_dag_that_compiles_and_says_what_it_should(place: Path) -> None:
+    file = config()
+    ((name, text),) = made("airflow", file).items()
+    tree = ast.parse(text)
+    compile(tree, name, "exec")
+    imported = {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    imported |= {
+        alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    assert imported == {"pendulum", "BashOperator", "DAG"}
+    assert {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} == imported
+    calls = {ast.unparse(call.func): call for call in ast.walk(tree) if isinstance(call, ast.Call)}
+    dag = {key.arg: key.value for key in calls["DAG"].keywords}
+    assert ast.literal_eval(dag["schedule"]) == "0 3 * * 0"
+    assert (ast.literal_eval(dag["catchup"]), ast.literal_eval(dag["max_active_runs"])) == (False, 1)
+    assert "Europe/Berlin" in ast.unparse(dag["start_date"])
+    task = {key.arg: ast.literal_eval(key.value) for key in calls["BashOperator"].keywords}
+    assert shlex.split(task["bash_command"]) == command(file)
+    assert task["cwd"] == str(place)
+
+
+def test_configs_of_one_name_get_units_of_their_own() -> None:
+    for folder in ("a", "b"):
+        Path(folder).mkdir()
+    files = [config("a/My Config.yaml"), config("b/my_config.yaml")]
+    assert list(made("airflow", *files)) == ["evalplugin_my_config.py", "evalplugin_my_config_2.py"]
+
+
+def test_a_config_without_a_schedule_is_told() -> None:
+    file = config(schedule=None)
+    with pytest.raises(
+        ConfigError, match=r"nightly.yaml: has no schedule; add one, such as schedule: \{cron"
+    ):
+        made("cron", file)
+
+
+def test_a_path_that_a_unit_cannot_hold_is_told() -> None:
+    file = config("two\nlines.yaml")
+    with pytest.raises(DataError, match="characters that cannot be printed"):
+        made("cron", file)
+    with pytest.raises(DataError, match="Airflow would read this path or option as a template"):
+        made("airflow", config("{{x}}.yaml"))
+
+
+def test_the_command_prints_one_file_or_writes_all(capsys: pytest.CaptureFixture[str]) -> None:
+    config()
+    assert cli_schedule.UNITS == KINDS
+    for kind in KINDS:
+        assert main(["schedule", "--print", kind, "nightly.yaml"]) == 0
+        out = capsys.readouterr().out
+        assert "evalplugin" in out
+        assert ("# file: evalplugin-nightly.timer" in out) == (kind == "systemd")
+    assert main(["schedule", "--print", "systemd", "--out", "units", "nightly.yaml"]) == 0
+    names = ["units/evalplugin-nightly.service", "units/evalplugin-nightly.timer"]
+    assert capsys.readouterr().out.splitlines() == names
+    assert all(Path(name).read_text().startswith("# Bake-off nightly.yaml") for name in names)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--print", "cron", "--once"], "--once runs now, --print prints a unit: choose one"),
+        (["--image", "x"], "--image goes with --print"),
+        (["--out", "x"], "--out goes with --print"),
+        (["--outcome", "x"], "--outcome goes with --once"),
+        (
+            ["--print", "cron", "--tracking-uri", "https://a:secret@h"],
+            "credentials do not belong into a unit",
+        ),
+        (["--print", "cron", "--set", "models.0.params.api_key=secret"], "unknown parameter 'api_key'"),
+        (["--print", "crn"], "'crn' is not one of 'cron'"),
+    ],
+)
+def test_what_makes_no_sense_is_told(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config()
+    assert main(["schedule", *argv, "nightly.yaml"]) == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert "secret" not in err
+
+
+def test_a_store_that_would_be_lost_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    config(tracking={"uri": "sqlite:///mlflow.db"})
+    assert main(["schedule", "--print", "github", "nightly.yaml"]) == 0
+    assert "logs to sqlite:///mlflow.db, a file that is gone with the machine" in capsys.readouterr().err
+    assert main(["schedule", "--print", "cron", "nightly.yaml"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_units_of_the_nightly_example_are_those_that_are_printed(
+    kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/srv/recommender/.venv/bin/python")
+    shutil.copy(NIGHTLY / "nightly.yaml", "nightly.yaml")
+    Path("ratings.csv").touch()
+    (job,) = planned([load(Path("nightly.yaml"))], [Path("nightly.yaml")])
+    server = ("--tracking-uri", "https://mlflow.example.org") if kind in ("kubernetes", "github") else ()
+    found = units(
+        kind,
+        [replace(job, file=Path("/srv/recommender/nightly.yaml"))],
+        folder=Path("/srv/recommender"),
+        options=server,
+        image="registry.example.org/recommender:1",
+    )
+    for name, text in found.items():
+        assert (NIGHTLY / "units" / name).read_text().replace("0.1.0", __version__) == text

@@ -1,0 +1,173 @@
+"""No credentials in what is logged, printed or raised."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalplugin import redaction
+from evalplugin.errors import ConfigError, DataError
+from evalplugin.redaction import hide, keep_secret, redact, redact_values, redact_yaml
+from evalplugin.results import ModelResult
+
+
+@pytest.fixture(autouse=True)
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redaction, "_kept", set())
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("postgresql://ann:s3cret@db:5432/ml", "postgresql://***@db:5432/ml"),
+        ("uri: mysql+pymysql://ann:p/w@db/ml # main", "uri: mysql+pymysql://***@db/ml # main"),
+        ("https://token@host/path", "https://***@host/path"),
+        ("'https://a:p@w@host'", "'https://***@host'"),
+        ("postgresql://:s3cret@db/ml", "postgresql://***@db/ml"),
+        ("s3://bucket/x?token=abc&part=1", "s3://bucket/x?token=***&part=1"),
+        ("https://h/x?access_token=abc", "https://h/x?access_token=***"),
+        ("  password: hunter2", "  password: ***"),
+        ('{db_password: "hunter 2", k: 3}', "{db_password: ***, k: 3}"),
+        ("api_key='abc'", "api_key=***"),
+        ("apiKey=abc token=def", "apiKey=*** token=***"),
+        ("Authorization: Basic YTpi", "Authorization: ***"),
+        ("sent Bearer abcdefghijkl.mno to it", "sent Bearer *** to it"),
+        ("ghp_0123456789abcdefghijABCDEFGHIJ012345 is mine", "*** is mine"),
+        (
+            "url https://hooks.slack.com/services/T0/B0/abc, on",
+            "url https://hooks.slack.com/***, on",
+        ),
+        ("two ftp://a:b@c/ and ftp://d:e@f/", "two ftp://***@c/ and ftp://***@f/"),
+    ],
+)
+def test_credentials_are_hidden(text: str, hidden: str) -> None:
+    assert redact(text) == hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sqlite:////tmp/mlflow.db",
+        "http://127.0.0.1:5000/#/experiments/1",
+        "http://host:8080/a@b",
+        "metrics: [ndcg@10, recall@10]",
+        "config: https://example.org/x and mail to a@b.org",
+        "password:",
+        "password: ${DB_PASSWORD}",
+        "tokens: 3",
+        "max_tokens: 3",
+    ],
+)
+def test_text_without_credentials_stays_as_it_is(text: str) -> None:
+    assert redact(text) == text
+    assert redact_yaml(text) == text
+
+
+def test_a_message_may_speak_of_a_password() -> None:
+    message = "models[0].params.password: unknown parameter 'password'; see postgresql://a:b@c"
+    assert hide(message) == "models[0].params.password: unknown parameter 'password'; see postgresql://***@c"
+
+
+@given(
+    st.text(
+        alphabet=st.characters(codec="ascii", exclude_characters="@:/?#'\" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"),
+        min_size=6,
+    )
+)
+def test_no_password_of_a_uri_survives(password: str) -> None:
+    assert password not in redact(f"uri: postgresql://ann:{password}@db/x").replace("postgresql", "")
+
+
+def test_values_are_hidden_by_key_and_by_content() -> None:
+    values = {
+        "password": "x",
+        "k": 3,
+        "nested": {"api_key": 5, "uri": "http://a:b@c", "token": "${TOKEN}", "secret": None},
+        "list": ["ftp://a:b@c", 1, "--token", "abc", "--user", "ann"],
+    }
+    assert redact_values(values) == {
+        "password": "***",
+        "k": 3,
+        "nested": {"api_key": "***", "uri": "http://***@c", "token": "${TOKEN}", "secret": None},
+        "list": ["ftp://***@c", 1, "--token", "***", "--user", "ann"],
+    }
+
+
+SECRETS = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_size=8).filter(
+    lambda text: len(text.strip()) >= 8 and "***" not in text and "\\" not in text
+)
+
+
+@given(SECRETS)
+def test_what_is_kept_secret_is_found_however_it_is_written(secret: str) -> None:
+    redaction._kept.clear()
+    keep_secret(secret)
+    from json import dumps
+    from urllib.parse import quote
+
+    for text in (secret, f"at /hook/{quote(secret)}?x", dumps({"a": secret}), repr(secret), f"x={secret},"):
+        assert secret not in redact(text)
+        assert quote(secret) not in redact(text)
+        assert dumps(secret)[1:-1] not in redact(text)
+
+
+def test_secrets_of_the_environment_are_known_by_the_names_of_the_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "correct horse")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false-or-true")
+    assert redact("no user 'correct horse' with false-or-true") == "no user '***' with false-or-true"
+
+
+def test_a_short_secret_does_not_spoil_words() -> None:
+    keep_secret("core")
+    keep_secret("abc")
+    assert redact("scores of core, abc") == "scores of ***, abc"
+
+
+@given(
+    st.sampled_from(["'", '"', "|", ">", None]),
+    SECRETS.filter(lambda text: text.isprintable() and not set(text) & set("'\"")),
+    st.sampled_from(["password", "api_key", "client_secret", "access-token"]),
+    st.booleans(),
+)
+def test_no_secret_of_a_config_survives_in_any_style_and_it_stays_the_same_yaml(
+    style: str | None, secret: str, key: str, flow: bool
+) -> None:
+    data: dict[str, Any] = {"experiment": "x", "datasets": [{"type": "sql", key: secret, "k": 3}], "seed": 1}
+    text = yaml.dump(data, default_style=style, default_flow_style=flow, allow_unicode=True, width=1000)
+    hidden = redact_yaml(f"# a comment\n{text}")
+    assert hidden.startswith("# a comment\n")
+    assert secret not in hidden
+    again = yaml.load(hidden, yaml.BaseLoader)
+    assert again["datasets"] == [{"type": "sql", key: "***", "k": "3"}]
+    assert again["experiment"] == "x"
+
+
+def test_of_the_address_that_is_notified_only_the_host_stays() -> None:
+    text = "notify:\n  url: https://example.org/hook/abc  # ours\n  on: [refuse]\nx: &a [1, *a]\n"
+    assert redact_yaml(text) == text.replace("https://example.org/hook/abc", '"https://example.org/***"')
+    kept = "notify: {url: '${HOOK}'}\n"
+    assert redact_yaml(kept) == kept
+
+
+def test_several_lines_and_broken_yaml_are_hidden_too() -> None:
+    assert redact_yaml("password: |\n  correct\n  horse\nk: 3\n") == 'password: "***"\nk: 3\n'
+    assert redact_yaml("password: correct horse\nk: 3\n") == 'password: "***"\nk: 3\n'
+    assert redact_yaml("[\npassword: hunter2") == "[\npassword: ***"
+
+
+def test_no_error_shows_a_credential() -> None:
+    uri = "postgresql://ann:hunter2@db"
+    assert str(DataError(f"not at {uri}")) == "not at postgresql://***@db"
+    assert ConfigError([f"not at {uri}"]).lines == ("not at postgresql://***@db",)
+
+
+def test_a_traceback_of_a_model_that_failed_shows_none() -> None:
+    failed = ModelResult(None, "m", "m", {}, error="Traceback:\n  open(password='hunter2')\nOSError: no")  # type: ignore[arg-type]
+    assert failed.error == "Traceback:\n  open(password=***)\nOSError: no"
+    assert failed.failure == "OSError: no"

@@ -1,0 +1,216 @@
+"""How models did from one bake-off to the next, and what counts as worse."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scipy.stats import ttest_ind_from_stats
+
+from evalplugin.errors import DataError
+from evalplugin.report.trend import trend_spec, write_trend
+from evalplugin.terminal_history import history_csv, history_json, show_history
+from evalplugin.trends import PastBakeoff, PastModel, Value, history_of
+
+
+def value(mean: float, *, std: float = 0.2, users: int = 400) -> Value:
+    margin = 2 * std / math.sqrt(users)
+    return Value(mean, mean - margin, mean + margin, std, users)
+
+
+def model(name: str, mean: float | Value | None, metric: str = "ndcg@10", **changes: Any) -> PastModel:
+    values = {} if mean is None else {metric: mean if isinstance(mean, Value) else value(mean)}
+    made = PastModel(name, "toy", "last_n", f"run-{name}", values, {metric: "d1"}, "n=20", "data-1")
+    return replace(made, **changes)
+
+
+def night(number: int, *models: PastModel, metric: str = "ndcg@10", **changes: Any) -> PastBakeoff:
+    at = datetime(2026, 11, 1, 3, tzinfo=UTC) + timedelta(days=number)
+    made = PastBakeoff(f"b-{number}", at, metric, "random", models)
+    return replace(made, **changes)
+
+
+def test_points_are_in_the_order_of_time_whatever_order_they_come_in() -> None:
+    nights = [night(2, model("svd", 0.5)), night(1, model("svd", 0.4), model("knn", 0.3))]
+    found = history_of("nightly", nights)
+    assert [(p.bakeoff.id, p.model.model) for p in found.points] == [
+        ("b-1", "svd"),
+        ("b-1", "knn"),
+        ("b-2", "svd"),
+    ]
+    assert {key[2]: len(points) for key, points in found.trends.items()} == {"svd": 2, "knn": 1}
+    assert found.metric == "ndcg@10"
+
+
+def test_a_change_is_welchs_interval() -> None:
+    old, new = value(0.50, std=0.2, users=400), value(0.46, std=0.3, users=250)
+    found = history_of("nightly", [night(1, model("svd", old)), night(2, model("svd", new))])
+    change = found.points[-1].change
+    assert change is not None
+    assert change.difference == pytest.approx(0.46 - 0.50)
+    for bound in (change.low, change.high):  # where the test of just this difference is at its limit
+        test = ttest_ind_from_stats(0.46 - bound, 0.3, 250, 0.50, 0.2, 400, equal_var=False)
+        assert test.pvalue == pytest.approx(0.05)
+    assert change.since == "b-1"
+
+
+@pytest.mark.parametrize(
+    ("metric", "means", "worse"),
+    [
+        ("ndcg@10", (0.50, 0.40), True),
+        ("ndcg@10", (0.50, 0.49), False),
+        ("ndcg@10", (0.40, 0.50), False),
+        ("rmse", (0.90, 1.00), True),  # lower is better
+        ("rmse", (1.00, 0.90), False),
+        ("unheard-of", (0.50, 0.10), False),  # which way is better is not known
+    ],
+)
+def test_worse_is_what_lies_beyond_the_interval_on_the_worse_side(
+    metric: str, means: tuple[float, float], worse: bool
+) -> None:
+    nights = [night(i, model("svd", mean, metric), metric=metric) for i, mean in enumerate(means)]
+    found = history_of("nightly", nights)
+    assert [bool(p.change and p.change.worse) for p in found.points] == [False, worse]
+    assert [p.model.model for p in found.worse] == (["svd"] if worse else [])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        model("svd", 0.1, definitions={"ndcg@10": "another"}),
+        model("svd", 0.1, asked="n=10"),
+        model("svd", Value(0.1)),  # one number a model, without a spread
+        model("svd", value(0.1, users=1)),
+        model("svd", None),  # it failed
+    ],
+)
+def test_what_cannot_be_compared_is_no_change(other: PastModel) -> None:
+    found = history_of("nightly", [night(1, model("svd", 0.5)), night(2, other)])
+    assert found.points[-1].change is None
+
+
+def test_a_night_that_failed_is_passed_over() -> None:
+    nights = [night(1, model("svd", 0.5)), night(2, model("svd", None)), night(3, model("svd", 0.3))]
+    change = history_of("nightly", nights).points[-1].change
+    assert change is not None
+    assert (change.since, change.worse) == ("b-1", True)
+
+
+def test_values_that_are_all_equal_can_get_worse_too() -> None:
+    flat = [model("svd", value(mean, std=0.0)) for mean in (0.5, 0.4)]
+    found = history_of("nightly", [night(1, flat[0]), night(2, flat[1])])
+    assert [p.model.model for p in found.worse] == ["svd"]
+
+
+def test_roles_are_those_that_a_model_had_then() -> None:
+    models = [model("random", 0.1), model("knn", 0.3), model("svd", 0.5)]
+    nights = [
+        night(1, *models, outcome="promote", champion="knn", promoted="svd"),
+        night(2, *models, outcome="keep", champion="svd"),
+    ]
+    assert [p.role for p in history_of("nightly", nights).points] == [
+        "baseline", "champion", "promoted",
+        "baseline", "challenger", "champion",
+    ]  # fmt: skip
+
+
+def test_a_metric_that_is_not_there_is_told_with_the_nearest() -> None:
+    nights = [night(1, model("svd", 0.5))]
+    with pytest.raises(DataError, match="'nightly' was scored by 'ndcg@20'; did you mean 'ndcg@10'"):
+        history_of("nightly", nights, "ndcg@20")
+    assert history_of("nightly", nights, "ndcg @10").metric == "ndcg@10"
+    with pytest.raises(DataError, match="'nightly' has no bake-offs"):
+        history_of("nightly", [])
+
+
+def sample() -> Any:
+    coverage = model("svd", Value(0.7), split="other")
+    means = ((0.1, 0.3, 0.5), (0.1, 0.31, 0.4), (None, 0.32, 0.3))
+    models = [
+        [model(name, m) for name, m in zip(("random", "knn", "svd"), row, strict=True)] for row in means
+    ]
+    nights = [
+        night(1, *models[0], outcome="promote", champion="knn", promoted="svd"),
+        night(2, *models[1], coverage, outcome="keep", champion="svd"),
+        night(3, *models[2], outcome="refuse", champion="svd"),
+    ]
+    return history_of("nightly", nights)
+
+
+def test_rows_are_plain_and_say_what_is_unknown() -> None:
+    found = sample()
+    rows = json.loads(history_json(found))
+    assert rows == found.rows()
+    first, last = rows[0], rows[-1]
+    assert (first["bakeoff"], first["model"], first["role"], first["since"]) == (
+        "b-1",
+        "random",
+        "baseline",
+        None,
+    )
+    assert (last["model"], last["since"], last["worse"], last["outcome"]) == ("svd", "b-2", True, "refuse")
+    failed = next(row for row in rows if row["bakeoff"] == "b-3" and row["model"] == "random")
+    assert (failed["mean"], failed["users"]) == (None, None)
+    table = list(csv.DictReader(io.StringIO(history_csv(found))))
+    assert [row["model"] for row in table] == [row["model"] for row in rows]
+    assert table[0]["since"] == ""
+
+
+def test_the_table_shows_decisions_and_what_got_worse(capsys: pytest.CaptureFixture[str]) -> None:
+    show_history(sample())
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "nightly: ndcg@10 on toy, last_n"
+    assert lines[2].split() == ["bake-off", "decision", "knn", "svd", "random"]
+    assert lines[4].split() == ["b-1", "promote", "0.3000", "☆", "0.5000", "★", "0.1000"]
+    assert lines[5].split() == [
+        "2026-11-02",
+        "03:00",
+        "UTC",
+        "0.2800–0.3200",
+        "0.4800–0.5200",
+        "0.0800–0.1200",
+    ]
+    assert lines[8].split() == ["b-3", "refuse", "0.3200", "▼", "0.3000", "☆", "failed"]
+    assert "nightly: ndcg@10 on toy, other" in lines
+    assert lines[-1] == "svd got worse on toy, last_n since b-2: -0.1000 (-0.1278 to -0.0722)"
+
+
+def test_a_metric_whose_direction_is_unknown_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    nights = [night(i, model("svd", 0.5, "unheard-of"), metric="unheard-of") for i in (1, 2)]
+    show_history(history_of("nightly", nights))
+    assert (
+        "Which way unheard-of is better is not known: nothing is marked as worse." in capsys.readouterr().out
+    )
+
+
+def test_the_picture_has_a_panel_for_each_dataset_and_split_and_every_mean() -> None:
+    history = sample()
+    spec = trend_spec(history)
+    assert [panel["title"]["text"] for panel in spec["vconcat"]] == ["toy, last_n", "toy, other"]
+    drawn = [row for panel in spec["vconcat"] for row in panel["data"]["values"]]
+    assert len(drawn) == sum(point.value is not None for point in history.points)
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"), [("a.svg", b"<svg"), ("a.PNG", b"\x89PNG"), ("a.html", b"<!DOCTYPE html>")]
+)
+def test_the_picture_is_written_and_needs_no_network(tmp_path: Path, name: str, begins: bytes) -> None:
+    write_trend(sample(), tmp_path / name)
+    written = (tmp_path / name).read_bytes()
+    assert written.startswith(begins)
+    assert b'src="http' not in written
+    if name.endswith("svg"):
+        assert "▼ worse" in written.decode()
+        assert "★ promoted" in written.decode()
+
+
+def test_another_kind_of_picture_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"a.jpg: a picture is written as .html, .png, .svg"):
+        write_trend(sample(), tmp_path / "a.jpg")

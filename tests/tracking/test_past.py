@@ -1,0 +1,117 @@
+"""Bake-offs of the past, read back from a real SQLite store."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import evalplugin
+from evalplugin.errors import DataError, TrackingError
+from evalplugin.results import Bakeoff, ModelResult
+from evalplugin.tracking import MlflowTracker, labels
+from evalplugin.tracking.past import last_finished, read_past
+
+INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}
+
+
+def log(
+    uri: str,
+    asked: Bakeoff,
+    *results: ModelResult,
+    status: str | None = "FINISHED",
+    decided: dict[str, str] | None = None,
+) -> None:
+    """Log a bake-off without what this test does not read: pictures and the page."""
+    tracker = MlflowTracker.open(asked, uri)
+    for result in results:
+        tracker.finish_model(tracker.start_model(result.data, result.model, result.type), result)
+    if status is None:
+        tracker.abort()
+        return
+    run_id = tracker._start_summary()
+    failed = sum(result.error is not None for result in results)
+    tracker.client.log_metric(run_id, "models_failed", failed)
+    for key, value in (decided or {}).items():
+        tracker.client.set_tag(run_id, f"evalplugin.{key}", value)
+    tracker.client.set_terminated(run_id, status)
+
+
+def asked(make: SimpleNamespace, number: int, **changes: Any) -> Bakeoff:
+    changed = {"id": f"b-{number}", "experiment": "nightly", "inputs": INPUTS, **changes}
+    return make.bakeoff(("random", "knn", "broken"), **changed)  # type: ignore[no-any-return]
+
+
+def test_what_was_logged_is_read_back(make: SimpleNamespace, uri: str) -> None:
+    decided = {"outcome": "promote", "champion": "random", "promoted": "knn"}
+    random, knn = make.model_result("random", 0.2), make.model_result("knn", 0.5)
+    log(uri, asked(make, 1), random, knn, make.failed_result("broken"), decided=decided)
+    (found,) = read_past(uri, experiment="nightly")
+    assert (found.id, found.primary, found.baseline) == ("b-1", "ndcg@10", "random")
+    assert (found.outcome, found.champion, found.promoted) == ("promote", "random", "knn")
+    assert [m.model for m in found.models] == ["random", "knn", "broken"]
+    value = found.models[1].values["ndcg@10"]
+    scores = knn.per_user.column("ndcg@10")
+    assert value.mean == pytest.approx(knn.per_user.means["ndcg@10"])
+    assert value.users == 197
+    assert value.low < value.mean < value.high
+    assert value.std == pytest.approx(scores[3:].std(ddof=1))
+    assert found.models[2].values == {}
+    assert found.models[1].data == knn.data.test.digest
+    assert set(found.models[1].definitions) == set(make.METRICS)
+
+
+def test_the_latest_bake_offs_come_the_oldest_first_and_those_cut_off_count_as_far_as_they_got(
+    make: SimpleNamespace, uri: str
+) -> None:
+    for number in range(1, 4):
+        log(
+            uri,
+            asked(make, number),
+            make.model_result("knn", 0.1 * number),
+            status=None if number == 2 else "FINISHED",
+        )
+    assert [b.id for b in read_past(uri, experiment="nightly")] == ["b-1", "b-2", "b-3"]
+    assert [b.id for b in read_past(uri, experiment="nightly", last=2)] == ["b-2", "b-3"]
+    assert read_past(uri, experiment="nightly")[0].outcome is None
+
+
+def test_a_history_from_python(make: SimpleNamespace, uri: str) -> None:
+    for number, level in ((1, 0.5), (2, 0.3)):
+        log(uri, asked(make, number), make.model_result("random", 0.2), make.model_result("knn", level))
+    found = evalplugin.history("nightly", tracking_uri=uri)
+    assert [p.model.model for p in found.worse] == ["knn"]
+    assert evalplugin.history("nightly", metric="rr", last=1, tracking_uri=uri).metric == "rr"
+
+
+def test_what_is_not_there_is_told(make: SimpleNamespace, uri: str, tmp_path: Any) -> None:
+    log(uri, asked(make, 1))
+    with pytest.raises(DataError, match=r"'nightly' .* has no bake-offs; make one"):
+        read_past(uri, experiment="nightly")
+    with pytest.raises(DataError, match="has no experiment 'nihgtly'; did you mean 'nightly'"):
+        read_past(uri, experiment="nihgtly")
+    with pytest.raises(TrackingError, match="there is no tracking store"):
+        read_past(f"sqlite:///{tmp_path}/none.db", experiment="nightly")
+
+
+def test_the_last_finished_bake_off_of_a_config_is_found_by_what_went_into_it(
+    make: SimpleNamespace, uri: str
+) -> None:
+    knn = make.model_result("knn", 0.5)
+    assert last_finished(uri, "nightly", INPUTS["config"]) is None
+    log(uri, asked(make, 1), knn)
+    log(uri, asked(make, 2, inputs={**INPUTS, "data": "d2"}), knn, decided={"outcome": "keep"})
+    log(uri, asked(make, 3, inputs={**INPUTS, "config": "another"}), knn)
+    log(uri, asked(make, 4), knn, status="KILLED")
+    found = last_finished(uri, "nightly", INPUTS["config"])
+    assert found is not None
+    assert (found.id, found.outcome, dict(found.inputs)) == ("b-2", "keep", {**INPUTS, "data": "d2"})
+    log(uri, asked(make, 5), knn, make.failed_result("broken"))
+    assert last_finished(uri, "nightly", INPUTS["config"]) is None  # what failed may be run again
+
+
+def test_what_went_in_is_a_tag_of_every_run(make: SimpleNamespace) -> None:
+    assert labels.common_tags(asked(make, 1))["evalplugin.inputs"] == (
+        '{"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}'
+    )
