@@ -6,6 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from evalplugin.api import compare as compare
+    from evalplugin.api import history as history
     from evalplugin.api import run as run
     from evalplugin.api import score as score
     from evalplugin.data import Interactions as Interactions
@@ -15,17 +17,21 @@ if TYPE_CHECKING:
     from evalplugin.models import TopN as TopN
     from evalplugin.models import model as model
     from evalplugin.models import surprise_top_n as surprise_top_n
+    from evalplugin.segments import segment as segment
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Interactions": "evalplugin.data",
     "TopN": "evalplugin.models",
+    "compare": "evalplugin.api",
     "dataset": "evalplugin.data",
+    "history": "evalplugin.api",
     "metric": "evalplugin.metrics",
     "model": "evalplugin.models",
     "run": "evalplugin.api",
     "score": "evalplugin.api",
+    "segment": "evalplugin.segments",
     "split": "evalplugin.data",
     "surprise_top_n": "evalplugin.models",
 }
@@ -34,11 +40,14 @@ __all__ = [
     "Interactions",
     "TopN",
     "__version__",
+    "compare",
     "dataset",
+    "history",
     "metric",
     "model",
     "run",
     "score",
+    "segment",
     "split",
     "surprise_top_n",
 ]

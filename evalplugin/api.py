@@ -1,4 +1,4 @@
-"""``evalplugin.run`` and ``evalplugin.score``: a bake-off, and the scores of lists made elsewhere, from Python."""
+"""``evalplugin.run``, ``compare`` and ``score``: a bake-off, who won, and lists made elsewhere, from Python."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from evalplugin.errors import DataError
 from evalplugin.lists import Columns, ListScores, score_lists, specs_of
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome
     from evalplugin.metrics import MetricSpec
+    from evalplugin.notebook import Comparisons
+    from evalplugin.statistics import Test
+    from evalplugin.trends import History
 
-__all__ = ["run", "score"]
+__all__ = ["compare", "history", "run", "score"]
 
 
 def run(
@@ -23,6 +27,9 @@ def run(
     tracking_uri: str | None = None,
     experiment: str | None = None,
     data_home: str | Path | None = None,
+    workers: int | None = None,
+    resume: bool = False,
+    fresh: bool = False,
 ) -> Outcome:
     """Return the outcome of a bake-off: ``.result`` with every model's scores, and ``.links`` into MLflow.
 
@@ -31,21 +38,127 @@ def run(
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
+        workers: How many tasks run at a time, each in a process of its own; None: what the config says.
+        resume: Go on with the newest bake-off of this config that was cut off, if there is one.
+        fresh: Compute all anew; else what was computed before is taken from the store.
 
     Raises:
         ConfigError: Everything that is wrong with the config.
         DataError: Data that is missing or breaks a rule.
         TrackingError: The tracking store cannot be reached.
     """
-    from evalplugin.bakeoff import run_bakeoff
     from evalplugin.config import load
+    from evalplugin.notify import run_and_tell
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
     home = Path(home) if home is not None else None
     checked = load(
         config if isinstance(config, Mapping) else Path(config), overrides=overrides, data_home=home
     )
-    return run_bakeoff(checked, data_home=home, tracking_uri=tracking_uri, experiment=experiment)
+    if resume and fresh:
+        raise DataError("a bake-off is either continued (resume) or computed anew (fresh), not both")
+    return run_and_tell(
+        checked,
+        data_home=home,
+        tracking_uri=tracking_uri,
+        experiment=experiment,
+        mode="resume" if resume else "fresh" if fresh else "run",
+        workers=workers,
+    )
+
+
+def compare(
+    *what: Outcome | str,
+    bakeoff: str | None = None,
+    experiment: str | None = None,
+    tracking_uri: str | None = None,
+    baseline: str | None = None,
+    primary: str | None = None,
+    pairs: Literal["baseline", "all"] | None = None,
+    tests: Sequence[Test] = (),
+    level: float = 0.95,
+    intervals: Literal["t", "bootstrap"] = "t",
+    intersect: bool = False,
+) -> Comparisons:
+    """Return models side by side: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
+
+    Args:
+        what: What ``evalplugin.run`` returned; or ids or names of MLflow runs, or names of models: the latest run of
+            each name. Without: the bake-off or the experiment that is named, or else the latest bake-off.
+        bakeoff: A bake-off's id, or ``latest``.
+        experiment: Where to look; by itself: the latest run of each model there.
+        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+        baseline: The model that the others are compared with; None: that of the bake-off.
+        primary: The metric that ranks; None: that of the bake-off.
+        pairs: Whether models are compared with the baseline or all with each other; None: with the baseline, if
+            there is one.
+        tests: ``wilcoxon``, ``t``: tests beside the permutation test.
+        level: Of intervals and marks.
+        intervals: How those of differences are found: Student's t, or the BCa bootstrap.
+        intersect: Where runs differ in metrics, users or data, compare what they have in common; else they are
+            refused.
+
+    Raises:
+        DataError: Nothing is there by that name, or the runs cannot be compared.
+        TrackingError: The store cannot be reached, or a run lacks what was logged of it.
+    """
+    from functools import partial
+
+    from evalplugin.comparison import compare as compared
+    from evalplugin.contest import with_choice
+    from evalplugin.notebook import Comparisons
+
+    runs = [one for one in what if isinstance(one, str)]
+    outcomes = [one for one in what if not isinstance(one, str)]
+    complete = None
+    if outcomes:
+        if len(what) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
+            raise DataError(
+                "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
+            )
+        contests = [
+            with_choice(c.contest, baseline=baseline, primary=primary) for c in outcomes[0].comparisons
+        ]
+    else:
+        from evalplugin.tracking.read import read_contests, with_lists
+
+        complete = partial(with_lists, tracking_uri=tracking_uri)
+        contests = read_contests(
+            tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
+            primary=primary,
+        )  # fmt: skip
+    found = [
+        compared(
+            c,
+            pairs=pairs or ("baseline" if c.baseline else "all"),
+            level=level,
+            intervals=intervals,
+            tests=tests,
+        )
+        for c in contests
+    ]
+    return Comparisons(tuple(found), complete)
+
+
+def history(
+    experiment: str, *, metric: str | None = None, last: int = 30, tracking_uri: str | None = None
+) -> History:
+    """Return how models did from one bake-off to the next: ``.rows()``, ``.trends``, ``.worse``.
+
+    Args:
+        experiment: Name of the MLflow experiment.
+        metric: Such as ``ndcg@10``; None: what ranked the models of the newest bake-off.
+        last: How many bake-offs at most, the latest ones.
+        tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+
+    Raises:
+        DataError: There is no such experiment, no bake-off in it, or none with this metric.
+        TrackingError: The store cannot be reached.
+    """
+    from evalplugin.tracking.past import read_past
+    from evalplugin.trends import history_of
+
+    return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
 
 
 def score(

@@ -4,38 +4,90 @@ from __future__ import annotations
 
 import secrets
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalplugin.comparison import Comparison, compare
 from evalplugin.config import CheckedConfig
+from evalplugin.contest import contests_of
+from evalplugin.decision import Decision
+from evalplugin.errors import StoreError, TrackingError
+from evalplugin.journal import Header, Journal
 from evalplugin.metrics import definitions_hash
+from evalplugin.notebook import Comparisons
+from evalplugin.redaction import redact
 from evalplugin.results import Bakeoff, BakeoffResult, ModelResult
-from evalplugin.runner import Observer, Prepared, Silent, prepare, run_model
+from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on
+from evalplugin.runner import (
+    Execution,
+    Job,
+    Observer,
+    Silent,
+    jobs_of,
+    one_by_one,
+    prepare,
+    results_of,
+)
+from evalplugin.sizes import bytes_of
+from evalplugin.store import Store, store_path
+from evalplugin.stored import Kept
+from evalplugin.workers import Limits, check_not_a_worker, in_processes
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
     from evalplugin.tracking import Links, MlflowTracker
 
-__all__ = ["Outcome", "describe_bakeoff", "run_bakeoff"]
+__all__ = ["Mode", "Outcome", "describe_bakeoff", "run_bakeoff"]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A bake-off's results, and where they can be looked at."""
+    """A bake-off's results, and where they can be looked at. A notebook shows the models by the primary metric."""
 
     result: BakeoffResult
+    comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
     links: Links
+    decision: Decision | None = None  # of the gate, where there is one
+
+    def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
+        """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
+        return self._shown.to_frame(metric, segment=segment)
+
+    def plot(self, metric: str | None = None) -> Figure:
+        """Return a matplotlib figure of the differences from the baseline; see ``Comparisons.plot``."""
+        return self._shown.plot(metric)
+
+    def to_html(self, path: str | Path) -> Path:
+        """Write the page with everything about the bake-off, one file; return its path."""
+        return self._shown.to_html(path)
+
+    @property
+    def _shown(self) -> Comparisons:
+        return Comparisons(self.comparisons)
+
+    def _repr_html_(self) -> str:
+        return self._shown._repr_html_()
 
 
 def describe_bakeoff(config: CheckedConfig, *, experiment: str | None = None) -> Bakeoff:
     """Return all that is known of a bake-off before it runs, under a new id."""
     spec = config.spec
+    asked = spec.recommend
     return Bakeoff(
         id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
         experiment=experiment or spec.experiment,
         seed=spec.seed,
-        n=spec.recommend.n,
-        candidates=spec.recommend.candidates,
+        n=asked.n,
+        candidates=(
+            asked.candidates
+            if asked.negatives is None
+            else f"{asked.candidates}, {asked.negatives} negatives, seed {spec.seed}"
+        ),
         threshold=spec.relevance.threshold,
         metrics=tuple(metric.name for metric in config.metrics),
         primary=config.primary.name,
@@ -59,56 +111,170 @@ def run_bakeoff(
     tracking_uri: str | None = None,
     experiment: str | None = None,
     observer: Observer | None = None,
+    mode: Mode = "run",
+    workers: int | None = None,
+    command: Sequence[str] = (),
+    if_changed: bool = False,
 ) -> Outcome:
     """Return what came of a bake-off: every model on every dataset under every split, logged to MLflow.
+
+    What was computed before is taken from the store, with the costs of that time.
 
     Args:
         config: What ``evalplugin.config.load`` returned.
         data_home: Where datasets are looked for before they are downloaded.
         tracking_uri, experiment: Win over the config's.
         observer: Hears of progress; None: nobody does.
+        mode: ``resume``: go on with the newest bake-off of this config that was cut off, in the same runs, if there
+            is one. ``sync``: the same, but compute nothing. ``fresh``: take nothing from the store.
+        workers: How many tasks run at a time; None: what the config says.
+        command: What follows ``evalplugin run`` on the command line, for messages.
+        if_changed: Do nothing if data, config and code are those of the last finished bake-off of this config.
 
     Raises:
+        UnchangedError: There is nothing to do, with ``if_changed``.
         DataError: Data that is missing or breaks a rule; nothing has been fitted.
-        TrackingError: The tracking store cannot be reached; nothing has been fitted.
+        StoreError: The store cannot be used; or nothing is there to be logged, with ``sync``.
+        TrackingError: The tracking store cannot be reached, and nothing has been fitted; or it went away, and what
+            was computed is in the store.
     """
+    check_not_a_worker()
     observer = observer or Silent()
-    prepared = prepare(config, data_home, observer)
-    bakeoff = describe_bakeoff(config, experiment=experiment)
     from evalplugin.tracking import MlflowTracker
+    from evalplugin.tracking.location import resolve_uri
+    from evalplugin.unchanged import check_changed, inputs_of
 
-    with observer.work("open the tracking store"):
-        tracker = MlflowTracker.open(bakeoff, tracking_uri or config.spec.tracking.uri)
+    uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
+    place = config.spec.store
+    kept = Kept(Store(store_path(place.path), max_size=place.max_size, report=observer.say), mode == "fresh")
+    prepared = prepare(config, data_home, observer, kept)
+    bakeoff = describe_bakeoff(config, experiment=experiment)
+    asked = asked_of(config, prepared, experiment=bakeoff.experiment, tracking=redact(uri))
+    inputs = inputs_of(config, asked)
+    if if_changed:
+        with observer.work("look for the last bake-off"):
+            check_changed(uri, bakeoff.experiment, inputs)
+    header = Header(
+        bakeoff.id, asked, time.time(), mode == "fresh", str(Path.cwd()), tuple(map(redact, command))
+    )
+    journal = begin(header, kept, mode, observer)
+    resumed = journal.header.id != bakeoff.id
+    bakeoff = replace(bakeoff, id=journal.header.id, inputs=inputs)
+    jobs = jobs_of(config, prepared)
     try:
-        return _run(config, bakeoff, prepared, tracker, observer)
+        missing = _missing(jobs, kept, journal, observer)
+        if missing and mode == "sync":
+            raise StoreError(
+                f"{missing} tasks of the bake-off {bakeoff.id} are not computed yet; {go_on(journal)}"
+            )
+        with observer.work("open the tracking store"):
+            tracker = MlflowTracker.open(bakeoff, uri, resume=resumed)
     except BaseException:
+        journal.close(finished=not resumed)  # nothing was computed
+        raise
+    try:
+        if not resumed:
+            for old in given_up(journal):
+                observer.say(
+                    f"the bake-off {old.header.id}, which was cut off, is given up; --resume continues one"
+                )
+        with kept.store.scratch() as folder:
+            execute = _execution(config, observer, folder, missing, workers)
+            outcome = _run(config, bakeoff, jobs, tracker, kept, execute, observer)
+    except BaseException as error:
         # Ctrl-C and SIGTERM included: no run may stay RUNNING for ever.
         tracker.abort()
+        journal.close(finished=False)
+        if isinstance(error, TrackingError):
+            what = f"{error}. What was computed is in the store {kept.store.path}"
+            raise TrackingError(f"{what}; {go_on(journal)}") from error
+        observer.say(go_on(journal))
         raise
+    journal.close(finished=True)
+    return outcome
+
+
+def _missing(jobs: Sequence[Job], kept: Kept, journal: Journal, observer: Observer) -> int:
+    """Return how many tasks are to be computed; those that need not be are told of."""
+    known = [
+        job for job in jobs if not any(job.name(fold) in journal.failures for fold in range(len(job.tasks)))
+    ]
+    tasks = [task for job in known for task in job.tasks]
+    there = sum(map(kept.has, tasks))
+    if there:
+        observer.say(
+            f"{there} of {len(tasks)} tasks are in the store {kept.store.path} and are not computed again; their "
+            f"costs are those measured when they were (--fresh computes anew)"
+        )
+    return len(tasks) - there
+
+
+def _execution(
+    config: CheckedConfig, observer: Observer, folder: Path, missing: int, workers: int | None
+) -> Execution:
+    asked = config.spec.limits
+    limits = Limits(asked.seconds, None if asked.memory is None else bytes_of(asked.memory))
+    workers = workers or config.spec.workers
+    if workers == 1 and limits == Limits():
+        return one_by_one(observer)
+    return in_processes(
+        observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder, total=missing
+    )
 
 
 def _run(
     config: CheckedConfig,
     bakeoff: Bakeoff,
-    prepared: list[Prepared],
+    jobs: Sequence[Job],
     tracker: MlflowTracker,
+    kept: Kept,
+    execute: Execution,
     observer: Observer,
 ) -> Outcome:
-    results: list[ModelResult] = []
-    runs: list[str] = []
-    for one in prepared:
-        for model in config.models:
-            run_id = tracker.start_model(one.info, model.name, model.type)
-            result = run_model(config, one, model, observer)
-            with observer.work(f"log {model.name}"):
-                tracker.finish_model(run_id, result)
-            results.append(result)
-            runs.append(run_id)
-            observer.say(f"[{len(results)} of {len(prepared) * len(config.models)}] {_line(result)}")
+    runs = _Runs(tracker, observer)
+    results: dict[int, ModelResult] = {}
+    for number, result in results_of(jobs, execute, kept, lambda number: runs.start(number, jobs[number])):
+        runs.finish(number, result)
+        results[number] = result
+        observer.say(f"[{len(results)} of {len(jobs)}] {_line(result)}")
+    if runs.lost is not None:
+        raise runs.lost
+    with observer.work("compare"):
+        whole = BakeoffResult(bakeoff, tuple(results[number] for number in range(len(jobs))))
+        comparisons = tuple(compare(contest) for contest in contests_of(whole))
     with observer.work("log the bake-off"):
-        whole = BakeoffResult(bakeoff, tuple(results))
-        links = tracker.finish_bakeoff(whole, runs, board=config.spec.tracking.board)
-    return Outcome(whole, links)
+        run_ids = [runs.ids[number] for number in range(len(jobs))]
+        links = tracker.finish_bakeoff(whole, comparisons, run_ids, board=config.spec.tracking.board)
+    return Outcome(whole, comparisons, links)
+
+
+@dataclass
+class _Runs:
+    """The runs of the models in MLflow. When MLflow goes away, the work goes on: results stay in our own store."""
+
+    tracker: MlflowTracker
+    observer: Observer
+    ids: dict[int, str] = field(default_factory=dict)  # by number of the job
+    lost: TrackingError | None = None
+
+    def start(self, number: int, job: Job) -> None:
+        with self._unless_lost() as there:
+            if there:
+                self.ids[number] = self.tracker.start_model(job.info, job.model.name, job.model.type)
+
+    def finish(self, number: int, result: ModelResult) -> None:
+        with self._unless_lost() as there:
+            if there:
+                with self.observer.work(f"log {result.model}"):
+                    self.tracker.finish_model(self.ids[number], result)
+
+    @contextmanager
+    def _unless_lost(self) -> Iterator[bool]:
+        try:
+            yield self.lost is None
+        except TrackingError as error:
+            self.lost = error
+            self.observer.say(f"{error}; the models that are left are computed and kept in the store")
 
 
 def _line(result: ModelResult) -> str:

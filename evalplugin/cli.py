@@ -4,25 +4,37 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from evalplugin import __version__
-from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
+from evalplugin.cli_compare import compare
+from evalplugin.cli_gate import gate
+from evalplugin.cli_schedule import history, if_changed, outcome_file, schedule
+from evalplugin.cli_shared import end_on_sigterm, load_all
+from evalplugin.cli_store import cache, sync
+from evalplugin.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    EvalpluginError,
+    UnchangedError,
+)
+from evalplugin.redaction import hide, redact
 
 if TYPE_CHECKING:
-    from evalplugin.config import CheckedConfig
+    from evalplugin.bakeoff import Mode
     from evalplugin.registry import Registry
 
 __all__ = ["main", "script"]
 
-KINDS = ("models", "metrics", "datasets", "splits")
+KINDS = ("models", "metrics", "datasets", "splits", "segments")
 DATA_HOME = "EVALPLUGIN_DATA_HOME"
 
 
@@ -49,12 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
     except EvalpluginError as error:
         if options["debug"]:
-            traceback.print_exc()
+            click.echo(hide(traceback.format_exc()), nl=False, err=True)
         else:
             click.echo(f"{_styled('error:')} {error}" if "\n" not in str(error) else str(error), err=True)
         return error.exit_code
     except Exception:  # noqa: BLE001 - the edge of the program: shown whole
-        traceback.print_exc()
+        click.echo(redact(traceback.format_exc()), nl=False, err=True)
         click.echo("this is a defect of evalplugin or of a plugin: please report the lines above", err=True)
         return EXIT_FAILED
 
@@ -118,6 +130,16 @@ def cli() -> None:
 @click.option("--experiment", help="MLflow experiment; wins over the config's.")
 @_data_home
 @click.option("--dry-run", is_flag=True, help="Check, read and split the data, print the plan, and stop.")
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Tasks at a time; wins over the config's."
+)
+@click.option(
+    "--resume", "mode", flag_value="resume", help="Go on with the newest bake-off that was cut off."
+)
+@click.option("--fresh", "mode", flag_value="fresh", help="Compute all anew, take nothing from the store.")
+@click.option("--sync", "mode", flag_value="sync", hidden=True)
+@if_changed
+@outcome_file
 @_debug
 def run(
     configs: tuple[Path, ...],
@@ -126,13 +148,20 @@ def run(
     experiment: str | None,
     data_home: Path | None,
     dry_run: bool,
+    workers: int | None,
+    mode: str | None,
+    if_changed: bool,
+    outcome_file: Path | None,
 ) -> int:
-    """Run bake-offs: fit, recommend, score, log to MLflow, and show who won."""
+    """Run bake-offs: fit, recommend, score, log to MLflow, and show who won.
+
+    What was computed before is taken from the store (see `evalplugin cache`), and only the rest is computed.
+    """
     from evalplugin import terminal
 
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
-    checked = _load_all(configs, overrides, data_home)
-    _end_on_sigterm()
+    checked = load_all(configs, overrides, data_home)
+    end_on_sigterm()
     observer = terminal.observer()
     if dry_run:
         from evalplugin.plan import plan
@@ -141,13 +170,31 @@ def run(
             terminal.show_plan(plan(config, data_home, observer))
         return EXIT_DONE
 
-    from evalplugin.bakeoff import run_bakeoff
+    from evalplugin.notify import Message, run_and_tell
+
+    def hear(message: Message) -> None:
+        if outcome_file is not None:
+            with outcome_file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(message, ensure_ascii=False) + "\n")
 
     failed = False
-    for config in checked:
-        outcome = run_bakeoff(
-            config, data_home=data_home, tracking_uri=tracking_uri, experiment=experiment, observer=observer
-        )
+    for path, config in zip(configs, checked, strict=True):
+        try:
+            outcome = run_and_tell(
+                config,
+                data_home=data_home,
+                tracking_uri=tracking_uri,
+                experiment=experiment,
+                observer=observer,
+                hear=hear,
+                mode=cast("Mode", mode or "run"),
+                workers=workers,
+                command=_as_typed(path),
+                if_changed=if_changed,
+            )
+        except UnchangedError as nothing:
+            click.echo(f"{config.name}: {nothing}")
+            continue
         terminal.show_outcome(outcome)
         failed = failed or bool(outcome.result.failed)
     return EXIT_FAILED if failed else EXIT_DONE
@@ -160,7 +207,7 @@ def run(
 @_debug
 def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: Path | None) -> int:
     """Check configs without reading data: every mistake is shown with its place."""
-    for config in _load_all(configs, overrides, data_home):
+    for config in load_all(configs, overrides, data_home):
         sizes = " x ".join(
             _count(len(things), kind)
             for things, kind in (
@@ -238,7 +285,7 @@ def score(
     from evalplugin.lists import Columns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 
-    _end_on_sigterm()
+    end_on_sigterm()
     columns = Columns(user, item, rank, score, rating, truth_user, truth_item)
     request = score_command.Request(
         metrics=metrics, format=input_format, text_ids=ids == "text", columns=columns, for_log=logged, **asked
@@ -270,12 +317,25 @@ def score(
     return EXIT_DONE
 
 
+_debug(_plugin(compare))  # options that it shares with other commands
+cli.add_command(compare)
+_debug(_plugin(_set(gate)))
+cli.add_command(gate)
+_debug(_set(_data_home(_configs(schedule))))
+cli.add_command(schedule)
+_debug(_plugin(history))
+cli.add_command(history)
+_debug(sync)
+cli.add_command(sync)
+cli.add_command(cache)
+
+
 @cli.command("list")
 @click.argument("kind", type=click.Choice(KINDS))
 @_plugin
 @_debug
 def list_(kind: str, plugins: tuple[Path, ...]) -> int:
-    """List what a config can name: models, metrics, datasets or splits."""
+    """List what a config can name: models, metrics, datasets, splits or segments."""
     registry = _registry(kind, plugins)
     entries = list(registry)
     width = max(len(entry.name) for entry in entries)
@@ -292,7 +352,7 @@ def list_(kind: str, plugins: tuple[Path, ...]) -> int:
 @_plugin
 @_debug
 def describe(kind: str, name: str, plugins: tuple[Path, ...]) -> int:
-    """Describe a model, metric, dataset or split: definition, parameters, source."""
+    """Describe a model, metric, dataset, split or segment: definition, parameters, source."""
     from inspect import cleandoc
 
     from evalplugin.parameters import parameters_of
@@ -322,26 +382,21 @@ def schema() -> int:
     return EXIT_DONE
 
 
-def _load_all(
-    configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None
-) -> list[CheckedConfig]:
-    from evalplugin.config import load
-    from evalplugin.errors import ConfigError
-
-    checked: list[CheckedConfig] = []
-    lines: list[str] = []
-    for path in configs:
-        try:
-            checked.append(load(path, overrides=overrides, data_home=data_home))
-        except ConfigError as error:
-            lines += error.lines
-    if lines:
-        raise ConfigError(lines)
-    return checked
+def _as_typed(config: Path) -> list[str]:
+    """Return what was typed behind ``run`` for one of its configs, to be typed again."""
+    context = click.get_current_context()
+    typed = [str(config)]
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and parameter.name in ("overrides", "tracking_uri", "experiment", "data_home", "workers"):
+            value = context.params[parameter.name]
+            for one in value if isinstance(value, tuple) else (value,):
+                typed += [parameter.opts[0], str(one)]
+    return typed
 
 
 def _registry(kind: str, plugins: Sequence[Path]) -> Registry[Any]:
-    from evalplugin import data, metrics, models
+    from evalplugin import data, metrics, models, segments
     from evalplugin.registry import load_plugin_file
 
     for path in plugins:
@@ -351,17 +406,9 @@ def _registry(kind: str, plugins: Sequence[Path]) -> Registry[Any]:
         "metrics": metrics.METRICS,
         "datasets": data.DATASETS,
         "splits": data.SPLITS,
+        "segments": segments.SEGMENTS,
     }
     return registries[kind]
-
-
-def _end_on_sigterm() -> None:
-    """Make a polite kill end like Ctrl-C, so that open runs are closed on the way out."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
 
 
 def _count(n: int, noun: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from evalplugin.redaction import hide
+
 __all__ = [
     "EXIT_DONE",
     "EXIT_FAILED",
@@ -18,7 +20,9 @@ __all__ = [
     "ParameterError",
     "PluginError",
     "Problem",
+    "StoreError",
     "TrackingError",
+    "UnchangedError",
     "UnknownNameError",
     "did_you_mean",
 ]
@@ -39,9 +43,12 @@ def did_you_mean(value: str, allowed: Sequence[str], *, noun: str = "allowed") -
 
 
 class EvalpluginError(Exception):
-    """Root of every error that evalplugin raises on purpose: one clear message, no traceback needed."""
+    """Root of every error that evalplugin raises on purpose: one clear message, no traceback needed, no credentials."""
 
     exit_code = EXIT_FAILED
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(hide(message))
 
 
 @dataclass(frozen=True)
@@ -83,7 +90,7 @@ class ConfigError(EvalpluginError):
     exit_code = EXIT_USAGE
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = tuple(lines)
+        self.lines = tuple(map(hide, lines))
         super().__init__("\n".join(lines))
 
 
@@ -99,3 +106,17 @@ class ModelError(EvalpluginError):
 
 class TrackingError(EvalpluginError):
     """A tracking store that cannot be reached or refuses what is logged."""
+
+
+class StoreError(EvalpluginError):
+    """A store of results that cannot be used, or that lacks what is to be logged from it."""
+
+
+class UnchangedError(EvalpluginError):
+    """Nothing to do: a bake-off would come out as the last one did."""
+
+    exit_code = EXIT_DONE
+
+    def __init__(self, message: str, *, bakeoff: str) -> None:
+        super().__init__(message)
+        self.bakeoff = bakeoff

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import re
 import typing
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, cast
@@ -14,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 
 from evalplugin.errors import ParameterError, Problem, did_you_mean
+from evalplugin.redaction import redact_values
 
 __all__ = ["Parameter", "as_mapping", "build", "parameters_of", "problems_of", "schema_of"]
 
@@ -83,7 +85,9 @@ def problems_of(
     problems: dict[tuple[str | int, ...], list[Problem]] = {}
     for item in error.errors(include_url=False):
         path = _path_into(value, item["loc"])
-        kind, given = item["type"], item["input"]
+        kind = item["type"]
+        key = str(path[-1]) if path else ""
+        given = redact_values({key: item["input"]})[key]  # no message shows a password
         at_key = False
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
             allowed = _field_names(_class_at(cls, path[:-1]))
@@ -118,15 +122,19 @@ def _in_yaml_words(message: str) -> str:
         ("a valid integer", "an integer"),
         ("a valid dictionary", "a mapping"),
         ("an object", "a mapping"),
+        ("a valid array", "a list"),
         ("a valid boolean", "true or false"),
         ("a valid string", "text"),
         ("a valid ", "a "),
     ):
         message = message.replace(theirs, ours, 1)
-    return message
+    return re.sub(r" or instance of \w+", "", message)
 
 
 def _join(messages: list[str]) -> str:
+    # A check of its own is made where the form was right: the other forms are then beside the point.
+    if own := [message for message in messages if ", not " not in message]:
+        return own[0]
     heads = [m.rsplit(", not ", 1)[0] for m in messages]
     tail = messages[-1].rsplit(", not ", 1)[-1]
     heads = [heads[0], *(h.removeprefix("must be ") for h in heads[1:])]
@@ -135,7 +143,7 @@ def _join(messages: list[str]) -> str:
 
 def _field_names(cls: type) -> list[str]:
     if issubclass(cls, BaseModel):
-        return list(cls.model_fields)
+        return [info.alias or name for name, info in cls.model_fields.items()]
     return [f.name for f in _init_fields(cls)]
 
 
@@ -246,6 +254,8 @@ def _step(annotation: Any, part: str | int) -> Iterator[Any]:
         hints = typing.get_type_hints(annotation, include_extras=True)
         if part in hints:
             yield hints[str(part)]
+    elif typing.get_origin(annotation) is dict:
+        yield typing.get_args(annotation)[1]
     else:
         for argument in typing.get_args(annotation):
             yield argument if isinstance(part, int) else next(_step(argument, part), None)

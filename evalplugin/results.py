@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from evalplugin.data import Interactions
+from evalplugin.redaction import redact
 from evalplugin.scoring import PerUserScores
+from evalplugin.segments import Segmentation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,6 +48,7 @@ class DataInfo:
     n_folds: int
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
     notes: tuple[str, ...] = ()  # decisions taken while reading and splitting, in words
+    segments: tuple[Segmentation, ...] = ()  # groups of the test users
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,18 @@ class ModelResult:
     fold_means: tuple[Mapping[str, float], ...] = ()  # canonical metric name -> mean, for each fold
     top_n: pa.Table | None = None  # user, item, rank, score (and fold, when there are several)
     error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
+
+    def __post_init__(self) -> None:
+        if self.error is not None:  # shown and logged in many places: a credential gets no further than here
+            object.__setattr__(self, "error", redact(self.error))
+
+    def by_group(self, metric: str) -> dict[str, dict[str, npt.NDArray[np.float64]]]:
+        """Return the users' defined values of a metric, by name of the segment and label of the group."""
+        scores = self.per_user
+        if scores is None or metric not in scores.metrics:
+            return {}
+        values = scores.column(metric)
+        return {segment.name: segment.by_label(scores.users, values) for segment in self.data.segments}
 
     @property
     def failure(self) -> str | None:
@@ -90,6 +108,21 @@ class Bakeoff:
     metrics_hash: str
     datasets: tuple[str, ...] = ()  # names in config order
     splits: tuple[str, ...] = ()  # names in config order
+    inputs: Mapping[str, str] = field(
+        default_factory=dict
+    )  # hashes of config, data and code, where they are known
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """Canonical names of the metrics, the primary one first."""
+        return (self.primary, *(m for m in self.metrics if m != self.primary))
+
+    def place(self, dataset: str, split: str, model: str) -> int:
+        """Return which of the bake-off's runs one is, from 0, in config order."""
+        number = 0
+        for names, name in ((self.datasets, dataset), (self.splits, split), (self.models, model)):
+            number = number * max(1, len(names)) + (names.index(name) if name in names else 0)
+        return number
 
     def run_name(self, dataset: str, split: str, model: str) -> str:
         """Return what a run is called: the model, with dataset and split where the bake-off has several of them."""

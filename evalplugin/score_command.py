@@ -10,9 +10,8 @@ from evalplugin.data import Interactions
 from evalplugin.errors import DataError
 from evalplugin.lists import Columns, ListScores, score_lists, specs_of
 from evalplugin.lists.files import FileSource, Format
-from evalplugin.lists.frames import interactions_of
+from evalplugin.lists.frames import interactions_alone
 from evalplugin.lists.output import check_output, write_per_user
-from evalplugin.lists.vocabulary import codes_in, encode
 from evalplugin.metrics import MetricSpec
 from evalplugin.runner import curve_ks
 
@@ -98,7 +97,7 @@ def log(
     tracking_uri: str | None,
 ) -> dict[str, str]:
     """Return where the new MLflow run can be looked at; see ``evalplugin.tracking.lists``."""
-    from evalplugin.tracking.lists import log_lists
+    from evalplugin.tracking.lists import ScoredLists, log_lists
 
     options = {
         "lists": asked.lists,
@@ -109,19 +108,20 @@ def log(
         "input_format": asked.format,
         "columns": {key: value for key, value in vars(asked.columns).items() if value is not None},
     }
-    curves = scores.scores.at_k.values()
-    return log_lists(
-        scores.scores,
+    given = {key: value for key, value in options.items() if value is not None}
+    lists = ScoredLists(
         name=name,
-        asked={key: value for key, value in options.items() if value is not None},
+        scores=scores.scores,
         metrics=specs,
-        n=max((max(curve) for curve in curves), default=0),
         threshold=asked.threshold,
         truth=_interactions(asked, asked.truth, "truth"),
         train=None if asked.train is None else _interactions(asked, asked.train, "train"),
-        experiment=experiment,
-        tracking_uri=tracking_uri,
+        asked=given,
+        origin="score",
+        dataset=asked.truth,
+        data={key: given[key] for key in ("lists", "truth", "train") if key in given},
     )
+    return log_lists(lists, experiment=experiment, tracking_uri=tracking_uri)
 
 
 def _interactions(asked: Request, path: str, role: str) -> Interactions:
@@ -130,5 +130,4 @@ def _interactions(asked: Request, path: str, role: str) -> Interactions:
     source = file.read(names)
     user, item = source.ids(names[0], "user"), source.ids(names[1], "item")
     rating = source.numbers(names[2], "rating", "ratings must be finite numbers") if names[2:] else None
-    users, items = encode([user])[0], encode([item])[0]
-    return interactions_of(codes_in(user, users), codes_in(item, items), rating, users, items)
+    return interactions_alone(user, item, rating)

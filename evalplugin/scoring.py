@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from evalplugin.metrics import (
     UserMetric,
     precision_recall_curve,
 )
+from evalplugin.models.threads import thread_count
 from evalplugin.models.topn import TopN
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ class _RunningMean:
 
 
 def _threads() -> int:
-    return min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+    return min(4, thread_count())
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float:

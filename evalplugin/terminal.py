@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -23,7 +22,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from evalplugin.report import LEVEL, Cell, LeaderboardRow, headline_metrics, leaderboard_rows
+from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
+from evalplugin.redaction import hide
 from evalplugin.runner import Observer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from evalplugin.plan import Plan
     from evalplugin.results import Bakeoff
 
-__all__ = ["observer", "show_numbers", "show_outcome", "show_plan", "show_scores"]
+__all__ = ["observer", "show_numbers", "show_outcome", "show_plan", "show_scores", "stdout"]
 
 _UNBOUNDED = 10_000
 _WIDTH = 110  # of a leaderboard that goes to a file
@@ -50,7 +50,7 @@ class _Bars:
         self.console = console
 
     def say(self, text: str) -> None:
-        self.console.print(escape(text), highlight=False)
+        self.console.print(escape(hide(text)), highlight=False)
 
     @contextmanager
     def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -63,7 +63,7 @@ class _Bars:
 
 class _Lines:
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        print(hide(text), file=sys.stderr, flush=True)
 
     @contextmanager
     def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -93,7 +93,7 @@ def show_plan(plan: Plan) -> None:
             *(f"{number:,}" for number in (task.folds, task.users, task.n)),
             *(_size(mb) for mb in (task.lists_mb, task.block_mb, task.fit_mb)),
         )
-    console = _stdout()
+    console = stdout()
     console.print(table)
     console.print(
         "tasks: folds to fit; users: who get a list; lists, block, fit at peak: memory for all lists, for a block of "
@@ -104,18 +104,18 @@ def show_plan(plan: Plan) -> None:
 
 def show_outcome(outcome: Outcome) -> None:
     """Print who won: a table for each dataset and split, what the marks mean, and where to look further."""
-    console = _stdout()
+    console = stdout()
     bakeoff = outcome.result.bakeoff
-    rows = leaderboard_rows(outcome.result)
-    for (dataset, split), group in groupby(rows, key=lambda row: (row.dataset, row.split)):
-        _show_leaderboard(console, f"{dataset}, {split}", list(group), bakeoff)
-    for line in _legend(rows, bakeoff):
+    for comparison in outcome.comparisons:
+        _show_leaderboard(console, comparison)
+    for line in _legend(outcome.comparisons, bakeoff):
         console.print(line, highlight=False)
     console.print()
     links = outcome.links
     shown = {
         "store": links.tracking_uri,
         "look": links.ui_command,
+        "page": links.page_url,
         "board": links.board_url,
         "compare": links.compare_url,
     }
@@ -145,14 +145,15 @@ def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
 
 
 def _show_titled(table: Table, title: str) -> None:
-    console = _stdout()
+    console = stdout()
     # Not as the table's own title: a narrow table would break it over several lines.
     console.print(f"[bold]{escape(title)}[/bold]", highlight=False, soft_wrap=True)
     console.print(table)
 
 
-def _show_leaderboard(console: Console, title: str, rows: list[LeaderboardRow], bakeoff: Bakeoff) -> None:
-    metrics = headline_metrics(bakeoff)
+def _show_leaderboard(console: Console, comparison: Comparison) -> None:
+    rows, metrics = comparison.standings, comparison.contest.metrics
+    title = ", ".join(filter(None, (comparison.contest.dataset, comparison.contest.split)))
     names = max([len("model"), *(len(row.model) for row in rows)])
     fitting = max(1, (min(console.width, _WIDTH) - names - 8) // 17)
     chunks = [metrics[i : i + fitting] for i in range(0, len(metrics), fitting)]
@@ -183,7 +184,7 @@ def _cell(cell: Cell) -> str:
     return f"{mean}\n[dim]{_number(cell.low)}–{_number(cell.high)}  [/dim]"
 
 
-def _costs(row: LeaderboardRow) -> list[str]:
+def _costs(row: Standing) -> list[str]:
     assert row.costs is not None
     costs = row.costs
     seconds = [
@@ -193,15 +194,16 @@ def _costs(row: LeaderboardRow) -> list[str]:
     return [*seconds, _size(costs.peak_memory_mb)]
 
 
-def _legend(rows: Sequence[LeaderboardRow], bakeoff: Bakeoff) -> Iterator[str]:
+def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
+    rows = [row for comparison in comparisons for row in comparison.standings]
     cells = [cell for row in rows for cell in row.cells.values()]
     methods = sorted({cell.method for cell in cells if cell.method})
     if methods:
         yield f"[dim]Small: {LEVEL:.0%} interval of the mean ({' or '.join(methods)}).[/dim]"
     if any(cell.mark for cell in cells):
         yield (
-            f"[dim][green]▲[/green] better, [red]▼[/red] worse than {escape(bakeoff.baseline or '')}: the {LEVEL:.0%} "
-            "interval of the difference, user by user, excludes 0 (each pair on its own, not corrected).[/dim]"
+            f"[dim][green]▲[/green] better, [red]▼[/red] worse than {escape(bakeoff.baseline or '')}, user by user: "
+            f"paired permutation test at {1 - LEVEL:.0%}, Holm's correction over the models.[/dim]"
         )
     primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
     if primary and primary[0].summary is not None:
@@ -225,7 +227,8 @@ def _table(*heads: str, title: str | None = None) -> Table:
     return table
 
 
-def _stdout() -> Console:
+def stdout() -> Console:
+    """Return what results are printed by."""
     console = Console()
     # Redirected output has no width of its own, and rich would cut tables at a guess of 80 columns.
     return console if console.is_terminal else Console(width=_UNBOUNDED)

@@ -26,6 +26,7 @@ from evalplugin.models import MODELS, RatingPredictor, Recommender, TopN, recomm
 from evalplugin.models.topn import NO_ITEM
 from evalplugin.parameters import as_mapping, build
 from evalplugin.seeding import generator
+from evalplugin.segments.contract import check_segment
 
 __all__ = [
     "RECOMMENDER_CHECKS",
@@ -39,6 +40,7 @@ __all__ = [
     "check_predicts_on_the_rating_scale",
     "check_recommender",
     "check_same_seed_gives_same_lists",
+    "check_segment",
     "check_survives_pickling",
     "checkerboard",
 ]

@@ -41,8 +41,9 @@ def _own_registries() -> Iterator[None]:
     from evalplugin.data import DATASETS, SPLITS
     from evalplugin.metrics import METRICS
     from evalplugin.models import MODELS
+    from evalplugin.segments import SEGMENTS
 
-    registries = (DATASETS, SPLITS, METRICS, MODELS)
+    registries = (DATASETS, SPLITS, METRICS, MODELS, SEGMENTS)
     before = [dict(registry._entries) for registry in registries]
     modules = set(sys.modules)
     yield

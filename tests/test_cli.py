@@ -84,6 +84,7 @@ def test_validate_tells_the_mistakes_of_all_configs_at_once(
         ("metrics", ["ap", "coverage", "ndcg", "rbp", "rmse"]),
         ("datasets", ["blobs", "csv", "movielens", "parquet", "synthetic"]),
         ("splits", ["holdout", "kfold", "last_n", "none", "sample_users", "temporal"]),
+        ("segments", ["activity", "attribute", "cold", "popularity"]),
     ],
 )
 def test_list_has_each_name_with_a_summary(
@@ -116,6 +117,8 @@ def test_describe_has_definition_parameters_and_source(capsys: pytest.CaptureFix
     out = capsys.readouterr().out
     assert "  k: integer >= 1; default 40" in out
     assert "  sim_options.name:" in out
+    assert main(["describe", "segment", "activity"]) == 0
+    assert "  groups: integer >= 1; default 3" in capsys.readouterr().out
 
 
 def test_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,11 @@ def imported_by(code: str) -> set[str]:
             (*HEAVY, "numpy", "pydantic", "yaml"),
         ),
         (
+            "compare help",
+            "from evalplugin.cli import main; main(['compare', '--help'])",
+            (*HEAVY, "numpy", "pydantic", "yaml"),
+        ),
+        (
             "validate",
             "from evalplugin.cli import main; assert main(['validate', 'configs/knn.yaml']) == 0",
             HEAVY,

@@ -14,7 +14,7 @@ import evalplugin
 from evalplugin.cli import main
 from evalplugin.errors import DataError
 from evalplugin.lists import parts, score_lists, specs_of
-from evalplugin.lists.parts import bytes_of
+from evalplugin.sizes import bytes_of
 
 ROOT = Path(__file__).parents[1]
 METRICS = (

@@ -97,8 +97,28 @@ def test_the_second_command_runs_the_tests() -> None:
 COMMANDS = re.findall(r"`python -m (evalplugin [^`]*)`", README)
 
 
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with a bake-off, as one has who compares."""
+    import evalplugin
+
+    file = tmp_path_factory.mktemp("store") / "mlflow.db"
+    config = {
+        "experiment": "shop",
+        "datasets": [{"type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}],
+        "split": {"type": "last_n", "n": 3},
+        "metrics": ["ndcg@10", "recall@10"],
+        "models": ["random", "popularity"],
+        "compare": {"baseline": "random"},
+    }
+    evalplugin.run(config, tracking_uri=f"sqlite:///{file}")
+    return file
+
+
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
-def test_a_command_works(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_works(command: str, store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if command.startswith("evalplugin compare"):
+        shutil.copy(store, "mlflow.db")
     assert main(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out
 
@@ -119,6 +139,19 @@ def test_the_example_of_a_mistake_is_what_is_told(example: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         load(example)
     assert str(caught.value) == block("text", "did you mean").strip()
+
+
+def test_the_example_of_segments_is_valid(example: Path) -> None:
+    pd.DataFrame({"user_id": range(60), "age": 20}).to_csv("people.csv", index=False)
+    example.write_text(example.read_text() + block("yaml", "segments:"))
+    assert [s.name for s in load(example).segments] == ["activity", "age"]
+
+
+@pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
+@pytest.mark.filterwarnings("ignore:_ImportHookChainedLoader:ImportWarning")
+def test_the_example_of_mlflows_evaluate_works(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(block("python", "mlflow.models.evaluate("), {})
+    assert "0.5436" in capsys.readouterr().out
 
 
 def test_the_example_model_keeps_the_contract(example: Path) -> None:

@@ -114,6 +114,18 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
     assert found["random"].data.metrics["ndcg_at_10"] == pytest.approx(
         np.nanmean(scores["ndcg@10"]), abs=1e-12
     )
+    for run_ in (found["random"], found["popularity"]):
+        names = {file.name for file in artifact(run_, "data").iterdir()}
+        assert {"truth.parquet", "history.parquet", "segments.parquet"} <= names
+    segments = pd.read_parquet(artifact(found["random"], "data/segments.parquet"))
+    assert list(segments.columns) == ["user", "activity", "popularity"]
+    group = segments.groupby("activity")["user"].apply(set)
+    for label, users in group.items():
+        logged = found["random"].data.metrics[f"segment/ndcg_at_10.activity_{label}"]
+        assert logged == pytest.approx(scores[scores["user"].isin(users)]["ndcg@10"].mean(), abs=1e-12)
+    summary = artifact(found["random"], "summary.md").read_text()
+    assert "## For whom" in summary
+    assert "segment cold is not shown: all 60 test users are in one group" in summary
 
 
 def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(tmp_path: Path) -> None:

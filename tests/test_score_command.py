@@ -176,7 +176,10 @@ def test_ids_of_csv_files_are_text_if_so_asked(files: Path, capsys: pytest.Captu
     assert score(*argv, "--ids", "text") == 0
     assert json.loads(capsys.readouterr().out)["rr"]["mean"] == 1 / 2
     assert score(*argv) == 2  # as integers, both rows are of one user
-    assert "the truth of user 1 has item 7 twice" in capsys.readouterr().err
+    assert (
+        "the ranks of user 1 must be 1, 2, 3 and so on, and another row has this one"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

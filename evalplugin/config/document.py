@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from evalplugin.errors import ConfigError, Problem
+from evalplugin.redaction import redact_values
 
 __all__ = ["Document", "Place", "format_path", "parse_document", "parse_override", "read_document"]
 
@@ -80,8 +81,8 @@ class Document:
         overrides = dict(self.overrides)
         for assignment in assignments:
             place, value = parse_override(assignment)
-            _set(data, place, value, assignment)
-            overrides[place] = f"--set {assignment}"
+            _set(data, place, value, _shown(assignment))
+            overrides[place] = f"--set {_shown(assignment)}"
         return Document(self.name, self.text, data, self.values, self.keys, overrides)
 
     def _where(self, problem: Problem) -> str:
@@ -157,10 +158,16 @@ def parse_override(assignment: str) -> tuple[Place, Any]:
     key, equals, text = assignment.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
-        raise ConfigError([f"--set {assignment}: must look like models.0.params.k=20"])
+        raise ConfigError([f"--set {_shown(assignment)}: must look like models.0.params.k=20"])
     # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
-    value = parse_document(f"value: {text}", f"--set {assignment}").data["value"]
+    value = parse_document(f"value: {text}", f"--set {_shown(assignment)}").data["value"]
     return tuple(int(part) if part.isdecimal() else part for part in parts), value
+
+
+def _shown(assignment: str) -> str:
+    """Return an assignment for messages: without what is secret by its key."""
+    key, equals, text = assignment.partition("=")
+    return f"{key}{equals}{redact_values({key: text})[key]}"
 
 
 def format_path(path: Place) -> str:

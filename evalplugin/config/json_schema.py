@@ -10,6 +10,7 @@ from evalplugin.data import DATASETS, SPLITS
 from evalplugin.models import MODELS
 from evalplugin.parameters import schema_of
 from evalplugin.registry import Registry
+from evalplugin.segments import SEGMENTS
 
 __all__ = ["json_schema"]
 
@@ -22,9 +23,14 @@ def json_schema() -> dict[str, Any]:
     """
     schema = Config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
-    for spec in ("DatasetSpec", "SplitSpec", "ModelSpec"):
+    for spec in ("DatasetSpec", "SplitSpec", "SegmentSpec", "ModelSpec"):
         definitions.pop(spec)
-    names: dict[str, Registry[Any]] = {"dataset": DATASETS, "split": SPLITS, "model": MODELS}
+    names: dict[str, Registry[Any]] = {
+        "dataset": DATASETS,
+        "split": SPLITS,
+        "segment": SEGMENTS,
+        "model": MODELS,
+    }
     for kind, registry in names.items():
         variants = list(_variants(kind, registry, definitions))
         definitions[kind] = {
@@ -42,6 +48,7 @@ def json_schema() -> dict[str, Any]:
     properties["datasets"] = _list_of("dataset", "Datasets, each a type with a name and parameters.")
     properties["models"] = _list_of("model", "Models, each a type with a name and parameters.")
     properties["split"] = {"anyOf": [{"$ref": "#/$defs/split"}, _list_of("split", "Several splits.")]}
+    properties["segments"]["items"] = {"$ref": "#/$defs/segment"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -14,15 +14,27 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from evalplugin.config.document import Document, Place, read_document
-from evalplugin.config.schema import Compare, Config, DatasetSpec, InlineSpec, ModelSpec, Recommend, SplitSpec
+from evalplugin.config.gate import Gate, Register
+from evalplugin.config.gate_checks import Known, problems_of_gate
+from evalplugin.config.schema import (
+    Compare,
+    Config,
+    DatasetSpec,
+    InlineSpec,
+    ModelSpec,
+    Recommend,
+    SegmentSpec,
+    SplitSpec,
+)
 from evalplugin.data import DATASETS, SPLITS, DatasetLoader, LoadContext, Splitter
 from evalplugin.errors import EvalpluginError, ParameterError, Problem, did_you_mean
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping, problems_of
 from evalplugin.registry import Registry, load_plugin_file
+from evalplugin.segments import SEGMENTS, Segmenter
 
-__all__ = ["CheckedConfig", "NamedDataset", "NamedModel", "NamedSplit", "check", "load"]
+__all__ = ["CheckedConfig", "NamedDataset", "NamedModel", "NamedSegment", "NamedSplit", "check", "load"]
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -47,6 +59,15 @@ class NamedSplit:
 
 
 @dataclass(frozen=True)
+class NamedSegment:
+    """A segment under its name in the config."""
+
+    name: str
+    type: str
+    segmenter: Segmenter
+
+
+@dataclass(frozen=True)
 class NamedModel:
     """A model, or one point of a model's grid: what is needed to make it anew in any process."""
 
@@ -68,6 +89,7 @@ class CheckedConfig:
     models: tuple[NamedModel, ...]
     metrics: tuple[MetricSpec, ...]
     primary: MetricSpec
+    segments: tuple[NamedSegment, ...]
 
     @property
     def plugins(self) -> tuple[Path, ...]:
@@ -88,8 +110,22 @@ class CheckedConfig:
             "recommend": spec.recommend.model_dump(),
             "metrics": [m.name for m in self.metrics],
             "models": [{"name": m.name, "type": m.type, "params": dict(m.params)} for m in self.models],
+            "segments": [{"name": s.name, "type": s.type, **as_mapping(s.segmenter)} for s in self.segments],
             "compare": {"baseline": spec.compare.baseline, "primary": self.primary.name},
             "tracking": spec.tracking.model_dump(),
+            **{
+                name: part.model_dump()
+                for name, part in (
+                    ("gate", spec.gate),
+                    ("register", spec.registered),
+                    ("schedule", spec.schedule),
+                    ("notify", spec.notify),
+                )
+                if part is not None
+            },
+            "workers": spec.workers,
+            "limits": spec.limits.model_dump(),
+            "store": spec.store.model_dump(),
         }
 
     @property
@@ -99,8 +135,10 @@ class CheckedConfig:
 
     @property
     def hash(self) -> str:
-        """A hash of all that can change a result: the same for two configs that differ in tracking alone."""
-        plain = {k: v for k, v in self.resolved.items() if k not in ("experiment", "tracking", "compare")}
+        """A hash of all that can change a score: the same for two configs that differ in tracking or segments alone."""
+        shown = ("experiment", "segments", "compare", "gate", "register", "tracking", "schedule", "notify")
+        how = ("workers", "limits", "store")
+        plain = {k: v for k, v in self.resolved.items() if k not in shown + how}
         return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -161,15 +199,27 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     models = [
         (path, model) for path, one in checks.parts("models", ModelSpec) for model in checks.expand(one, path)
     ]
+    segments = checks.segments(context)
     recommended = next((r for _, r in checks.parts("recommend", Recommend)), Recommend())
     metrics = checks.metrics(recommended.n)
 
     checks.unique("dataset", [(path, one.name) for path, one in checks.parts("datasets", DatasetSpec)])
     checks.unique("split", [(path, one.name) for path, one in checks.parts("split", SplitSpec)])
+    checks.unique("segment", [(path, one.name) for path, one in checks.parts("segments", SegmentSpec)])
     checks.unique("model", [(path, model.name) for path, model in models])
     compared = next((c for _, c in checks.parts("compare", Compare)), Compare())
     primary = checks.primary(compared, metrics)
     checks.baseline(compared, [model.name for _, model in models])
+    checks.gate(
+        Known(
+            models=[model.name for _, model in models],
+            metrics=metrics,
+            datasets=[one.name for one in datasets],
+            splits=[one.name for one in splits],
+            segments=[one.name for one in segments],
+            baseline=compared.baseline,
+        )
+    )
     checks.stop_if_any()
     assert spec is not None
     assert primary is not None
@@ -183,6 +233,7 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
         models=tuple(model for _, model in models),
         metrics=tuple(metrics),
         primary=primary,
+        segments=tuple(segments),
     )
 
 
@@ -235,6 +286,19 @@ class _Checks:
         if self.attempt(self._type_at(path), registry.entry, spec.type) is None:
             return None
         return self.attempt(path, registry.create, spec.type, spec.params)
+
+    def segments(self, context: LoadContext) -> list[NamedSegment]:
+        """Return the segments, or those of every bake-off where none are named."""
+        if "segments" not in self.document.data:
+            default: list[SegmentSpec] = Config.model_fields["segments"].get_default()
+            return [NamedSegment(one.name, one.type, SEGMENTS.create(one.type)) for one in default]
+        found = []
+        for path, one in self.parts("segments", SegmentSpec):
+            segmenter = self.component(SEGMENTS, one, path)
+            check: Callable[[LoadContext], list[Problem]] = getattr(segmenter, "check", lambda context: [])
+            if segmenter is not None and self.extend(check(context), path):
+                found.append(NamedSegment(one.name, one.type, segmenter))
+        return found
 
     def expand(self, spec: ModelSpec, path: Place) -> list[NamedModel]:
         """Return the model, or one for each point of its grid."""
@@ -313,6 +377,14 @@ class _Checks:
         if compare.baseline is not None and models and compare.baseline not in models:
             hint = did_you_mean(compare.baseline, models, noun="models")
             self.add(("compare", "baseline"), f"no model is named {compare.baseline!r}{hint}")
+
+    def gate(self, known: Known) -> None:
+        """Check what gate and register name, as far as these sections are well formed."""
+        gate = next((one for _, one in self.parts("gate", Gate)), None)
+        register = next((one for _, one in self.parts("register", Register)), None)
+        # A gate that is not well formed is there all the same.
+        if gate is not None or "gate" not in self.document.data:
+            self.extend(problems_of_gate(gate, register, known), ())
 
     def unique(self, kind: str, named: Sequence[tuple[Place, str]]) -> None:
         """Check that no name stands twice."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from evalplugin.config.gate import Gate, Register
+from evalplugin.config.running import KeptIn, TaskLimits
+from evalplugin.cron import Cron
+from evalplugin.errors import DataError
 
 __all__ = [
     "Compare",
@@ -12,8 +18,11 @@ __all__ = [
     "DatasetSpec",
     "InlineSpec",
     "ModelSpec",
+    "Notify",
     "Recommend",
     "Relevance",
+    "Schedule",
+    "SegmentSpec",
     "SplitSpec",
     "Tracking",
 ]
@@ -21,6 +30,22 @@ __all__ = [
 
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _checked(check: Callable[[str], None], value: str) -> str:
+    try:
+        check(value)
+    except DataError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
+def _with_name(value: Any) -> Any:
+    if isinstance(value, str):
+        value = {"type": value}
+    if isinstance(value, dict) and "name" not in value and isinstance(value.get("type"), str):
+        value = {**value, "name": value["type"]}
+    return value
 
 
 class InlineSpec(BaseModel):
@@ -48,6 +73,16 @@ class DatasetSpec(InlineSpec):
 
 class SplitSpec(InlineSpec):
     """A split: a type, a name, and the type's own parameters. A plain word stands for its type alone."""
+
+
+class SegmentSpec(InlineSpec):
+    """A segment: a type, a name, and the type's own parameters. A plain word stands for its type alone."""
+
+    @model_validator(mode="after")
+    def _beside_the_user(self) -> SegmentSpec:
+        if self.name == "user":
+            raise ValueError("a segment cannot be called 'user': it stands beside the users in tables")
+        return self
 
 
 class ModelSpec(_Closed):
@@ -123,6 +158,78 @@ class Tracking(_Closed):
     board: Annotated[bool, Field(description="Whether to save a chart board in the MLflow UI.")] = True
 
 
+class Schedule(_Closed):
+    """When `evalplugin schedule` runs the bake-off."""
+
+    cron: Annotated[
+        str,
+        Field(
+            description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly."
+        ),
+    ]
+    timezone: Annotated[str, Field(description="Time zone of the fields, such as Europe/Berlin.")] = "UTC"
+    catch_up_hours: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=8760,
+            description="How late a run may start that was missed, since the machine slept or another run took so "
+            "long; later than that it is left out. Of several that were missed only one is made up for.",
+        ),
+    ] = 12.0
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, value: str) -> str:
+        return _checked(Cron.check_expression, value)
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_timezone(cls, value: str) -> str:
+        return _checked(Cron.check_timezone, value)
+
+
+class Notify(_Closed):
+    """Who hears what came of a bake-off: a command on its standard input, or an address by POST; as JSON.
+
+    `${NAME}` in either is replaced by an environment variable, whose value is shown nowhere.
+    """
+
+    command: Annotated[
+        list[str] | None,
+        Field(min_length=1, description="The program and its arguments; no shell is involved."),
+    ] = None
+    url: Annotated[str | None, Field(description="Where the JSON is posted, such as ${WEBHOOK_URL}.")] = None
+    on: Annotated[
+        list[Literal["promote", "keep", "refuse", "done", "failure"]],
+        Field(
+            min_length=1,
+            description="What is told: what the gate decided; done: a bake-off without a gate has ended; failure: it "
+            "could not be run, or a model failed.",
+        ),
+    ] = ["promote", "keep", "refuse", "done", "failure"]
+    tries: Annotated[int, Field(ge=1, le=10, description="How often it is tried until it works.")] = 3
+    timeout_seconds: Annotated[float, Field(gt=0, le=600, description="How long each try may take.")] = 30.0
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://", "${")):
+            raise ValueError("must be an address that begins with https://, http:// or ${NAME}")
+        return value
+
+    @property
+    def texts(self) -> list[str]:
+        """What may hold `${NAME}`."""
+        return self.command or [self.url or ""]
+
+    @model_validator(mode="after")
+    def _command_or_url(self) -> Notify:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("needs a command or a url, one of them")
+        return self
+
+
 class Config(_Closed):
     """A bake-off: models x datasets x splits, scored by the same metrics."""
 
@@ -137,18 +244,36 @@ class Config(_Closed):
     recommend: Recommend = Recommend()
     metrics: Annotated[list[str], Field(min_length=1, description="Metric names such as ndcg@10.")]
     models: Annotated[list[ModelSpec], Field(min_length=1)]
+    segments: Annotated[
+        list[SegmentSpec],
+        Field(
+            description="Ways to divide the test users into groups, each with means of its own; left out: activity, "
+            "popularity and cold, less any that puts all users into one group."
+        ),
+    ] = [SegmentSpec(type=name) for name in ("activity", "popularity", "cold")]
     compare: Compare = Compare()
+    gate: Gate | None = None
+    registered: Annotated[Register | None, Field(alias="register")] = None
     tracking: Tracking = Tracking()
+    schedule: Schedule | None = None
+    notify: Notify | None = None
+    workers: Annotated[
+        int,
+        Field(
+            ge=1, description="How many tasks run at a time, each in a process of its own; 1: in this one."
+        ),
+    ] = 1
+    limits: TaskLimits = TaskLimits()
+    store: KeptIn = KeptIn()
+
+    @field_validator("gate", "registered", mode="before")
+    @classmethod
+    def _not_empty(cls, value: Any) -> Any:
+        if value is None:
+            raise ValueError("is empty: leave it out, or write {} for what is the default")
+        return value
 
     @field_validator("split", mode="before")
     @classmethod
     def _one_or_several(cls, value: Any) -> Any:
         return value if isinstance(value, list) else [value]
-
-
-def _with_name(value: Any) -> Any:
-    if isinstance(value, str):
-        value = {"type": value}
-    if isinstance(value, dict) and "name" not in value and isinstance(value.get("type"), str):
-        value = {**value, "name": value["type"]}
-    return value

@@ -189,6 +189,6 @@ def _freeze(holder: object, *names: str) -> None:
     for name in names:
         array = getattr(holder, name)
         if array is not None:
-            array = array.view()
+            array = np.asarray(array).view()  # plain, also where it is mapped from a file
             array.flags.writeable = False
             object.__setattr__(holder, name, array)

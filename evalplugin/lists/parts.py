@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -29,10 +28,8 @@ from evalplugin.lists.vocabulary import check_kinds, encode
 from evalplugin.metrics import MetricSpec
 from evalplugin.scoring import PerUserScores, Scorer, check_request
 
-__all__ = ["bytes_of", "parts_for", "score_in_parts"]
+__all__ = ["parts_for", "score_in_parts"]
 
-_UNITS = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 _ITSELF = 500 * 2**20  # what Python, its libraries and a batch take before any list is held
 _GROWTH = (
     8  # what scoring a partition takes at its peak, as a multiple of its columns: measured, shuffled rows
@@ -42,20 +39,6 @@ _BATCH = 2**18  # rows read at a time
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 Report = Callable[[str], None]
-
-
-def bytes_of(memory: str | int) -> int:
-    """Return a size such as ``2GB`` or ``500 MB`` in bytes (units of 1024).
-
-    Raises:
-        DataError: It is no size.
-    """
-    found = _SIZE.fullmatch(str(memory))
-    unit = None if found is None else _UNITS.get(found[2].upper().replace("IB", "B"))
-    size = 0 if found is None or unit is None else int(float(found[1]) * unit)
-    if size < 1:
-        raise DataError(f"memory must be a size such as 2GB or 500MB, not {memory!r}")
-    return size
 
 
 def parts_for(sources: Sequence[tuple[FileSource, Sequence[str]]], memory: int) -> int:

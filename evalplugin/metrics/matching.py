@@ -39,7 +39,9 @@ class PairTable:
 
     row: npt.NDArray[np.int64]  # (t,) positions of users, ascending
     item: npt.NDArray[np.int32]  # (t,)
-    shift: npt.NDArray[np.uint32]  # (B,) a hash without so many of its lower bits is its place in the user's stretch
+    shift: npt.NDArray[
+        np.uint32
+    ]  # (B,) a hash without so many of its lower bits is its place in the user's stretch
     start: npt.NDArray[np.uint32]  # (B,) where that begins
     mark: npt.NDArray[np.uint8]  # of the pair that took a place, 0 where none did
     number: npt.NDArray[np.unsignedinteger[Any]]  # which pair that is
@@ -59,8 +61,9 @@ class PairTable:
         place = place.astype(np.intp)  # NumPy would convert any other type at every use
         mark = np.zeros(int(end[-1]) if n_rows else 1, dtype=np.uint8)
         mark[place] = _marks(hashed)
-        pair = np.arange(t, dtype=np.uint16 if t <= 2**16 else np.uint32)
-        number = np.empty(len(mark), dtype=pair.dtype)
+        kind: type[np.unsignedinteger[Any]] = np.uint16 if t <= 2**16 else np.uint32
+        pair = np.arange(t, dtype=kind)
+        number = np.empty(len(mark), dtype=kind)
         number[place] = pair
         winner = number.take(place)
         return cls(row, item, shift, start, mark, number, winner, np.flatnonzero(winner != pair))

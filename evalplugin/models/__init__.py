@@ -12,7 +12,7 @@ from evalplugin.models.base import (
 )
 from evalplugin.models.recommend import BLOCK_BYTES, predict_ratings, recommend
 from evalplugin.models.surprise_lists import SlowEstimates, surprise_top_n
-from evalplugin.models.threads import limit_threads, thread_count
+from evalplugin.models.threads import limit_threads, one_blas_thread, thread_count
 from evalplugin.models.topn import NO_ITEM, TopN, select_top_n
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "baselines",
     "limit_threads",
     "model",
+    "one_blas_thread",
     "predict_ratings",
     "recommend",
     "select_top_n",

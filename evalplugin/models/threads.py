@@ -10,7 +10,7 @@ from contextvars import ContextVar
 
 from evalplugin.errors import ModelError
 
-__all__ = ["for_ranges", "limit_threads", "thread_count"]
+__all__ = ["for_ranges", "limit_threads", "one_blas_thread", "thread_count"]
 
 _VARIABLES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
 _LIMIT: ContextVar[int | None] = ContextVar("evalplugin_threads", default=None)
@@ -48,6 +48,16 @@ def limit_threads(n: int) -> Iterator[None]:
         yield
     finally:
         _LIMIT.reset(token)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let linear algebra inside run on one thread, so that it rounds the same on any number of processors."""
+    import scipy.linalg  # noqa: F401 - it has a BLAS of its own, and only one that is loaded can be bounded
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1, user_api="blas"):
+        yield
 
 
 def for_ranges(work: Callable[[int, int], None], n: int, size: int) -> None:

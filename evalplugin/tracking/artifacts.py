@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.report.leaderboard import Cell
+from evalplugin.comparison import Cell
+from evalplugin.contest import Background
+from evalplugin.redaction import redact, redact_yaml
 from evalplugin.report.text import summary_markdown
 from evalplugin.results import Bakeoff, ModelResult
 from evalplugin.scoring import PerUserScores
+from evalplugin.segments import Segmentation
 from evalplugin.tracking.provenance import environment_text
-from evalplugin.tracking.redaction import redact
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,12 +41,17 @@ TABLE = "per_user.json"
 
 
 def model_artifacts(
-    bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], *, left_out_params: tuple[str, ...] = ()
+    bakeoff: Bakeoff,
+    result: ModelResult,
+    cells: Mapping[str, Cell],
+    background: Background,
+    *,
+    left_out_params: tuple[str, ...] = (),
 ) -> dict[str, Callable[[Path], None]]:
     """Return the files of a model's run by path, pictures excepted.
 
     The files for people and for MLflow's compare page stand at the root, under the same names in every run; those
-    for programs stand in ``data/``.
+    for programs stand in ``data/``. ``background`` is that of the result's data.
     """
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
     files: dict[str, Callable[[Path], None]] = dict(config_artifacts(bakeoff))
@@ -57,6 +64,7 @@ def model_artifacts(
             )
         files[TABLE] = _text(json.dumps(per_user_table(scores, rows), ensure_ascii=False))
         files["data/per_user.parquet"] = _parquet(lambda: _per_user_arrow(scores))
+        files |= _data_artifacts(result.data.segments, background)
     if (top_n := result.top_n) is not None:
         files["data/top_n.parquet"] = _parquet(lambda: top_n)
     if result.error is not None:
@@ -68,8 +76,8 @@ def model_artifacts(
 def config_artifacts(bakeoff: Bakeoff) -> dict[str, Callable[[Path], None]]:
     """Return the files that every run of a bake-off has: the config, as written and resolved, and the packages."""
     return {
-        "config.yaml": _text(redact(bakeoff.config_text)),
-        "data/config_resolved.yaml": _text(redact(bakeoff.config_resolved)),
+        "config.yaml": _text(redact_yaml(bakeoff.config_text)),
+        "data/config_resolved.yaml": _text(redact_yaml(bakeoff.config_resolved)),
         "data/environment.txt": _text(environment_text()),
     }
 
@@ -112,6 +120,41 @@ def _per_user_arrow(scores: PerUserScores) -> pa.Table:
     columns = {"user": pa.array(users.tolist() if users.dtype == object else users)}
     # NaN stays NaN and does not become null: it is the value that the scores hold.
     return pa.table(columns | {name: pa.array(scores.column(name)) for name in scores.metrics})
+
+
+def _data_artifacts(
+    segments: Sequence[Segmentation], background: Background
+) -> dict[str, Callable[[Path], None]]:
+    """Return the files on the data that a page on the scores needs; without titles or segments none of these."""
+    files = {
+        "data/truth.parquet": _parquet(lambda: background.truth),
+        "data/history.parquet": _parquet(lambda: background.history),
+    }
+    if background.titles:
+        files["data/titles.parquet"] = _parquet(lambda: _titles_arrow(background.titles))
+    if segments:
+        files["data/segments.parquet"] = _parquet(lambda: _segments_arrow(segments))
+    return files
+
+
+def _titles_arrow(titles: Mapping[Any, str]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.table({"item": list(titles), "title": list(titles.values())})
+
+
+def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
+    """Return one row a test user and one column of labels a segment; what there is in which order is metadata."""
+    import pyarrow as pa
+
+    users = segments[0].users
+    columns = {"user": pa.array(users.tolist() if users.dtype == object else users)}
+    for one in segments:
+        assert np.array_equal(one.users, users)
+        labels = pa.array(one.labels, pa.string())
+        columns[one.name] = labels.take(pa.array(one.group, mask=one.group < 0))
+    described = json.dumps({"segments": {one.name: list(one.labels) for one in segments}})
+    return pa.table(columns).replace_schema_metadata({"evalplugin": described})
 
 
 def _text(content: str) -> Callable[[Path], None]:

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from evalplugin.comparison import Comparison
 from evalplugin.metrics import parse
-from evalplugin.report.leaderboard import LeaderboardRow, headline_metrics
 from evalplugin.results import BakeoffResult
 from evalplugin.tracking.names import metric_names
 
 __all__ = [
     "BOARD_PREFIX",
     "MAX_EXPERIMENT_TAG",
+    "PAGE",
     "SHARED_VIEW_TAG",
     "Board",
     "Links",
@@ -32,11 +33,12 @@ __all__ = [
 SHARED_VIEW_TAG = "mlflow.sharedViewState."
 BOARD_PREFIX = "evalplugin-"  # before the bake-off's id in the keys of our boards
 MAX_EXPERIMENT_TAG = 20_000  # characters
+PAGE = "comparison.html"  # among the artifacts of the summary run
 
 # A new browser shows MLflow's pages for language models unless the link says otherwise.
 _WORKFLOW = {"workflowType": "machine_learning"}
 # Sections that MLflow's own grouping would make for these metrics; there for who looks for them, closed.
-_CLOSED = ("dist", "ci", "undefined", "Model metrics", "System metrics")
+_CLOSED = ("dist", "ci", "segment", "undefined", "Model metrics", "System metrics")
 # MLflow does not document saved views; this is the first version in which ours was seen to open.
 _VIEWS_SINCE = (3, 17)
 _COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
@@ -88,6 +90,12 @@ class Links:
     def compare_url(self) -> str:
         """The page with parameters, metrics and artifacts side by side."""
         return self.base_url + self.compare_url_path
+
+    @property
+    def page_url(self) -> str:
+        """The comparison page, as MLflow shows it among the summary run's artifacts."""
+        run = f"/#/experiments/{quote(self.experiment_id)}/runs/{quote(self.summary_run_id)}"
+        return f"{self.base_url}{run}/artifacts/{PAGE}?{urlencode(_WORKFLOW)}"
 
 
 def make_board(
@@ -172,11 +180,11 @@ def make_board(
     return Board(f"{BOARD_PREFIX}{bakeoff}", f"Bake-off {bakeoff}", state)
 
 
-def board_of(result: BakeoffResult, rows: Sequence[LeaderboardRow]) -> Board | None:
+def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board | None:
     """Return the board that fits a bake-off's outcome; None where no model has a value to show."""
     bakeoff = result.bakeoff
-    names = metric_names(headline_metrics(bakeoff))
-    cells = [cell for row in rows for cell in row.cells.values()]
+    names = metric_names(bakeoff.headline)
+    cells = [cell for c in comparisons for row in c.standings for cell in row.cells.values()]
     shown = {cell.metric for cell in cells}
     spread = {cell.metric for cell in cells if cell.summary is not None and cell.summary.n}
     families = dict.fromkeys(f for m in result.models if m.per_user is not None for f in m.per_user.at_k)

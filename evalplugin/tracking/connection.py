@@ -10,12 +10,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from evalplugin.errors import TrackingError
-from evalplugin.tracking.redaction import redact
+from evalplugin.redaction import redact
+from evalplugin.tracking.location import sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["BRIEFLY", "PATIENTLY", "connect", "talking"]
+__all__ = ["BRIEFLY", "PATIENTLY", "connect", "connect_to_existing", "talking"]
 
 # MLflow's own setting waits for four minutes. Whoever sets these variables is obeyed.
 BRIEFLY = {
@@ -25,8 +26,11 @@ BRIEFLY = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
 PATIENTLY = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
-# The links are shown at the end, once, and on stderr.
-_QUIET = {"MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true"}
+# The links are shown at the end, once, and on stderr; and a bar for each small file tells nobody anything.
+_QUIET = {
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+}
 _CHATTY = ("mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
@@ -42,6 +46,18 @@ def connect(uri: str) -> MlflowClient:
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
         return client
+
+
+def connect_to_existing(uri: str) -> MlflowClient:
+    """Return a client for a store that is there already; MLflow would make a new SQLite store.
+
+    Raises:
+        TrackingError: There is none, or it does not answer within seconds, or refuses.
+    """
+    file = sqlite_path(uri)
+    if file is not None and not file.exists():
+        raise TrackingError(f"there is no tracking store {redact(uri)}; name another with --tracking-uri")
+    return connect(uri)
 
 
 @contextmanager

@@ -8,16 +8,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from evalplugin.errors import TrackingError
+from evalplugin.redaction import redact
 from evalplugin.tracking.board import BOARD_PREFIX, MAX_EXPERIMENT_TAG, SHARED_VIEW_TAG, Board, why_no_board
 from evalplugin.tracking.connection import talking
 from evalplugin.tracking.location import artifact_location
 from evalplugin.tracking.provenance import is_gone, process_tags
-from evalplugin.tracking.redaction import redact
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
-__all__ = ["close_dead_runs", "open_experiment", "save_board"]
+__all__ = ["close_dead_runs", "open_experiment", "runs_of_bakeoff", "save_board"]
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 _BOARDS_KEPT = 20  # MLflow's page offers 40 saved views, people's own among them
@@ -54,16 +55,27 @@ def open_experiment(client: MlflowClient, uri: str, name: str) -> str:
 def close_dead_runs(client: MlflowClient, experiment_id: str) -> None:
     """End as KILLED the runs of an experiment that are RUNNING though the process that made them here is gone."""
     host = process_tags()["evalplugin.host"].replace("'", "")
-    query = f"attributes.status = 'RUNNING' and tags.`evalplugin.host` = '{host}'"
+    running = _search(
+        client, experiment_id, f"attributes.status = 'RUNNING' and tags.`evalplugin.host` = '{host}'"
+    )
+    for run in running:
+        if is_gone(run.data.tags):
+            client.set_terminated(run.info.run_id, "KILLED")
+
+
+def runs_of_bakeoff(client: MlflowClient, experiment_id: str, bakeoff: str) -> list[Run]:
+    """Return the runs of a bake-off in an experiment, in any state but deleted."""
+    return _search(client, experiment_id, f"tags.`evalplugin.bakeoff` = '{bakeoff}'")
+
+
+def _search(client: MlflowClient, experiment_id: str, query: str) -> list[Run]:
+    found: list[Run] = []
     token = None
-    dead = []
     while True:
         page = client.search_runs([experiment_id], query, page_token=token)
-        dead += [run.info.run_id for run in page if is_gone(run.data.tags)]
+        found += page
         if not (token := page.token):
-            break
-    for run_id in dead:
-        client.set_terminated(run_id, "KILLED")
+            return found
 
 
 def save_board(

@@ -8,16 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from evalplugin.report.leaderboard import Cell
+from evalplugin.comparison import Cell
+from evalplugin.metrics import definitions_hash, parse
+from evalplugin.redaction import redact, redact_values
 from evalplugin.report.text import note_markdown
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.tracking.names import flatten, is_allowed
 from evalplugin.tracking.provenance import git_tags, process_tags, user_name
-from evalplugin.tracking.redaction import redact, redact_values
 
 __all__ = [
     "MAX_PARAM",
     "MAX_TAG",
+    "beside",
     "common_tags",
     "cut",
     "model_params",
@@ -27,6 +29,7 @@ __all__ = [
     "summary_tags",
 ]
 
+_TABLES = "mlflow.loggedArtifacts"
 MAX_PARAM, MAX_TAG = 6000, 8000  # characters; MLflow cuts longer values
 
 
@@ -73,6 +76,10 @@ def common_tags(bakeoff: Bakeoff) -> dict[str, str]:
         "evalplugin.version": __version__,
         "evalplugin.config_hash": bakeoff.config_hash,
         "evalplugin.metrics_hash": bakeoff.metrics_hash,
+        # By these it is known that another bake-off would come out the same.
+        **({"evalplugin.inputs": json.dumps(bakeoff.inputs)} if bakeoff.inputs else {}),
+        # One by one too: runs may be compared by the metrics that they share.
+        "evalplugin.definitions": json.dumps({m: definitions_hash([parse(m)])[:12] for m in bakeoff.metrics}),
         "mlflow.user": user_name(),
         "mlflow.source.name": bakeoff.config_name,
         "mlflow.source.type": "LOCAL",
@@ -82,16 +89,19 @@ def common_tags(bakeoff: Bakeoff) -> dict[str, str]:
 
 
 def model_tags(
-    common: Mapping[str, str], info: DataInfo, model: str, model_type: str, colour: str
+    common: Mapping[str, str], info: DataInfo, model: str, model_type: str, colour: str | None = None
 ) -> dict[str, str]:
-    """Return the tags that a model's run has from its start, ``common`` ones included."""
+    """Return the tags that a model's run has from its start, ``common`` ones included.
+
+    Without a colour MLflow chooses one, by the run.
+    """
     own = {
         "evalplugin.role": "model",
         "evalplugin.model": model,
         "evalplugin.model_type": model_type,
         "evalplugin.dataset": info.dataset,
         "evalplugin.split": info.split or info.split_type,
-        "mlflow.runColor": colour,
+        **({} if colour is None else {"mlflow.runColor": colour}),
     }
     return _fitting({**common, **own})
 
@@ -99,6 +109,15 @@ def model_tags(
 def summary_tags(common: Mapping[str, str]) -> dict[str, str]:
     """Return the tags of the summary run, ``common`` ones included."""
     return _fitting({**common, "evalplugin.role": "summary"})
+
+
+def beside(tags: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags to set on a run that has others from somebody else: what is there stays, tables are added."""
+    # The process is not named: a run that it does not end is not ours to close when the process is gone.
+    kept = {key: value for key, value in tags.items() if key not in found and key not in process_tags()}
+    if _TABLES in tags and _TABLES in found:
+        kept[_TABLES] = json.dumps([*json.loads(found[_TABLES]), *json.loads(tags[_TABLES])])
+    return kept
 
 
 def note(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:

@@ -7,86 +7,153 @@ import json
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from evalplugin.data import Interactions
+from evalplugin.errors import TrackingError
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.scoring import PerUserScores
+from evalplugin.tracking.connection import BRIEFLY, talking
+from evalplugin.tracking.labels import common_tags
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.mlflow_tracker import MlflowTracker
+from evalplugin.tracking.names import metric_names
 
-__all__ = ["log_lists"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from mlflow.entities import Run
+
+__all__ = ["ScoredLists", "log_into_run", "log_lists", "open_run"]
 
 
-def log_lists(
-    scores: PerUserScores,
-    *,
-    name: str,
-    asked: Mapping[str, object],
-    metrics: Sequence[MetricSpec],
-    n: int,
-    threshold: float | None,
-    truth: Interactions,
-    train: Interactions | None,
-    experiment: str,
-    tracking_uri: str | None = None,
-) -> dict[str, str]:
+@dataclass(frozen=True, eq=False)
+class ScoredLists:
+    """Lists made elsewhere, as they are logged: their scores, and what is told of where they come from."""
+
+    name: str  # of the model that made them
+    scores: PerUserScores  # with curves in ``at_k``
+    metrics: Sequence[MetricSpec]  # the first one is the primary metric
+    threshold: float | None
+    truth: Interactions
+    train: Interactions | None
+    asked: Mapping[str, object]  # the options, plain values
+    origin: str  # what was asked: a command, a function
+    dataset: str  # what the data is called
+    data: Mapping[str, object]  # where the data comes from
+    type: str = "lists"  # of the model
+    params: Mapping[str, object] = field(default_factory=dict)  # of the model
+    data_type: str = "files"
+    candidates: str = "as listed"
+    top_n: pa.Table | None = None  # user, item, rank, score
+
+    @property
+    def n(self) -> int:
+        """Length of the longest list, or the largest cutoff if that is more."""
+        return max((max(curve) for curve in self.scores.at_k.values()), default=0)
+
+    def bakeoff(self, experiment: str) -> Bakeoff:
+        """Return what was asked as a bake-off of one model."""
+        text = "".join(
+            f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in self.asked.items()
+        )
+        return Bakeoff(
+            id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+            experiment=experiment,
+            seed=0,
+            n=self.n,
+            candidates=self.candidates,
+            threshold=self.threshold,
+            metrics=tuple(spec.name for spec in self.metrics),
+            primary=self.metrics[0].name,
+            baseline=None,
+            models=(self.name,),
+            config_name=self.origin,
+            config_text=text,
+            config_resolved=text,
+            config_dir=str(Path.cwd()),
+            config_hash=hashlib.sha256(text.encode()).hexdigest(),
+            metrics_hash=definitions_hash(self.metrics),
+            datasets=(self.dataset,),
+        )
+
+    def result(self) -> ModelResult:
+        """Return the scores as a model's result."""
+        data = DataInfo(
+            dataset=self.dataset,
+            type=self.data_type,
+            params=self.data,
+            split="",
+            split_type="given",
+            split_params={},
+            full=self.truth,
+            train=self.train,
+            test=self.truth,
+            n_folds=1,
+            counts={"test_users": self.truth.n_users, "test_interactions": len(self.truth)},
+        )
+        return ModelResult(data, self.name, self.type, self.params, per_user=self.scores, top_n=self.top_n)
+
+
+def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None = None) -> dict[str, str]:
     """Return where the new run can be looked at: ``store``, ``run`` and, where something must be started, ``look``.
-
-    Args:
-        scores: What came out, with curves in ``at_k``.
-        name: What the run and its model are called.
-        asked: The options of the command, plain values, as they are logged.
-        metrics: What was computed; the first one is the primary metric.
-        n: Length of the longest list.
-        threshold: Ratings from it on were relevant.
-        truth, train: The data.
-        experiment, tracking_uri: Where to log.
 
     Raises:
         TrackingError: The store cannot be reached or used.
     """
-    text = "".join(f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in asked.items())
-    bakeoff = Bakeoff(
-        id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
-        experiment=experiment,
-        seed=0,
-        n=n,
-        candidates="as listed",
-        threshold=threshold,
-        metrics=tuple(spec.name for spec in metrics),
-        primary=metrics[0].name,
-        baseline=None,
-        models=(name,),
-        config_name="score",
-        config_text=text,
-        config_resolved=text,
-        config_dir=str(Path.cwd()),
-        config_hash=hashlib.sha256(text.encode()).hexdigest(),
-        metrics_hash=definitions_hash(metrics),
-        datasets=("lists",),
-    )
-    info = DataInfo(
-        dataset=str(asked.get("truth", "lists")),
-        type="files",
-        params={key: asked[key] for key in ("lists", "truth", "train") if asked.get(key) is not None},
-        split="",
-        split_type="given",
-        split_params={},
-        full=truth,
-        train=train,
-        test=truth,
-        n_folds=1,
-        counts={"test_users": truth.n_users, "test_interactions": len(truth)},
-    )
-    tracker = MlflowTracker.open(bakeoff, tracking_uri)
+    tracker = MlflowTracker.open(lists.bakeoff(experiment), tracking_uri)
+    result = lists.result()
     try:
-        run_id = tracker.start_model(info, name, "lists")
-        path = tracker.finish_alone(run_id, ModelResult(info, name, "lists", {}, per_user=scores))
+        run_id = tracker.start_model(result.data, result.model, result.type)
+        path = tracker.finish_alone(run_id, result)
     except BaseException:
         tracker.abort()  # no run may stay RUNNING for ever
         raise
     links = {"store": tracker.uri, "run": ui_base_url(tracker.uri) + path}
     command = ui_command(tracker.uri)
     return links if command is None else {**links, "look": command}
+
+
+def open_run(run_id: str, metrics: Sequence[MetricSpec]) -> Run:
+    """Return a run of the current store that somebody else has started, and that can take what is to be logged.
+
+    Raises:
+        TrackingError: The store cannot be reached, the run holds a model's results already, or two metrics have
+            one name in MLflow.
+    """
+    import mlflow
+
+    metric_names(spec.name for spec in metrics)
+    uri = mlflow.get_tracking_uri()
+    with talking(uri, f"read the run {run_id}", waiting=BRIEFLY):
+        run = mlflow.MlflowClient(uri).get_run(run_id)
+    if "evalplugin.role" in run.data.tags:
+        holds = run.data.tags.get("evalplugin.model", "a bake-off's summary")
+        raise TrackingError(
+            f"MLflow's run {run.info.run_name!r} ({run_id}) holds the results of {holds!r} already: "
+            f"a run is one model on one dataset; evaluate inside another mlflow.start_run()"
+        )
+    return run
+
+
+def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]:
+    """Return the metrics logged into a run that somebody else has started and will end, without those of curves.
+
+    The files of the run are written to ``folder`` and stay there.
+
+    Raises:
+        TrackingError: The store refuses what is logged.
+    """
+    import mlflow
+
+    uri = mlflow.get_tracking_uri()
+    client = mlflow.MlflowClient(uri)
+    with talking(uri, "read the experiment", waiting=BRIEFLY):
+        experiment = client.get_experiment(run.info.experiment_id)
+    bakeoff = lists.bakeoff(experiment.name)
+    tracker = MlflowTracker(bakeoff, uri, experiment.experiment_id, client, common_tags(bakeoff))
+    metrics = tracker.log_into(run, lists.result(), folder)
+    curves = {metric.key for metric in metrics if metric.step}
+    return {metric.key: metric.value for metric in metrics if metric.key not in curves}

@@ -10,9 +10,18 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from evalplugin.errors import TrackingError
-from evalplugin.tracking.redaction import redact
+from evalplugin.placeholders import names_in
+from evalplugin.redaction import redact
 
-__all__ = ["DEFAULT_URI", "UI_URL", "artifact_location", "resolve_uri", "ui_base_url", "ui_command"]
+__all__ = [
+    "DEFAULT_URI",
+    "UI_URL",
+    "artifact_location",
+    "resolve_uri",
+    "sqlite_path",
+    "ui_base_url",
+    "ui_command",
+]
 
 DEFAULT_URI = "sqlite:///mlflow.db"
 UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
@@ -41,6 +50,10 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
                 f"{_INSTEAD}; or name a store: --tracking-uri {DEFAULT_URI}"
             )
         given = DEFAULT_URI
+    if names_in(given):
+        raise TrackingError(
+            f"tracking URI {given!r}: variables are not filled in here; leave it out and set MLFLOW_TRACKING_URI"
+        )
     if given == "databricks" or given.startswith("databricks://"):
         return given
     scheme = (
@@ -67,7 +80,7 @@ def artifact_location(uri: str, experiment: str) -> str | None:
 
     For SQLite it stands beside the database: MLflow's own choice depends on where a command was started.
     """
-    path = _sqlite_path(uri)
+    path = sqlite_path(uri)
     if path is None:
         return None
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", experiment).strip("-.")[:60]
@@ -111,7 +124,8 @@ def _absolute_sqlite(uri: str, folder: Path) -> str:
     return f"{head}:///{absolute.as_posix()}{'?' + query if query else ''}"
 
 
-def _sqlite_path(uri: str) -> Path | None:
+def sqlite_path(uri: str) -> Path | None:
+    """Return the file of a SQLite store; None for any other store."""
     head, _, rest = uri.partition(":///")
     return Path(rest.partition("?")[0]) if head.partition("+")[0] == "sqlite" else None
 

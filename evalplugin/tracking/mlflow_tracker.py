@@ -6,28 +6,33 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.comparison import Comparison, headline
+from evalplugin.contest import Background, background_of
 from evalplugin.errors import TrackingError
-from evalplugin.report.leaderboard import Cell, headline, headline_metrics, leaderboard_rows
+from evalplugin.redaction import redact
+from evalplugin.report.page import comparison_page
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import leaderboard_markdown
 from evalplugin.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.tracking import labels, values
 from evalplugin.tracking.artifacts import TABLE, Artifacts, config_artifacts, model_artifacts, write
-from evalplugin.tracking.board import Links, board_of, board_path, compare_path
+from evalplugin.tracking.board import PAGE, Links, board_of, board_path, compare_path
 from evalplugin.tracking.connection import BRIEFLY, connect, talking
-from evalplugin.tracking.experiment import close_dead_runs, open_experiment, save_board
+from evalplugin.tracking.experiment import close_dead_runs, open_experiment, runs_of_bakeoff, save_board
 from evalplugin.tracking.location import resolve_uri, ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.pictures import picture_artifacts
-from evalplugin.tracking.redaction import redact
+from evalplugin.tracking.provenance import process_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 __all__ = ["MlflowTracker"]
 
@@ -44,15 +49,20 @@ class MlflowTracker:
     summary_run_id: str | None = None  # a run that `mlflow run` has started for us
     _started: dict[str, int] = field(default_factory=dict, repr=False)  # run id -> milliseconds since 1970
     _open: set[str] = field(default_factory=set, repr=False)
-    _cells: dict[str, Mapping[str, Cell]] = field(default_factory=dict, repr=False)
+    _taken_up: dict[tuple[str, ...], str] = field(
+        default_factory=dict, repr=False
+    )  # what was logged of -> run id
+    _ended: set[str] = field(default_factory=set, repr=False)  # runs that hold everything already
+    _background: tuple[DataInfo, Background] | None = field(default=None, repr=False)
 
     @classmethod
-    def open(cls, bakeoff: Bakeoff, uri: str | None = None) -> MlflowTracker:
+    def open(cls, bakeoff: Bakeoff, uri: str | None = None, *, resume: bool = False) -> MlflowTracker:
         """Return a tracker whose store answers, with the experiment there and our own dead runs closed.
 
         Args:
             bakeoff: What is going to run.
             uri: The tracking URI; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+            resume: Whether to go on with the runs that the bake-off has already.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted, two metrics have one
@@ -65,16 +75,21 @@ class MlflowTracker:
             experiment_id = open_experiment(client, uri, bakeoff.experiment)
         tracker = cls(bakeoff, uri, experiment_id, client, labels.common_tags(bakeoff))
         with talking(uri, "look for runs of ours that were cut off", waiting=BRIEFLY):
+            if resume:
+                tracker._take_up()  # first: the process that made them is gone, but they are to go on
             close_dead_runs(client, experiment_id)
-        if run_id := os.environ.get("MLFLOW_RUN_ID"):
+        if tracker.summary_run_id is None and (run_id := os.environ.get("MLFLOW_RUN_ID")):
             with talking(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", waiting=BRIEFLY):
                 tracker._adopt(run_id)
         return tracker
 
     def start_model(self, data: DataInfo, model: str, type: str) -> str:
-        """Return the id of a new run, RUNNING, for a model that is about to be fitted."""
+        """Return the id of a run, RUNNING, for a model that is about to be fitted: a new one, or that taken up."""
+        if (known := self._taken_up.get((data.dataset, data.split or data.split_type, model))) is not None:
+            return known
         colour = model_colours(self.bakeoff.models, self.bakeoff.baseline)[model]
         tags = labels.model_tags(self.common_tags, data, model, type, colour)
+        tags["evalplugin.place"] = str(self.bakeoff.place(data.dataset, data.split, model))
         name = self.bakeoff.run_name(data.dataset, data.split, model)
         with talking(self.uri, f"start the run of {model}"):
             run = self.client.create_run(self.experiment_id, tags=tags, run_name=name)
@@ -85,45 +100,46 @@ class MlflowTracker:
     def finish_model(self, run_id: str, result: ModelResult) -> None:
         """Log everything about a model but the pictures, which need all models; FINISHED, or FAILED with traceback.
 
-        Sent twice, it stores everything once.
+        Sent twice, it stores everything once. A run that was taken up and holds everything stays as it is.
         """
-        bakeoff = self.bakeoff
-        cells = self._cells[run_id] = headline(bakeoff, result)
-        logged = values.model_metrics(bakeoff, result, cells)
-        params, too_long = labels.model_params(bakeoff, result)
-        tags = {"mlflow.note.content": labels.note(bakeoff, result, cells)}
-        if logged.left_out:
-            tags["evalplugin.left_out"] = ", ".join(logged.left_out)[: labels.MAX_TAG]
-        if result.per_user is not None:
-            # Marks the file as a table for MLflow's artifact view, which joins it across runs.
-            tags["mlflow.loggedArtifacts"] = json.dumps([{"path": TABLE, "type": "table"}])
-        with talking(self.uri, f"log {result.model}"):
-            self._log(run_id, logged.metrics, params, tags)
-            self._log_inputs(run_id, result.data)
-            self._upload(run_id, model_artifacts(bakeoff, result, cells, left_out_params=tuple(too_long)))
+        if run_id in self._ended:
+            return
+        self._log_model(run_id, result)
+        with talking(self.uri, f"end the run of {result.model}"):
             self._end(run_id, "FINISHED" if result.error is None else "FAILED")
 
-    def finish_bakeoff(self, result: BakeoffResult, run_ids: Sequence[str], *, board: bool = True) -> Links:
+    def finish_bakeoff(
+        self,
+        result: BakeoffResult,
+        comparisons: Sequence[Comparison],
+        run_ids: Sequence[str],
+        *,
+        board: bool = True,
+    ) -> Links:
         """Log what needs all models (pictures, differences, the summary run, the board) and return the links.
 
-        ``run_ids`` are those of ``result.models``, in the same order. ``board``: whether to save a board.
+        ``comparisons`` are those of the result. ``run_ids`` are those of ``result.models``, in the same order.
+        ``board``: whether to save a board.
         """
         bakeoff = self.bakeoff
-        rows = leaderboard_rows(result, [self._cells[run_id] for run_id in run_ids])
+        rows = {
+            (c.contest.dataset, c.contest.split, row.model): row for c in comparisons for row in c.standings
+        }
         run_of = {
             (m.data.dataset, m.data.split, m.model): run_id
             for m, run_id in zip(result.models, run_ids, strict=True)
         }
-        ranked = [run_of[row.dataset, row.split, row.model] for row in rows if row.error is None]
+        ranked = [run_of[key] for key, row in rows.items() if row.error is None]
         pictures = picture_artifacts(result)
         with talking(self.uri, "log the pictures and differences"):
-            for row in rows:
-                key = (row.dataset, row.split, row.model)
+            for key, row in rows.items():
                 self._log(run_of[key], values.difference_metrics(bakeoff, row).metrics)
                 self._upload(run_of[key], pictures.get(key, {}))
         saved, warning = None, None
         if board:
-            saved, warning = save_board(self.client, self.uri, self.experiment_id, board_of(result, rows))
+            saved, warning = save_board(
+                self.client, self.uri, self.experiment_id, board_of(result, comparisons)
+            )
         links = Links(
             tracking_uri=redact(self.uri),
             base_url=ui_base_url(self.uri),
@@ -134,7 +150,7 @@ class MlflowTracker:
             summary_run_id=self._start_summary(),
             warnings=(warning,) if warning else (),
         )
-        text = redact(leaderboard_markdown(bakeoff, rows, headline_metrics(bakeoff)))
+        text = redact(leaderboard_markdown(bakeoff, comparisons))
         tags = {
             "mlflow.note.content": labels.cut(
                 f"{text}\n[Board]({links.board_url}) · [Compare]({links.compare_url})"
@@ -150,11 +166,12 @@ class MlflowTracker:
         with talking(self.uri, "log the summary run"):
             self._log(
                 links.summary_run_id,
-                values.summary_metrics(bakeoff, rows).metrics,
+                values.summary_metrics(bakeoff, comparisons).metrics,
                 labels.summary_params(bakeoff),
                 tags,
             )
-            self._upload(links.summary_run_id, {**config_artifacts(bakeoff), "leaderboard.md": _writer(text)})
+            pages = {"leaderboard.md": _writer(text), PAGE: _writer(comparison_page(comparisons))}
+            self._upload(links.summary_run_id, {**config_artifacts(bakeoff), **pages})
             self._end(
                 links.summary_run_id, "FAILED" if len(result.failed) == len(result.models) else "FINISHED"
             )
@@ -169,12 +186,46 @@ class MlflowTracker:
                 self._upload(run_id, files)
         return f"/#/experiments/{self.experiment_id}/runs/{run_id}"
 
+    def log_into(self, run: Run, result: ModelResult, folder: Path) -> tuple[values.Metric, ...]:
+        """Log a model, pictures included, into a run that somebody else has started and will end.
+
+        Returns its metrics. The files are written to ``folder`` and stay there.
+        """
+        run_id, found = run.info.run_id, run.data.tags
+        self._started[run_id] = run.info.start_time
+        key = result.data.dataset, result.data.split, result.model
+        pictures = picture_artifacts(BakeoffResult(self.bakeoff, (result,))).get(key, {})
+        metrics = self._log_model(run_id, result, pictures=pictures, found=found, folder=folder)
+        tags = labels.model_tags(self.common_tags, result.data, result.model, result.type)
+        with talking(self.uri, f"tag {result.model}"):
+            # Last: only a run that holds everything is a model's.
+            self._log(run_id, tags=labels.beside(tags, found))
+        return metrics
+
     def abort(self) -> None:
         """End every run that is still open as KILLED; quietly, since something else has gone wrong already."""
-        for run_id in sorted(self._open):
-            with suppress(TrackingError), talking(self.uri, "end a run", waiting=BRIEFLY):
-                self.client.set_terminated(run_id, "KILLED")
+        with suppress(TrackingError):  # a store that does not answer once is not asked again for every run
+            for run_id in sorted(self._open):
+                with talking(self.uri, "end a run", waiting=BRIEFLY):
+                    self.client.set_terminated(run_id, "KILLED")
         self._open.clear()
+
+    def _take_up(self) -> None:
+        """Go on with the runs that the bake-off has: those that are not complete are this process's from now on."""
+        for run in runs_of_bakeoff(self.client, self.experiment_id, self.bakeoff.id):
+            run_id, tags = run.info.run_id, run.data.tags
+            self._started[run_id] = run.info.start_time
+            if tags["evalplugin.role"] == "summary":
+                self.summary_run_id = run_id
+            else:
+                names = (tags[f"evalplugin.{part}"] for part in ("dataset", "split", "model"))
+                self._taken_up[tuple(names)] = run_id
+            if run.info.status in ("FINISHED", "FAILED"):
+                self._ended.add(run_id)
+                continue
+            self._log(run_id, tags=process_tags())
+            self.client.update_run(run_id, status="RUNNING")
+            self._open.add(run_id)
 
     def _adopt(self, run_id: str) -> None:
         run = self.client.get_run(run_id)
@@ -198,6 +249,41 @@ class MlflowTracker:
         self._started[run.info.run_id] = run.info.start_time
         self._open.add(run.info.run_id)
         return str(run.info.run_id)
+
+    def _background_of(self, info: DataInfo) -> Background:
+        """Return the background of a run's data, made once for its models, which come one after another."""
+        if self._background is None or self._background[0] is not info:
+            self._background = info, background_of(info)
+        return self._background[1]
+
+    def _log_model(
+        self,
+        run_id: str,
+        result: ModelResult,
+        *,
+        pictures: Artifacts = MappingProxyType({}),
+        found: Mapping[str, str] | None = None,
+        folder: Path | None = None,
+    ) -> tuple[values.Metric, ...]:
+        """Log a model and return its metrics; ``found`` are the tags of a run that somebody else has started."""
+        bakeoff = self.bakeoff
+        cells = headline(result.per_user, bakeoff.headline, bakeoff.seed)
+        logged = values.model_metrics(bakeoff, result, cells)
+        params, too_long = labels.model_params(bakeoff, result)
+        tags = {"mlflow.note.content": labels.note(bakeoff, result, cells)}
+        if logged.left_out:
+            tags["evalplugin.left_out"] = ", ".join(logged.left_out)[: labels.MAX_TAG]
+        if result.per_user is not None:
+            # Marks the file as a table for MLflow's artifact view, which joins it across runs.
+            tags["mlflow.loggedArtifacts"] = json.dumps([{"path": TABLE, "type": "table"}])
+        with talking(self.uri, f"log {result.model}"):
+            tags = tags if found is None else labels.beside(tags, found)
+            self._log(run_id, logged.metrics, params, tags)
+            self._log_inputs(run_id, result.data)
+            background = self._background_of(result.data)
+            files = model_artifacts(bakeoff, result, cells, background, left_out_params=tuple(too_long))
+            self._upload(run_id, {**files, **pictures}, folder)
+        return logged.metrics
 
     def _log(
         self,
@@ -229,11 +315,13 @@ class MlflowTracker:
         ]
         self.client.log_inputs(run_id, inputs)
 
-    def _upload(self, run_id: str, files: Artifacts) -> None:
+    def _upload(self, run_id: str, files: Artifacts, folder: Path | None = None) -> None:
         if files:
-            with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-                write(files, Path(folder))
-                self.client.log_artifacts(run_id, folder)
+            with (
+                nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="evalplugin-") as place
+            ):
+                write(files, Path(place))
+                self.client.log_artifacts(run_id, str(place))
 
     def _end(self, run_id: str, status: str) -> None:
         self.client.set_terminated(run_id, status)

@@ -8,7 +8,6 @@ from itertools import groupby
 from pathlib import Path
 
 from evalplugin.report.figures import Curve, axis_limits, per_user_figures
-from evalplugin.report.leaderboard import headline_metrics
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import share
 from evalplugin.results import BakeoffResult
@@ -27,7 +26,7 @@ def picture_artifacts(result: BakeoffResult) -> dict[tuple[str, str, str], Files
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
     files: dict[tuple[str, str, str], Files] = {}
-    for metric, name in metric_names(headline_metrics(bakeoff)).items():
+    for metric, name in metric_names(bakeoff.headline).items():
         scored = [
             (m, m.per_user.column(metric))
             for m in result.models

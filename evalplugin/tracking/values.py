@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evalplugin.report.leaderboard import Cell, LeaderboardRow
+from evalplugin.comparison import Cell, Comparison, Standing
+from evalplugin.redaction import redact_values
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.tracking.labels import cut
-from evalplugin.tracking.names import metric_names, model_keys
-from evalplugin.tracking.redaction import redact_values
+from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, model_keys
 
 __all__ = [
     "DatasetInput",
@@ -96,33 +96,65 @@ def model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
     if len(result.fold_means) > 1:
         for fold, means in enumerate(result.fold_means, start=1):
             values += [Metric(f"fold/{names[m]}", v, fold) for m, v in means.items() if m in names]
-    return _finite(values)
+    return _finite([*values, *_by_group(bakeoff, result)])
 
 
-def difference_metrics(bakeoff: Bakeoff, row: LeaderboardRow) -> Logged:
+def _by_group(bakeoff: Bakeoff, result: ModelResult) -> list[Metric]:
+    """Return the primary metric's mean in each group of users, and over how many it is."""
+    name = metric_names(bakeoff.metrics)[bakeoff.primary]
+    # What parts the two names is in neither, so that all are different.
+    scores = {
+        f"{segment}\0{label}": found
+        for segment, groups in result.by_group(bakeoff.primary).items()
+        for label, found in groups.items()
+    }
+    values = []
+    for group, key in model_keys(scores).items():
+        # All below one prefix: MLflow's page makes a section of each, and there are many groups.
+        values.append(Metric(f"segment/users.{key}", len(scores[group])))
+        if len(scores[group]):
+            mean = float(scores[group].mean())
+            values.append(Metric(cut(f"segment/{name}.{key}", MAX_KEY_LENGTH), mean))
+    return values
+
+
+def difference_metrics(bakeoff: Bakeoff, row: Standing) -> Logged:
     """Return a model's paired differences from the baseline, for its own run."""
     names = metric_names(bakeoff.metrics)
-    values = []
+    values: list[Metric] = []
     for metric, cell in row.cells.items():
-        if (d := cell.difference) is not None:
-            key = f"vs_baseline/{names[metric]}"
-            values += [Metric(key, d.mean), Metric(f"{key}.low", d.low), Metric(f"{key}.high", d.high)]
+        values += _difference(f"vs_baseline/{names[metric]}", cell)
     return _finite(values)
 
 
-def summary_metrics(bakeoff: Bakeoff, rows: Sequence[LeaderboardRow]) -> Logged:
+def summary_metrics(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Logged:
     """Return the metrics of the summary run: how many models, and every model's paired differences."""
     names = metric_names(bakeoff.metrics)
-    labels = {_key(r): bakeoff.run_name(r.dataset, r.split, r.model) for r in rows}
-    keys = model_keys(labels.values())
-    failed = sum(row.error is not None for row in rows)
+    rows = {
+        bakeoff.run_name(c.contest.dataset, c.contest.split, row.model): row
+        for c in comparisons
+        for row in c.standings
+    }
+    keys = model_keys(rows)
+    failed = sum(row.error is not None for row in rows.values())
     values = [Metric("models", len(rows)), Metric("models_failed", failed)]
-    for row in rows:
+    for run_name, row in rows.items():
         for metric, cell in row.cells.items():
-            if (d := cell.difference) is not None:
-                key = f"diff/{names[metric]}/{keys[labels[_key(row)]]}"
-                values += [Metric(key, d.mean), Metric(f"{key}.low", d.low), Metric(f"{key}.high", d.high)]
+            values += _difference(f"diff/{names[metric]}/{keys[run_name]}", cell)
     return _finite(values)
+
+
+def _difference(key: str, cell: Cell) -> list[Metric]:
+    if (pair := cell.difference) is None:
+        return []
+    interval = pair.paired.interval
+    return [
+        Metric(key, interval.mean),
+        Metric(f"{key}.low", interval.low),
+        Metric(f"{key}.high", interval.high),
+        Metric(f"{key}.p", pair.p),
+        Metric(f"{key}.p_holm", pair.p_holm),
+    ]
 
 
 def dataset_inputs(info: DataInfo) -> tuple[DatasetInput, ...]:
@@ -179,7 +211,3 @@ def _distinct(codes: Any) -> int:
     import numpy as np
 
     return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0
-
-
-def _key(row: LeaderboardRow) -> tuple[str, str, str]:
-    return row.dataset, row.split, row.model

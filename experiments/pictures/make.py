@@ -2,7 +2,7 @@
 
     python experiments/pictures/make.py        # needs the test extra and a Chromium
 
-Writes board.png and compare.png beside this file.
+Writes board.png, compare.png and page.png beside this file.
 """
 
 from __future__ import annotations
@@ -29,15 +29,14 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 SIZE = {"width": 1700, "height": 890}
+PAGE_SIZE = {"width": 1400, "height": 1560}
 
 
 def main() -> None:
     """Write the pictures."""
     with tempfile.TemporaryDirectory() as folder:
-        output = subprocess.run(
-            [sys.executable, "-m", "evalplugin", "run", str(ROOT / "configs" / "knn.yaml")],
-            cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
-        ).stdout  # fmt: skip
+        output = evalplugin(folder, "run", str(ROOT / "configs" / "knn.yaml"))
+        evalplugin(folder, "compare", "--html", "page.html")
         links = dict(
             line.split(maxsplit=1) for line in output.splitlines() if line.startswith(("board", "compare"))
         )
@@ -47,6 +46,19 @@ def main() -> None:
                     (three_runs(link) if name == "compare" else link).replace("http://127.0.0.1:5000", base)
                 )
                 photograph(page, name)
+            page.set_viewport_size(PAGE_SIZE)
+            page.goto((Path(folder) / "page.html").as_uri())
+            page.locator("svg.marks path").first.wait_for()
+            page.wait_for_timeout(2_000)  # charts are drawn one after another
+            page.screenshot(path=str(HERE / "page.png"))
+
+
+def evalplugin(folder: str, *arguments: str) -> str:
+    """Run a command in a folder and return what it prints."""
+    return subprocess.run(
+        [sys.executable, "-m", "evalplugin", *arguments],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
+    ).stdout  # fmt: skip
 
 
 def photograph(page: Page, name: str) -> None:

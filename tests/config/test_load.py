@@ -71,6 +71,16 @@ def test_the_hash_changes_with_what_can_change_a_result_and_with_nothing_else() 
     assert load(small(models=["popularity"])).hash != first
 
 
+def test_segments_are_shown_unless_others_are_named_and_change_no_score() -> None:
+    config = load(small())
+    assert [(s.name, s.type) for s in config.segments] == [(n, n) for n in ("activity", "popularity", "cold")]
+    assert config.resolved["segments"][0] == {"name": "activity", "type": "activity", "groups": 3}
+    named = load(small(segments=["cold", {"name": "busy", "type": "activity", "groups": 2}]))
+    assert [(s.name, s.type) for s in named.segments] == [("cold", "cold"), ("busy", "activity")]
+    assert load(small(segments=[])).segments == ()
+    assert named.hash == config.hash
+
+
 def test_several_splits_and_datasets() -> None:
     config = load(
         small(
@@ -141,6 +151,9 @@ def test_every_config_is_valid_and_fits_the_schema(file: Path) -> None:
         {"models": [{"type": "surprise.KNNBasic", "params": {"sim_options": {"nme": 1}}}]},
         {"split": {"type": "last_n", "m": 1}},
         {"datasets": [{"type": "synthetic", "n_users": 0}]},
+        {"segments": "activity"},
+        {"segments": [{"type": "activity", "grups": 3}]},
+        {"segments": [{"type": "attribute", "file": "a.csv"}]},
     ],
 )
 def test_the_schema_refuses_what_the_reader_refuses(changes: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from evalplugin.report import leaderboard_rows
 from evalplugin.results import BakeoffResult
 from evalplugin.tracking.board import (
     MAX_EXPERIMENT_TAG,
@@ -25,7 +24,7 @@ from evalplugin.tracking.board import (
 @pytest.fixture
 def board(make: SimpleNamespace) -> Board:
     result = make.whole()
-    made = board_of(result, leaderboard_rows(result))
+    made = board_of(result, make.comparisons(result))
     assert made is not None
     return made
 
@@ -62,7 +61,7 @@ def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:
     scores = make.per_user(0.5)
     scores = type(scores)(scores.users, scores.values[:, :1], ("rmse",))
     result = BakeoffResult(asked, (make.model_result("knn", scores=scores),))
-    made = board_of(result, leaderboard_rows(result))
+    made = board_of(result, make.comparisons(result))
     assert made is not None
     assert made.state["orderByAsc"] is True
     names = [s["name"] for s in made.state["compareRunSections"] if s["display"]]
@@ -73,14 +72,14 @@ def test_folds_have_a_section_when_there_are_several(make: SimpleNamespace) -> N
     result = BakeoffResult(
         make.bakeoff(("knn",)), (make.model_result("knn", fold_means=({"rr": 0.1}, {"rr": 0.2})),)
     )
-    made = board_of(result, leaderboard_rows(result))
+    made = board_of(result, make.comparisons(result))
     assert made is not None
     assert "Fold by fold (step = fold)" in [s["name"] for s in made.state["compareRunSections"]]
 
 
 def test_without_a_value_there_is_no_board(make: SimpleNamespace) -> None:
     result = BakeoffResult(make.bakeoff(), (make.failed_result("broken"),))
-    assert board_of(result, leaderboard_rows(result)) is None
+    assert board_of(result, make.comparisons(result)) is None
 
 
 def test_the_tag_holds_the_state_as_the_page_reads_it(board: Board) -> None:

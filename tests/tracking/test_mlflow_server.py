@@ -36,7 +36,7 @@ def links(server: SimpleNamespace, make: SimpleNamespace) -> Links:
     for model in result.models:
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
         tracker.finish_model(run_ids[-1], model)
-    return tracker.finish_bakeoff(result, run_ids)
+    return tracker.finish_bakeoff(result, make.comparisons(result), run_ids)
 
 
 def test_a_bakeoff_logged_over_http_is_whole(
@@ -116,3 +116,14 @@ def test_the_compare_page_puts_pictures_side_by_side(links: Links, page: Page) -
         "new Set([...document.images].filter(i => i.naturalWidth === 640 && i.naturalHeight === 440)"
         ".map(i => i.src)).size === 3"
     )
+
+
+@browser
+@pytest.mark.browser
+def test_the_comparison_page_works_inside_of_mlflow(links: Links, page: Page) -> None:
+    page.goto(links.page_url)
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("heading", name="Leaderboard").wait_for()
+    models = frame.get_by_role("table").first.locator("tbody tr").all_inner_texts()
+    assert [text.split()[1] for text in models[:3]] == ["svd", "knn", "random"]
+    frame.locator("svg.marks path").first.wait_for()  # drawn by scripts that the frame lets run

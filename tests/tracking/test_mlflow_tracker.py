@@ -14,6 +14,8 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
+from evalplugin.comparison import compare
+from evalplugin.contest import contests_of
 from evalplugin.errors import TrackingError
 from evalplugin.results import BakeoffResult
 from evalplugin.tracking import Links, MlflowTracker
@@ -34,7 +36,8 @@ def log_all(result: BakeoffResult, uri: str, *, board: bool = True) -> SimpleNam
     for model in result.models:
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
         tracker.finish_model(run_ids[-1], model)
-    links = tracker.finish_bakeoff(result, run_ids, board=board)
+    comparisons = [compare(contest) for contest in contests_of(result)]
+    links = tracker.finish_bakeoff(result, comparisons, run_ids, board=board)
     client = MlflowClient(tracking_uri=uri)
     runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
     return SimpleNamespace(tracker=tracker, links=links, client=client, runs=runs, run_ids=run_ids, uri=uri)
@@ -84,6 +87,8 @@ def test_files_that_are_compared_stand_at_the_root_under_the_same_names(logged: 
     assert artifacts(logged.client, logged.runs["knn"], "data") == {
         "data/per_user.parquet",
         "data/top_n.parquet",
+        "data/truth.parquet",
+        "data/history.parquet",
         "data/config_resolved.yaml",
         "data/environment.txt",
     }

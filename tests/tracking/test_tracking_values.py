@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.report import headline, leaderboard_rows
+from evalplugin.contest import background_of
 from evalplugin.tracking import labels
 from evalplugin.tracking.artifacts import model_artifacts, per_user_table, sampled_users, write
 from evalplugin.tracking.provenance import environment_text, git_tags, is_gone, process_tags
@@ -24,7 +24,7 @@ def logged(
     make: SimpleNamespace, result: object, asked: object | None = None
 ) -> dict[tuple[str, int], float]:
     asked = asked or make.bakeoff()
-    values = model_metrics(asked, result, headline(asked, result)).metrics
+    values = model_metrics(asked, result, make.headline_of(asked, result)).metrics
     found = {(m.key, m.step): m.value for m in values}
     assert len(found) == len(values)  # nothing is logged twice
     return found
@@ -75,7 +75,7 @@ def test_curves_are_stepped_by_k_and_what_is_not_finite_is_counted_instead(make:
     assert values["at_k/recall", 1] == 0.1
     assert ("at_k/recall", 20) not in values
     assert values["undefined/values_left_out", 0] == 1
-    assert model_metrics(asked, result, headline(asked, result)).left_out == ("at_k/recall",)
+    assert model_metrics(asked, result, make.headline_of(asked, result)).left_out == ("at_k/recall",)
     assert all(math.isfinite(v) for v in values.values())
 
 
@@ -119,14 +119,15 @@ def test_a_metric_that_no_user_has_is_counted_and_nothing_else(make: SimpleNames
 
 def test_differences_are_logged_with_their_intervals(make: SimpleNamespace) -> None:
     result = make.whole()
-    rows = leaderboard_rows(result)
+    comparisons = make.comparisons(result)
+    rows = comparisons[0].standings
     own = {m.key: m.value for m in difference_metrics(result.bakeoff, rows[0]).metrics}
     assert set(own) == {
         f"vs_baseline/{m}{part}"
         for m in ("ndcg_at_10", "recall_at_10", "rr")
-        for part in ("", ".low", ".high")
+        for part in ("", ".low", ".high", ".p", ".p_holm")
     }
-    summary = {m.key: m.value for m in summary_metrics(result.bakeoff, rows).metrics}
+    summary = {m.key: m.value for m in summary_metrics(result.bakeoff, comparisons).metrics}
     assert summary["diff/ndcg_at_10/svd"] == own["vs_baseline/ndcg_at_10"]
     assert summary["diff/ndcg_at_10/svd.low"] <= summary["diff/ndcg_at_10/svd"]
     assert (summary["models"], summary["models_failed"]) == (4, 1)
@@ -243,7 +244,16 @@ def test_a_run_has_its_files(make: SimpleNamespace, tmp_path: Path) -> None:
 
     asked = make.bakeoff(config_text="uri: postgresql://a:pw@h/x\n")
     result = make.model_result("knn", scores=make.per_user(0.3, n_users=1500, text_ids=True))
-    write(model_artifacts(asked, result, headline(asked, result), left_out_params=("model.x",)), tmp_path)
+    write(
+        model_artifacts(
+            asked,
+            result,
+            make.headline_of(asked, result),
+            background_of(result.data),
+            left_out_params=("model.x",),
+        ),
+        tmp_path,
+    )
     assert {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*") if p.is_file()} == {
         "config.yaml",
         "summary.md",
@@ -252,6 +262,8 @@ def test_a_run_has_its_files(make: SimpleNamespace, tmp_path: Path) -> None:
         "data/top_n.parquet",
         "data/config_resolved.yaml",
         "data/environment.txt",
+        "data/truth.parquet",
+        "data/history.parquet",
     }
     assert (tmp_path / "config.yaml").read_text() == "uri: postgresql://***@h/x\n"
     summary = (tmp_path / "summary.md").read_text()
@@ -272,7 +284,7 @@ def test_a_run_has_its_files(make: SimpleNamespace, tmp_path: Path) -> None:
 
 def test_a_failed_run_has_its_traceback_without_credentials(make: SimpleNamespace, tmp_path: Path) -> None:
     result = make.failed_result("broken", error="Traceback\nOSError: postgresql://a:pw@h \udcff")
-    write(model_artifacts(make.bakeoff(), result, {}), tmp_path)
+    write(model_artifacts(make.bakeoff(), result, {}, background_of(result.data)), tmp_path)
     assert (tmp_path / "traceback.txt").read_text() == "Traceback\nOSError: postgresql://***@h \\udcff"
     assert not (tmp_path / "per_user.json").exists()
 

@@ -185,7 +185,7 @@ def test_the_metric_changes_the_figures(visit: Callable[..., Page]) -> None:
 def test_a_chart_that_fails_takes_no_other_down(visit: Callable[..., Page], tab: SimpleNamespace) -> None:
     page = visit()
     page.evaluate("CHARTS.forest.layer[0].mark.type = 'no such mark'")
-    page.get_by_label("Metric").select_option("rmse")
+    page.get_by_label("Metric").select_option("recall@10")
     drawn(page, 2)
     why = page.locator('figure[data-chart="forest"] .empty').inner_text()
     assert why.startswith("This chart could not be drawn: ")

@@ -1,0 +1,45 @@
+"""What several commands do before they start."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from evalplugin.config import CheckedConfig
+
+__all__ = ["end_on_sigterm", "load_all"]
+
+
+def load_all(
+    configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None
+) -> list[CheckedConfig]:
+    """Return the checked configs.
+
+    Raises:
+        ConfigError: The mistakes of all of them.
+    """
+    from evalplugin.config import load
+    from evalplugin.errors import ConfigError
+
+    checked: list[CheckedConfig] = []
+    lines: list[str] = []
+    for path in configs:
+        try:
+            checked.append(load(path, overrides=overrides, data_home=data_home))
+        except ConfigError as error:
+            lines += error.lines
+    if lines:
+        raise ConfigError(lines)
+    return checked
+
+
+def end_on_sigterm() -> None:
+    """Make a polite kill end like Ctrl-C, so that open runs are closed on the way out."""
+
+    def interrupt(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
