@@ -18,6 +18,7 @@ from evalplugin.errors import StoreError, TrackingError
 from evalplugin.journal import Header, Journal
 from evalplugin.metrics import definitions_hash
 from evalplugin.notebook import Comparisons
+from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
 from evalplugin.redaction import redact
 from evalplugin.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on
@@ -145,6 +146,11 @@ def run_bakeoff(
     from evalplugin.unchanged import check_changed, inputs_of
 
     uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
+    entered = enter_champion(config, uri)
+    if entered is not None:
+        config = entered.config
+        for note in entered.notes:
+            observer.say(note)
     place = config.spec.store
     kept = Kept(Store(store_path(place.path), max_size=place.max_size, report=observer.say), mode == "fresh")
     prepared = prepare(config, data_home, observer, kept)
@@ -180,7 +186,12 @@ def run_bakeoff(
                 )
         with kept.store.scratch() as folder:
             execute = _execution(config, observer, folder, missing, workers)
-            outcome = _run(config, bakeoff, jobs, tracker, kept, execute, observer)
+            outcome = _run(config, bakeoff, jobs, tracker, kept, execute, observer, entered)
+            if entered is not None and outcome.decision is not None:
+                register_winner(
+                    entered, outcome.decision, prepared, outcome.result, observer,
+                    tracking_uri=uri, run_id=outcome.links.summary_run_id,
+                )  # fmt: skip
     except BaseException as error:
         # Ctrl-C and SIGTERM included: no run may stay RUNNING for ever.
         tracker.abort()
@@ -230,6 +241,7 @@ def _run(
     kept: Kept,
     execute: Execution,
     observer: Observer,
+    entered: Entered | None,
 ) -> Outcome:
     runs = _Runs(tracker, observer)
     results: dict[int, ModelResult] = {}
@@ -241,11 +253,14 @@ def _run(
         raise runs.lost
     with observer.work("compare"):
         whole = BakeoffResult(bakeoff, tuple(results[number] for number in range(len(jobs))))
-        comparisons = tuple(compare(contest) for contest in contests_of(whole))
+        contests = contests_of(whole)
+        comparisons = tuple(compare(contest) for contest in contests)
+        decision = None if entered is None else decide_bakeoff(entered, contests)
     with observer.work("log the bake-off"):
         run_ids = [runs.ids[number] for number in range(len(jobs))]
-        links = tracker.finish_bakeoff(whole, comparisons, run_ids, board=config.spec.tracking.board)
-    return Outcome(whole, comparisons, links)
+        board = config.spec.tracking.board
+        links = tracker.finish_bakeoff(whole, comparisons, run_ids, board=board, decision=decision)
+    return Outcome(whole, comparisons, links, decision)
 
 
 @dataclass

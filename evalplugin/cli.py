@@ -197,6 +197,11 @@ def run(
             continue
         terminal.show_outcome(outcome)
         failed = failed or bool(outcome.result.failed)
+        if outcome.decision is not None and (gate := config.spec.gate) is not None:
+            from evalplugin.terminal_gate import show_decision
+
+            show_decision(outcome.decision)
+            failed = failed or outcome.decision.exit_code(gate.fail_on) != EXIT_DONE
     return EXIT_FAILED if failed else EXIT_DONE
 
 

@@ -147,6 +147,14 @@ def test_the_example_of_segments_is_valid(example: Path) -> None:
     assert [s.name for s in load(example).segments] == ["activity", "age"]
 
 
+def test_the_example_of_a_gate_is_valid(example: Path) -> None:
+    example.write_text(example.read_text() + block("yaml", "gate:"))
+    spec = load(example).spec
+    assert spec.gate is not None
+    assert spec.registered is not None and spec.registered.name == "shop-recommender"
+    assert spec.schedule is not None and spec.schedule.cron == "0 3 * * *"
+
+
 @pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
 @pytest.mark.filterwarnings("ignore:_ImportHookChainedLoader:ImportWarning")
 def test_the_example_of_mlflows_evaluate_works(capsys: pytest.CaptureFixture[str]) -> None:

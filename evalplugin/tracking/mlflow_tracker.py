@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.comparison import Comparison, headline
 from evalplugin.contest import Background, background_of
+from evalplugin.decision import Decision
 from evalplugin.errors import TrackingError
 from evalplugin.redaction import redact
 from evalplugin.report.page import comparison_page
@@ -24,6 +25,7 @@ from evalplugin.tracking import labels, values
 from evalplugin.tracking.artifacts import TABLE, Artifacts, config_artifacts, model_artifacts, write
 from evalplugin.tracking.board import PAGE, Links, board_of, board_path, compare_path
 from evalplugin.tracking.connection import BRIEFLY, connect, talking
+from evalplugin.tracking.decisions import decision_files, decision_tags
 from evalplugin.tracking.experiment import close_dead_runs, open_experiment, runs_of_bakeoff, save_board
 from evalplugin.tracking.location import resolve_uri, ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
@@ -115,11 +117,12 @@ class MlflowTracker:
         run_ids: Sequence[str],
         *,
         board: bool = True,
+        decision: Decision | None = None,
     ) -> Links:
         """Log what needs all models (pictures, differences, the summary run, the board) and return the links.
 
         ``comparisons`` are those of the result. ``run_ids`` are those of ``result.models``, in the same order.
-        ``board``: whether to save a board.
+        ``board``: whether to save a board. ``decision``: of the gate, if there is one.
         """
         bakeoff = self.bakeoff
         rows = {
@@ -162,6 +165,7 @@ class MlflowTracker:
                 if len(links.compare_url_path) <= labels.MAX_TAG
                 else {}
             ),
+            **({} if decision is None else decision_tags(decision)),
         }
         with talking(self.uri, "log the summary run"):
             self._log(
@@ -171,7 +175,8 @@ class MlflowTracker:
                 tags,
             )
             pages = {"leaderboard.md": _writer(text), PAGE: _writer(comparison_page(comparisons))}
-            self._upload(links.summary_run_id, {**config_artifacts(bakeoff), **pages})
+            decided = {} if decision is None else decision_files(decision)
+            self._upload(links.summary_run_id, {**config_artifacts(bakeoff), **pages, **decided})
             self._end(
                 links.summary_run_id, "FAILED" if len(result.failed) == len(result.models) else "FINISHED"
             )

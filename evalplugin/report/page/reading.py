@@ -74,11 +74,15 @@ def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
     level = f"{100 * comparison.level:g} %"
-    cells = [cell for row in comparison.standings for cell in row.cells.values()]
-    methods = [*(c.method for c in cells), *(p.paired.interval.method for p in comparison.pairs)]
-    used = [_METHODS.get(m, m) for m in dict.fromkeys(filter(None, methods))]
+    means = (cell.method for row in comparison.standings for cell in row.cells.values())
+    differences = (pair.paired.interval.method for pair in comparison.pairs)
+    used = [
+        f"of {what} by {' or '.join(_METHODS[m] for m in found)}"
+        for what, methods in (("means", means), ("differences", differences))
+        if (found := list(dict.fromkeys(filter(None, methods))))
+    ]
     if used:
-        yield "Intervals", f"{level}, by {' and '.join(used)}."
+        yield "Intervals", f"{level}: {', '.join(used)}."
     pairs = [p for p in comparison.pairs if p.metric == comparison.contest.primary] or list(comparison.pairs)
     if not pairs:
         return

@@ -1,0 +1,50 @@
+"""The nightly example: a better challenger is promoted, a worse and an equal one are not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from evalplugin.cli import main
+
+NIGHTS = Path(__file__).parents[1] / "experiments" / "nightly" / "nights.py"
+
+
+@pytest.fixture
+def nights(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The script, whose nights are run in this process."""
+    spec = importlib.util.spec_from_file_location("nights", NIGHTS)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def run(folder: Path, challenger: dict[str, object]) -> dict[str, Any]:
+        Path("outcome.jsonl").unlink(missing_ok=True)
+        argv = ["schedule", "--once", "--if-changed", "--set", f"models.1={json.dumps(challenger)}"]
+        assert main([*argv, "--outcome", "outcome.jsonl", "nightly.yaml"]) == 0
+        return dict(json.loads(Path("outcome.jsonl").read_text()))
+
+    monkeypatch.setattr(module, "run", run)
+    monkeypatch.setattr(sys, "argv", ["nights.py", "."])
+    return module
+
+
+def test_only_the_better_challenger_is_promoted(
+    nights: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert nights.main() == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("night ")]
+    assert [line.split(": ")[1].split(" in ")[0] for line in said] == ["promote", "keep", "keep", "unchanged"]
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    assert len(client.search_model_versions("name='shop-recommender'")) == 1
+    assert str(client.get_model_version_by_alias("shop-recommender", "champion").version) == "1"
+    assert "takes the place of popularity" in Path("told.txt").read_text()
+    assert main(["history", "--experiment", "nightly"]) == 0
+    assert "promote" in capsys.readouterr().out
