@@ -264,9 +264,8 @@ def _pairing(standings: Sequence[Standing], pairing: Pairs) -> list[tuple[str, s
     """Return who is compared with whom: with the baseline, or every two, the better one first but for the baseline."""
     done = [row for row in standings if row.contender.scores is not None]
     if pairing == "all":
-        done.sort(
-            key=lambda row: row.is_baseline
-        )  # models behind it are compared with it too, not it with them
+        # Models behind the baseline are compared with it too, not it with them.
+        done.sort(key=lambda row: row.is_baseline)
         return [(a.model, b.model) for i, a in enumerate(done) for b in done[i + 1 :]]
     baseline = [row.model for row in done if row.is_baseline]
     return [(row.model, b) for b in baseline for row in done if row.model != b]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.config import CheckedConfig, NamedModel
-from evalplugin.config.gate_checks import CHAMPION, champion_of
+from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.contest import Contest
 from evalplugin.decision import Decision
 from evalplugin.errors import EvalpluginError, TrackingError
 from evalplugin.gate import choose_contest, decide, first_gate, nobody_yet
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping
+from evalplugin.redaction import redact
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.results import BakeoffResult
 from evalplugin.runner import Observer, Prepared
@@ -113,6 +115,7 @@ def register_winner(
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
     from evalplugin.served import make_lists
+    from evalplugin.tracking.location import resolve_uri
     from evalplugin.tracking.registry import Evidence, register_lists
 
     model = next(m for m in config.models if m.name == winner)
@@ -142,7 +145,13 @@ def register_winner(
         description=decision_markdown(decision),
     )
     with observer.work(f"register {winner} as {register.name}"):
-        return register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
+        registered = register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
+    store = shlex.quote(redact(resolve_uri(tracking_uri)))
+    observer.say(
+        f"{winner} is registered: version {registered.version} of {registered.name}, now its {CHAMPION_ALIAS}; "
+        f"to serve it: MLFLOW_TRACKING_URI={store} {registered.command}"
+    )
+    return registered
 
 
 def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -79,7 +80,7 @@ class Registered:
     @property
     def command(self) -> str:
         """What serves the champion, given MLFLOW_TRACKING_URI."""
-        return f"mlflow models serve -m {self.uri} --env-manager local"
+        return f"mlflow models serve -m {shlex.quote(self.uri)} --env-manager local"
 
 
 def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | None:

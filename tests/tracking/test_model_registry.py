@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -286,7 +287,7 @@ def served(uri: str) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", *registered.command.split(), "--port", str(port)]
+    command = [sys.executable, "-m", *shlex.split(registered.command), "--port", str(port)]
     environment = {
         **os.environ,
         "MLFLOW_TRACKING_URI": uri,

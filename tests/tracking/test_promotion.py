@@ -16,8 +16,8 @@ from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.decision import Decision
 from evalplugin.errors import DataError, TrackingError
-from evalplugin.promotion import decide_bakeoff, enter_champion, register_winner
-from evalplugin.runner import Silent, prepare
+from evalplugin.promotion import enter_champion
+from evalplugin.runner import Silent
 from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
 
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
@@ -48,22 +48,30 @@ def config(uri: str, models: list[Any], **changes: Any) -> dict[str, Any]:
 
 
 def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
-    """One night, as ``evalplugin run`` goes through it."""
+    """One night: what came of it, what was said, and the aliases after it."""
     checked = load(config(uri, models, **changes))
     entered = enter_champion(checked, uri)
-    assert entered is not None
-    outcome = run_bakeoff(entered.config, tracking_uri=uri)
-    decision = decide_bakeoff(entered, [comparison.contest for comparison in outcome.comparisons])
-    registered = register_winner(
-        entered,
-        decision,
-        prepare(entered.config, None, Silent()),
-        outcome.result,
-        Silent(),
-        tracking_uri=uri,
-        run_id=outcome.links.summary_run_id,
+    heard = Listening()
+    outcome = run_bakeoff(checked, observer=heard)
+    client = MlflowClient(uri)
+    registered = client.search_registered_models(f"name = '{NAME}'")
+    return SimpleNamespace(
+        entered=entered,
+        decision=outcome.decision,
+        links=outcome.links,
+        said=heard.said,
+        aliases={alias: int(n) for one in registered for alias, n in one.aliases.items()},
     )
-    return SimpleNamespace(entered=entered, decision=decision, registered=registered, links=outcome.links)
+
+
+class Listening(Silent):
+    """An observer that remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -92,14 +100,19 @@ def third(uri: str, second: SimpleNamespace) -> SimpleNamespace:
     return night(uri, ["popularity", NMF, SVD])
 
 
-def test_on_the_first_night_the_baseline_stands_for_the_champion(first: SimpleNamespace) -> None:
+def test_on_the_first_night_the_baseline_stands_for_the_champion(uri: str, first: SimpleNamespace) -> None:
     assert first.entered.champion == first.decision.champion == "popularity"
     assert first.decision.notes[0].startswith(
         f"there is no {NAME}@champion in the registry yet: the baseline"
     )
     assert {c.kind for c in first.decision.conditions} == {"gain", "cost"}
     assert first.decision.promoted == "svd"
-    assert (first.registered.version, first.registered.previous) == ("1", None)
+    assert first.aliases == {"champion": 1}
+    assert first.said[0] == first.decision.notes[0]
+    assert first.said[-1] == (
+        f"svd is registered: version 1 of {NAME}, now its champion; to serve it: MLFLOW_TRACKING_URI={uri} "
+        f"mlflow models serve -m models:/{NAME}@champion --env-manager local"
+    )
 
 
 def test_a_champion_takes_part_that_the_config_does_not_have(uri: str, second: SimpleNamespace) -> None:
@@ -112,7 +125,7 @@ def test_a_champion_takes_part_that_the_config_does_not_have(uri: str, second: S
 
 def test_neither_an_equal_nor_a_worse_challenger_is_promoted(second: SimpleNamespace) -> None:
     assert second.decision.outcome == "keep"
-    assert second.registered is None
+    assert second.aliases == {"champion": 1}
 
 
 def test_a_better_challenger_takes_the_place_of_a_champion_that_the_config_has(
@@ -120,24 +133,32 @@ def test_a_better_challenger_takes_the_place_of_a_champion_that_the_config_has(
 ) -> None:
     assert third.entered.champion == "svd"
     assert third.entered.config.models[-1].name == "svd"
-    assert (third.decision.promoted, third.registered.version, third.registered.previous) == ("nmf", "2", "1")
+    assert (third.decision.promoted, third.aliases) == ("nmf", {"champion": 2, "previous": 1})
     found = recipe_of_registered(uri, f"{NAME}@champion")
     assert found is not None
     assert (found.model, found.type, found.params["n_components"]) == ("nmf", "sklearn.NMF", 8)
 
 
-def test_the_registered_lists_are_as_long_as_asked_for(uri: str, third: SimpleNamespace) -> None:
+def test_the_registered_lists_are_as_long_as_asked_for(
+    uri: str, third: SimpleNamespace, tmp_path: Path
+) -> None:
     client = MlflowClient(uri)
     files = {file.path for file in client.list_artifacts(third.links.summary_run_id, "model")}
     assert "model/recommender.py" in files
-    version = client.get_model_version(NAME, third.registered.version)
+    about = yaml.safe_load(
+        Path(
+            client.download_artifacts(third.links.summary_run_id, "model/MLmodel", str(tmp_path))
+        ).read_text()
+    )["metadata"]
+    assert (about["model"], about["n"], about["users"], about["items"]) == ("nmf", 7, 300, 120)
+    version = client.get_model_version(NAME, "2")
     assert json.loads(version.tags["evalplugin.metrics"]).keys() == {"ndcg@10", "recall@10", "coverage@10"}
 
 
 def test_a_champion_that_stays_may_get_newer_lists(uri: str, third: SimpleNamespace) -> None:
     found = night(uri, ["popularity", SVD], register={"name": NAME, "refresh": True})
     assert (found.decision.outcome, found.decision.champion) == ("keep", "champion")
-    assert (found.registered.version, found.registered.previous) == ("3", "1")
+    assert found.aliases == {"champion": 3, "previous": 1}
     recipe = recipe_of_registered(uri, f"{NAME}@champion")
     assert recipe is not None
     assert recipe.model == "nmf"
