@@ -37,8 +37,9 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
     """Return what becomes of the champion, a model of the contest.
 
     A challenger may be promoted if the lower bound of its gain, user by user, is above ``gate.min_gain``, and every
-    guardrail holds. The chance that any challenger is promoted whose true gain is not above ``min_gain`` is at most
-    1 - ``gate.confidence``: Holm's correction over the challengers; guardrails only make it smaller, as all must hold.
+    guardrail holds. The chance that any challenger is promoted whose true gain is not above ``min_gain`` is meant to be
+    at most 1 - ``gate.confidence``, by Holm's correction over the challengers; guardrails only make it smaller, as all
+    must hold. Measured at 5 %, it was at most 5.7 % from 500 users on (experiments/gate).
 
     Args:
         contest: The models' results.

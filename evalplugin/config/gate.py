@@ -190,7 +190,7 @@ class Gate(_Closed):
         _Confidence,
         Field(
             description="One-sided, that the gain is above min_gain. The chance of promoting any challenger whose "
-            "gain is not is at most 1 less this, however many there are."
+            "gain is not is about 1 less this or smaller, however many there are."
         ),
     ] = 0.95
     min_users: Annotated[
