@@ -27,6 +27,7 @@ from evalplugin.errors import (
     UnchangedError,
 )
 from evalplugin.redaction import hide, redact
+from evalplugin.sizes import count_text
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Mode
@@ -214,14 +215,14 @@ def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: P
     """Check configs without reading data: every mistake is shown with its place."""
     for config in load_all(configs, overrides, data_home):
         sizes = " x ".join(
-            _count(len(things), kind)
+            count_text(len(things), kind)
             for things, kind in (
                 (config.models, "model"),
                 (config.datasets, "dataset"),
                 (config.splits, "split"),
             )
         )
-        click.echo(f"{config.name}: valid: {sizes}, {_count(len(config.metrics), 'metric')}")
+        click.echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
     return EXIT_DONE
 
 
@@ -414,7 +415,3 @@ def _registry(kind: str, plugins: Sequence[Path]) -> Registry[Any]:
         "segments": segments.SEGMENTS,
     }
     return registries[kind]
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

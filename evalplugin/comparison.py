@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -321,21 +321,29 @@ def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
     contest = comparison.contest
     scores = {r.model: r.contender.scores for r in comparison.standings if r.contender.scores is not None}
     for segmentation in contest.segments:
+        group = {model: segmentation.of(s.users) for model, s in scores.items()}
+        groups = {
+            label: {model: _only(s, group[model] == number) for model, s in scores.items()}
+            for number, label in enumerate(segmentation.labels)
+        }
         for metric in contest.metrics:
-            held = {model: s for model, s in scores.items() if metric in s.metrics}
+            held = {model for model, s in scores.items() if metric in s.metrics}
             if held:
-                yield from _by_group(comparison, segmentation, metric, held)
+                yield from _by_group(comparison, segmentation, metric, groups, held)
 
 
 def _by_group(
-    comparison: Comparison, segmentation: Segmentation, metric: str, scores: Mapping[str, PerUserScores]
+    comparison: Comparison,
+    segmentation: Segmentation,
+    metric: str,
+    groups: Mapping[str, Mapping[str, PerUserScores]],
+    models: Collection[str],
 ) -> list[SegmentCell]:
+    """Return one metric's cells; ``groups``: scores by label and model, ``models``: those that have the metric."""
     contest, level = comparison.contest, comparison.level
-    names = [n for n in _pairing(comparison.standings, "baseline") if n[0] in scores and n[1] in scores]
-    groups = {model: segmentation.of(s.users) for model, s in scores.items()}
+    names = [n for n in _pairing(comparison.standings, "baseline") if n[0] in models and n[1] in models]
     cells: list[SegmentCell] = []
-    for number, label in enumerate(segmentation.labels):
-        inside = {model: _only(s, groups[model] == number) for model, s in scores.items()}
+    for label, inside in groups.items():
         columns = _columns(metric, inside)
         rng = generator(contest.seed, "segment", segmentation.name, label)
         intervals = mean_intervals(np.stack(list(columns.values()), axis=1), level=level, rng=rng)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
-from evalplugin.data import Interactions
+from evalplugin.background import Background
 from evalplugin.errors import DataError, did_you_mean
 from evalplugin.metrics import parse
-from evalplugin.results import BakeoffResult, Costs, DataInfo
+from evalplugin.results import BakeoffResult, Costs
 from evalplugin.scoring import PerUserScores
 from evalplugin.segments import Segmentation
 
@@ -21,17 +18,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "HISTORY",
-    "Background",
     "Contender",
     "Contest",
     "Rules",
-    "background_of",
     "contests_of",
     "with_choice",
 ]
-
-HISTORY = 20  # interactions of the train data that are kept of each user, the latest
 
 
 @dataclass(frozen=True)
@@ -58,19 +50,6 @@ class Contender:
     top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
     run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # what a failed model raised, in one line
-
-
-@dataclass(frozen=True, eq=False)
-class Background:
-    """What a person needs to judge one user's lists; of the first fold, raw ids throughout.
-
-    ``truth``: user, item, rating. ``history``: user, item, rating and, if known, timestamp, of the train data: the
-    latest ``HISTORY`` of each user who has a truth, latest first. ``titles``: of items, where the dataset has them.
-    """
-
-    truth: pa.Table
-    history: pa.Table
-    titles: Mapping[Any, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,47 +131,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                     metrics_hash=asked.metrics_hash,
                 ),
                 segments=info.segments,
-                background=background_of(info),
+                background=info.background,
             )
         )
     return contests
-
-
-def background_of(info: DataInfo) -> Background:
-    """Return the truth, the latest train data and the titles of the items, of the first fold."""
-    import pyarrow as pa
-
-    test, train = info.test, info.train
-    history = np.empty(0, dtype=np.int64) if train is None else _latest(train, test)
-    known = train if train is not None else test
-    titles: Mapping[Any, str] = {}
-    if info.full.titles is not None:
-        titles = dict(zip(info.full.items.tolist(), info.full.titles.tolist(), strict=True))
-    return Background(
-        truth=pa.table(_columns(test, np.lexsort((test.item, test.user)))),
-        history=pa.table(_columns(known, history)),
-        titles=titles,
-    )
-
-
-def _latest(train: Interactions, test: Interactions) -> npt.NDArray[np.int64]:
-    """Return the rows of the latest train data of each user of the test data, user by user, latest first."""
-    tested = np.bincount(test.user, minlength=test.n_users) > 0
-    rows = np.flatnonzero(tested[train.user])
-    time = rows if train.timestamp is None else train.timestamp[rows]
-    # Equal times: the later row first.
-    rows = rows[np.lexsort((-rows, -time, train.user[rows]))]
-    count = np.bincount(train.user[rows], minlength=train.n_users)
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-    return rows[place < HISTORY]
-
-
-def _columns(data: Interactions, rows: Any) -> dict[str, Any]:
-    columns = {
-        "user": data.users[data.user[rows]],
-        "item": data.items[data.item[rows]],
-        "rating": data.rating[rows],
-    }
-    if data.timestamp is not None:
-        columns["timestamp"] = data.timestamp[rows]
-    return columns

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.background import Background, background_of
 from evalplugin.data import Interactions
 from evalplugin.redaction import redact
 from evalplugin.scoring import PerUserScores
@@ -49,6 +51,11 @@ class DataInfo:
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
     notes: tuple[str, ...] = ()  # decisions taken while reading and splitting, in words
     segments: tuple[Segmentation, ...] = ()  # groups of the test users
+
+    @cached_property
+    def background(self) -> Background:
+        """What a person needs to judge single users' lists; made once for all models."""
+        return background_of(self.full, self.train, self.test)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sizes and times as people write them: ``4GB``, ``30d``."""
+"""Sizes, times and counts as people write them: ``4GB``, ``30d``, ``1 model``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from evalplugin.errors import DataError
 
-__all__ = ["bytes_of", "seconds_of", "size_text"]
+__all__ = ["bytes_of", "count_text", "seconds_of", "size_text"]
 
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 _BYTES = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
@@ -37,6 +37,11 @@ def seconds_of(time: str, what: str) -> float:
     if found is None or found[2].lower() not in _SECONDS:
         raise DataError(f"{what} must be a time such as 30d, 12h, 15m or 90s, not {time!r}")
     return float(found[1]) * _SECONDS[found[2].lower()]
+
+
+def count_text(n: int, noun: str) -> str:
+    """Return how many there are of something, such as ``1 model`` or ``3 models``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def size_text(size: float) -> str:

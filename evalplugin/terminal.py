@@ -25,6 +25,7 @@ from rich.table import Table
 from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
 from evalplugin.redaction import hide
 from evalplugin.runner import Observer
+from evalplugin.sizes import count_text
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome
@@ -85,7 +86,7 @@ def show_plan(plan: Plan) -> None:
     """Print what a bake-off would do and need."""
     table = _table(
         "dataset", "split", "model", "type", ">tasks", ">users", ">n", ">lists", ">block", ">fit at peak",
-        title=f"{plan.config}: {_count(len(plan.tasks), 'run')} in the experiment {plan.experiment!r}",
+        title=f"{plan.config}: {count_text(len(plan.tasks), 'run')} in the experiment {plan.experiment!r}",
     )  # fmt: skip
     for task in plan.tasks:
         table.add_row(
@@ -242,7 +243,3 @@ def _size(mb: float | None) -> str:
     if mb is None or math.isnan(mb):
         return "–"
     return f"{mb / 1024:.1f} GB" if mb >= 1024 else f"{mb:.1f} MB" if mb < 10 else f"{mb:.0f} MB"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.errors import DataError
 from evalplugin.metrics import ScoringContext
+from evalplugin.metrics.blocks import raw_text
 from evalplugin.models.topn import NO_ITEM
 
 __all__ = ["Arranged", "ListBlocks", "arrange", "place_by_rank"]
@@ -173,8 +174,8 @@ class ListBlocks:
         )
         if (twice := context.truth_pairs.repeated()) is not None:
             raise DataError(
-                f"the truth of user {_raw(self.users[low + twice[0]])} "
-                f"has item {_raw(self.raw_item(twice[1]))} twice"
+                f"the truth of user {raw_text(self.users[low + twice[0]])} "
+                f"has item {raw_text(self.raw_item(twice[1]))} twice"
             )
         return context
 
@@ -203,8 +204,8 @@ class ListBlocks:
         if twice.any():
             row, column = np.argwhere(twice)[0]
             raise DataError(
-                f"the list of user {_raw(self.users[low + row])} "
-                f"has item {_raw(self.raw_item(int(ordered[row, column])))} twice"
+                f"the list of user {raw_text(self.users[low + row])} "
+                f"has item {raw_text(self.raw_item(int(ordered[row, column])))} twice"
             )
         return item
 
@@ -237,7 +238,7 @@ class ListBlocks:
             if self.lists.origin is None
             else self.lists.origin[rows]
         )
-        who = f"the ranks of user {_raw(self.users[user])} must be 1, 2, 3 and so on"
+        who = f"the ranks of user {raw_text(self.users[user])} must be 1, 2, 3 and so on"
         if rank.min() < 1:
             self.refuse(int(origin[np.argmin(rank)]), f"{who}, the best item first")
         values, counts = np.unique(rank, return_counts=True)
@@ -274,7 +275,3 @@ def _by_score(item: npt.NDArray[np.int32], score: npt.NDArray[np.floating[Any]])
             item[unsorted], np.take_along_axis(by_item, order, axis=1), axis=1
         )
     return item
-
-
-def _raw(identifier: object) -> str:
-    return repr(identifier.item() if isinstance(identifier, np.generic) else identifier)

@@ -16,7 +16,7 @@ from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train import TrainData
 from evalplugin.models.topn import NO_ITEM, TopN
 
-__all__ = ["Blocks"]
+__all__ = ["Blocks", "raw_text"]
 
 # List places a block: its few temporaries of 4 and 8 bytes a place stay in the second-level cache.
 _PLACES = 2**18
@@ -171,10 +171,10 @@ class Blocks:
                 )
 
     def _user(self, position: int) -> str:
-        return _raw(self.truth.users[self.user[position]])
+        return raw_text(self.truth.users[self.user[position]])
 
     def _item(self, code: int) -> str:
-        return _raw(self.truth.items[code])
+        return raw_text(self.truth.items[code])
 
 
 def _n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np.int64]:
@@ -212,11 +212,12 @@ def _by_user(truth: Interactions) -> npt.NDArray[np.int64] | slice:
     if len(twice):
         row = order[twice[0]]
         user, item = truth.users[truth.user[row]], truth.items[truth.item[row]]
-        raise DataError(f"the truth of user {_raw(user)} has item {_raw(item)} twice")
+        raise DataError(f"the truth of user {raw_text(user)} has item {raw_text(item)} twice")
     return order
 
 
-def _raw(identifier: object) -> str:
+def raw_text(identifier: object) -> str:
+    """Return a raw id as messages show it."""
     return repr(identifier.item() if isinstance(identifier, np.generic) else identifier)
 
 
@@ -233,7 +234,7 @@ def _checked_predictions(
     if len(wrong):
         user, item = truth.users[truth.user[wrong[0]]], truth.items[truth.item[wrong[0]]]
         raise DataError(
-            f"the rating predicted for user {_raw(user)} and item {_raw(item)} must be finite, "
+            f"the rating predicted for user {raw_text(user)} and item {raw_text(item)} must be finite, "
             f"not {checked[wrong[0]]}"
         )
     return checked

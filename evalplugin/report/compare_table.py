@@ -10,6 +10,7 @@ from typing import NamedTuple
 from evalplugin.comparison import Comparison, Mark, Pair, SegmentCell, Standing
 from evalplugin.metrics import parse
 from evalplugin.report.text import number, share
+from evalplugin.sizes import count_text
 from evalplugin.statistics import Test
 
 __all__ = [
@@ -190,7 +191,7 @@ def segment_legend(comparison: Comparison, metric: str, segment: str) -> list[st
     if not pairs:
         return []
     return [
-        f"Within each group, over its users alone; Holm's correction over the {_count(len(pairs), 'comparison')} "
+        f"Within each group, over its users alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
         f"of all models and groups of {segment}."
     ]
 
@@ -310,7 +311,7 @@ def _test_words(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> I
     at = _percent(1 - comparison.level)
     yield (
         f"Differences {whom} over the same users. p: paired permutation test, two-sided ({how}), Holm's correction "
-        f"over {_count(len(pairs), 'comparison')} by {metric}. ▲ better, ▼ worse: p at most {at}. d_z: mean / "
+        f"over {count_text(len(pairs), 'comparison')} by {metric}. ▲ better, ▼ worse: p at most {at}. d_z: mean / "
         f"standard deviation of the differences."
     )
     if tests := _further_tests(comparison):
@@ -385,7 +386,3 @@ def _percent(share_: float) -> str:
 def _range(counts: Sequence[int]) -> str:
     low, high = min(counts), max(counts)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _count(n: int, noun: str) -> str:
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from evalplugin.errors import DataError
-from evalplugin.statistics.intervals import ROUNDING, Column
+from evalplugin.statistics.intervals import Column
+from evalplugin.statistics.paired import LEAST_P, is_testable, standard_deviation
 
 __all__ = ["lower_bound", "p_above"]
-
-_LEAST_P = float(np.finfo(np.float64).tiny)  # what underflows is not impossible
 
 
 def lower_bound(values: Column, *, level: float = 0.95) -> float:
@@ -28,7 +27,7 @@ def lower_bound(values: Column, *, level: float = 0.95) -> float:
     """
     if not 0.5 <= level < 1:
         raise DataError(f"the level of a one-sided bound must be at least 0.5 and below 1, not {level}")
-    if not _is_defined(values):
+    if not is_testable(values):
         return float("nan")
     mean, sd, skewness = _moments(values)
     if not sd:
@@ -46,33 +45,28 @@ def p_above(values: Column, limit: float = 0.0) -> float:
 
     It is below ``1 - level`` exactly where ``lower_bound`` at that level is above the limit. NaN as there.
     """
-    if not _is_defined(values):
+    if not is_testable(values):
         return float("nan")
     mean, sd, skewness = _moments(values)
     if not sd:
-        return _LEAST_P if mean > limit else 1.0
+        return LEAST_P if mean > limit else 1.0
     from scipy.special import stdtr
 
     n = len(values)
     standardised = (mean - limit) / sd
     weakest = min(standardised, _hall(standardised, skewness, n))
-    return float(np.maximum(stdtr(n - 1, -np.sqrt(n) * weakest), _LEAST_P))
-
-
-def _is_defined(values: Column) -> bool:
-    return len(values) > 1 and bool(np.isfinite(values).all())
+    return float(np.maximum(stdtr(n - 1, -np.sqrt(n) * weakest), LEAST_P))
 
 
 def _moments(values: Column) -> tuple[float, float, float]:
     """Return mean, standard deviation (0 where values differ by rounding alone) and skewness."""
-    mean = float(values.mean())
-    scale = float(np.abs(values).max())
-    if np.ptp(values) <= ROUNDING * scale:
+    mean, sd = float(values.mean()), standard_deviation(values)
+    if not sd:
         return mean, 0.0, 0.0
-    deviations = (values - mean) / scale  # powers then neither overflow nor vanish
+    deviations = (values - mean) / np.abs(values).max()  # powers then neither overflow nor vanish
     variance = float((deviations**2).mean())
     skewness = float((deviations**3).mean()) / variance**1.5
-    return mean, float(values.std(ddof=1)), skewness
+    return mean, sd, skewness
 
 
 def _hall(standardised: float, skewness: float, n: int) -> float:

@@ -13,14 +13,23 @@ from evalplugin.errors import DataError, did_you_mean
 from evalplugin.statistics.intervals import ROUNDING, Column, Interval, Method, check_interval, intervals_of
 from evalplugin.statistics.permutation import Permuted, all_signs, sign_flip_tests
 
-__all__ = ["TESTS", "Paired", "Test", "compare_pairs", "paired_difference"]
+__all__ = [
+    "LEAST_P",
+    "TESTS",
+    "Paired",
+    "Test",
+    "compare_pairs",
+    "is_testable",
+    "paired_difference",
+    "standard_deviation",
+]
 
 Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
 
 _POWER = 0.8
 _WILCOXON_EXACT_UP_TO = 13  # differences; scipy tries all signs there as well, but takes 0.2 s a column
-_LEAST_P = float(np.finfo(np.float64).tiny)  # what underflows is not impossible
+LEAST_P = float(np.finfo(np.float64).tiny)  # what underflows is not impossible
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ def compare_pairs(
     pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
     differences = [paired_difference(x, y) for x, y in pairs]
     intervals = intervals_of(differences, level, "t" if method == "auto" else method, n_resamples, rng)
-    permuted = sign_flip_tests([d if _is_testable(d) else d[:0] for d in differences], n_permutations, rng)
+    permuted = sign_flip_tests([d if is_testable(d) else d[:0] for d in differences], n_permutations, rng)
     return [
         _paired(x, y, d, interval, result, {"permutation", *tests})
         for (x, y), d, interval, result in zip(pairs, differences, intervals, permuted, strict=True)
@@ -98,7 +107,7 @@ def compare_pairs(
 def _paired(
     a: Column, b: Column, difference: Column, interval: Interval, permuted: Permuted, tests: Collection[Test]
 ) -> Paired:
-    mean_b, sd = _mean(b), _standard_deviation(difference)
+    mean_b, sd = _mean(b), standard_deviation(difference)
     effect = interval.mean / sd if sd else float("nan")
     return Paired(
         users=len(difference),
@@ -124,8 +133,9 @@ def paired_difference(a: Column, b: Column) -> Column:
     return difference
 
 
-def _is_testable(difference: Column) -> bool:
-    return len(difference) > 1 and bool(np.isfinite(difference).all())
+def is_testable(values: Column) -> bool:
+    """Return whether there are values enough for a test, and all of them finite."""
+    return len(values) > 1 and bool(np.isfinite(values).all())
 
 
 def _p_values(
@@ -134,7 +144,7 @@ def _p_values(
     from scipy.special import stdtr
 
     asked = [test for test in TESTS if test in tests]
-    if not _is_testable(difference):
+    if not is_testable(difference):
         return dict.fromkeys(asked, float("nan"))
     if not difference.any():
         return dict.fromkeys(asked, 1.0)
@@ -144,7 +154,7 @@ def _p_values(
     if "t" in asked:
         n = len(difference)
         p["t"] = float(2 * stdtr(n - 1, -abs(effect) * np.sqrt(n)))
-    return {test: float(np.maximum(value, _LEAST_P)) for test, value in p.items()}
+    return {test: float(np.maximum(value, LEAST_P)) for test, value in p.items()}
 
 
 def _wilcoxon(nonzero: Column) -> float:
@@ -168,7 +178,7 @@ def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:
     return float(values.mean()) if len(values) else float("nan")
 
 
-def _standard_deviation(values: Column) -> float:
+def standard_deviation(values: Column) -> float:
     """Return the sample's, 0 where values differ by rounding alone, NaN below two."""
     if len(values) < 2:
         return float("nan")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.background import Background
 from evalplugin.comparison import Cell
-from evalplugin.contest import Background
 from evalplugin.redaction import redact, redact_yaml
 from evalplugin.report.text import summary_markdown
 from evalplugin.results import Bakeoff, ModelResult
@@ -31,6 +31,7 @@ __all__ = [
     "model_artifacts",
     "per_user_table",
     "sampled_users",
+    "text_file",
     "write",
 ]
 
@@ -44,14 +45,13 @@ def model_artifacts(
     bakeoff: Bakeoff,
     result: ModelResult,
     cells: Mapping[str, Cell],
-    background: Background,
     *,
     left_out_params: tuple[str, ...] = (),
 ) -> dict[str, Callable[[Path], None]]:
     """Return the files of a model's run by path, pictures excepted.
 
     The files for people and for MLflow's compare page stand at the root, under the same names in every run; those
-    for programs stand in ``data/``. ``background`` is that of the result's data.
+    for programs stand in ``data/``.
     """
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
     files: dict[str, Callable[[Path], None]] = dict(config_artifacts(bakeoff))
@@ -62,23 +62,23 @@ def model_artifacts(
                 f"{TABLE} holds {len(rows):,} of {len(scores.users):,} users: those with the smallest hash of their "
                 f"id, the same in every run; data/per_user.parquet holds all"
             )
-        files[TABLE] = _text(json.dumps(per_user_table(scores, rows), ensure_ascii=False))
+        files[TABLE] = text_file(json.dumps(per_user_table(scores, rows), ensure_ascii=False))
         files["data/per_user.parquet"] = _parquet(lambda: _per_user_arrow(scores))
-        files |= _data_artifacts(result.data.segments, background)
+        files |= _data_artifacts(result.data.segments, result.data.background)
     if (top_n := result.top_n) is not None:
         files["data/top_n.parquet"] = _parquet(lambda: top_n)
     if result.error is not None:
-        files["traceback.txt"] = _text(redact(result.error))
-    files["summary.md"] = _text(redact(summary_markdown(bakeoff, result, cells, notes=notes)))
+        files["traceback.txt"] = text_file(redact(result.error))
+    files["summary.md"] = text_file(redact(summary_markdown(bakeoff, result, cells, notes=notes)))
     return files
 
 
 def config_artifacts(bakeoff: Bakeoff) -> dict[str, Callable[[Path], None]]:
     """Return the files that every run of a bake-off has: the config, as written and resolved, and the packages."""
     return {
-        "config.yaml": _text(redact_yaml(bakeoff.config_text)),
-        "data/config_resolved.yaml": _text(redact_yaml(bakeoff.config_resolved)),
-        "data/environment.txt": _text(environment_text()),
+        "config.yaml": text_file(redact_yaml(bakeoff.config_text)),
+        "data/config_resolved.yaml": text_file(redact_yaml(bakeoff.config_resolved)),
+        "data/environment.txt": text_file(environment_text()),
     }
 
 
@@ -157,7 +157,9 @@ def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
     return pa.table(columns).replace_schema_metadata({"evalplugin": described})
 
 
-def _text(content: str) -> Callable[[Path], None]:
+def text_file(content: str) -> Callable[[Path], None]:
+    """Return what writes a text."""
+
     def write_to(path: Path) -> None:
         # Surrogates stand for bytes that were no text; they must not keep a traceback from being logged.
         path.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from evalplugin.decision import Decision
 from evalplugin.redaction import redact, redact_values
 from evalplugin.report.decision_text import decision_markdown
-from evalplugin.tracking.artifacts import write
+from evalplugin.tracking.artifacts import text_file, write
 from evalplugin.tracking.connection import connect_to_existing, talking
 from evalplugin.tracking.find import find_runs
 from evalplugin.tracking.labels import cut
@@ -40,7 +40,7 @@ def decision_files(decision: Decision) -> dict[str, Callable[[Path], None]]:
         "decision.md": redact(decision_markdown(decision)),
         "decision.json": json.dumps(plain, indent=2, ensure_ascii=False),
     }
-    return {name: _writer(text) for name, text in texts.items()}
+    return {name: text_file(text) for name, text in texts.items()}
 
 
 def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence[str]) -> str:
@@ -96,10 +96,3 @@ def _summary_of(client: MlflowClient, run_ids: Sequence[str]) -> str | None:
     query = f"tags.`evalplugin.role` = 'summary' and tags.`evalplugin.bakeoff` = '{bakeoff}'"
     found = client.search_runs([home], query, max_results=1, order_by=["attributes.start_time DESC"])
     return str(found[0].info.run_id) if found else None
-
-
-def _writer(text: str) -> Callable[[Path], None]:
-    def write_to(path: Path) -> None:
-        path.write_text(text, encoding="utf-8", newline="\n")
-
-    return write_to

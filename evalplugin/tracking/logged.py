@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.contest import Background, Contender, Rules
+from evalplugin.background import Background
+from evalplugin.contest import Contender, Rules
 from evalplugin.errors import TrackingError, UnknownNameError
 from evalplugin.metrics import parse
 from evalplugin.results import Costs

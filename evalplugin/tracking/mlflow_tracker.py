@@ -10,10 +10,9 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalplugin.comparison import Comparison, headline
-from evalplugin.contest import Background, background_of
 from evalplugin.decision import Decision
 from evalplugin.errors import TrackingError
 from evalplugin.redaction import redact
@@ -22,7 +21,14 @@ from evalplugin.report.palette import model_colours
 from evalplugin.report.text import leaderboard_markdown
 from evalplugin.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.tracking import labels, values
-from evalplugin.tracking.artifacts import TABLE, Artifacts, config_artifacts, model_artifacts, write
+from evalplugin.tracking.artifacts import (
+    TABLE,
+    Artifacts,
+    config_artifacts,
+    model_artifacts,
+    text_file,
+    write,
+)
 from evalplugin.tracking.board import PAGE, Links, board_of, board_path, compare_path
 from evalplugin.tracking.connection import BRIEFLY, connect, talking
 from evalplugin.tracking.decisions import decision_files, decision_tags
@@ -55,7 +61,6 @@ class MlflowTracker:
         default_factory=dict, repr=False
     )  # what was logged of -> run id
     _ended: set[str] = field(default_factory=set, repr=False)  # runs that hold everything already
-    _background: tuple[DataInfo, Background] | None = field(default=None, repr=False)
 
     @classmethod
     def open(cls, bakeoff: Bakeoff, uri: str | None = None, *, resume: bool = False) -> MlflowTracker:
@@ -174,7 +179,7 @@ class MlflowTracker:
                 labels.summary_params(bakeoff),
                 tags,
             )
-            pages = {"leaderboard.md": _writer(text), PAGE: _writer(comparison_page(comparisons))}
+            pages = {"leaderboard.md": text_file(text), PAGE: text_file(comparison_page(comparisons))}
             decided = {} if decision is None else decision_files(decision)
             self._upload(links.summary_run_id, {**config_artifacts(bakeoff), **pages, **decided})
             self._end(
@@ -255,12 +260,6 @@ class MlflowTracker:
         self._open.add(run.info.run_id)
         return str(run.info.run_id)
 
-    def _background_of(self, info: DataInfo) -> Background:
-        """Return the background of a run's data, made once for its models, which come one after another."""
-        if self._background is None or self._background[0] is not info:
-            self._background = info, background_of(info)
-        return self._background[1]
-
     def _log_model(
         self,
         run_id: str,
@@ -285,8 +284,7 @@ class MlflowTracker:
             tags = tags if found is None else labels.beside(tags, found)
             self._log(run_id, logged.metrics, params, tags)
             self._log_inputs(run_id, result.data)
-            background = self._background_of(result.data)
-            files = model_artifacts(bakeoff, result, cells, background, left_out_params=tuple(too_long))
+            files = model_artifacts(bakeoff, result, cells, left_out_params=tuple(too_long))
             self._upload(run_id, {**files, **pictures}, folder)
         return logged.metrics
 
@@ -331,7 +329,3 @@ class MlflowTracker:
     def _end(self, run_id: str, status: str) -> None:
         self.client.set_terminated(run_id, status)
         self._open.discard(run_id)
-
-
-def _writer(text: str) -> Any:
-    return lambda path: path.write_text(text, encoding="utf-8", newline="\n")

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from evalplugin.background import HISTORY
 from evalplugin.comparison import Cell, Standing, compare, headline
-from evalplugin.contest import HISTORY, Contest, background_of, contests_of
+from evalplugin.contest import Contest, contests_of
 from evalplugin.data import Interactions
 from evalplugin.report import model_colours
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
@@ -203,7 +204,7 @@ def test_groups_of_users_are_compared_by_themselves(make: SimpleNamespace) -> No
 
 def test_the_background_holds_the_truth_and_the_latest_history(make: SimpleNamespace) -> None:
     info = make.data_info()
-    background = background_of(info)
+    background = info.background
     assert background.truth.num_rows == len(info.test)
     history = background.history.to_pandas()
     train = info.train.to_frame()
@@ -224,7 +225,7 @@ def test_only_so_much_history_is_kept_the_latest_of_equal_times_first() -> None:
         items=np.arange(n),
     )
     info = DataInfo("d", "csv", {}, "s", "last_n", {}, train, train, train, 1, {})
-    assert background_of(info).history["item"].to_pylist() == list(range(n - 1, n - 1 - HISTORY, -1))
+    assert info.background.history["item"].to_pylist() == list(range(n - 1, n - 1 - HISTORY, -1))
 
 
 def test_colours_are_fixed_by_place_and_the_baseline_is_grey() -> None:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from evalplugin.comparison import compare
-from evalplugin.contest import background_of, contests_of
+from evalplugin.contest import contests_of
 from evalplugin.report import summary_markdown
 from evalplugin.results import BakeoffResult, DataInfo
 from evalplugin.segments import Segmentation
@@ -81,7 +81,7 @@ def test_files_on_the_data_have_what_a_page_shows(make: SimpleNamespace, tmp_pat
     titles = np.array([f"title {i}" for i in range(9)], dtype=object)
     info = dataclasses.replace(info, full=dataclasses.replace(info.full, titles=titles))
     result = make.model_result("knn", info=info)
-    write(model_artifacts(make.bakeoff(), result, {}, background_of(info)), tmp_path)
+    write(model_artifacts(make.bakeoff(), result, {}), tmp_path)
 
     def read(name: str) -> pq.Table:
         return pq.read_table(tmp_path / "data" / f"{name}.parquet")

@@ -13,7 +13,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.contest import background_of
 from evalplugin.tracking import labels
 from evalplugin.tracking.artifacts import model_artifacts, per_user_table, sampled_users, write
 from evalplugin.tracking.provenance import environment_text, git_tags, is_gone, process_tags
@@ -249,7 +248,6 @@ def test_a_run_has_its_files(make: SimpleNamespace, tmp_path: Path) -> None:
             asked,
             result,
             make.headline_of(asked, result),
-            background_of(result.data),
             left_out_params=("model.x",),
         ),
         tmp_path,
@@ -284,7 +282,7 @@ def test_a_run_has_its_files(make: SimpleNamespace, tmp_path: Path) -> None:
 
 def test_a_failed_run_has_its_traceback_without_credentials(make: SimpleNamespace, tmp_path: Path) -> None:
     result = make.failed_result("broken", error="Traceback\nOSError: postgresql://a:pw@h \udcff")
-    write(model_artifacts(make.bakeoff(), result, {}, background_of(result.data)), tmp_path)
+    write(model_artifacts(make.bakeoff(), result, {}), tmp_path)
     assert (tmp_path / "traceback.txt").read_text() == "Traceback\nOSError: postgresql://***@h \\udcff"
     assert not (tmp_path / "per_user.json").exists()
 

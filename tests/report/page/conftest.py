@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evalplugin.contest import Background, Contender, Contest, Rules
+from evalplugin.background import Background
+from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores
 from evalplugin.segments import Segmentation

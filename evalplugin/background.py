@@ -1,0 +1,71 @@
+"""What a person needs to judge one user's lists: the truth, what the user met before, the titles of the items."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data import Interactions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["HISTORY", "Background", "background_of"]
+
+HISTORY = 20  # interactions of the train data that are kept of each user, the latest
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """What a person needs to judge one user's lists; of the first fold, raw ids throughout.
+
+    ``truth``: user, item, rating. ``history``: user, item, rating and, if known, timestamp, of the train data: the
+    latest ``HISTORY`` of each user who has a truth, latest first. ``titles``: of items, where the dataset has them.
+    """
+
+    truth: pa.Table
+    history: pa.Table
+    titles: Mapping[Any, str] = field(default_factory=dict)
+
+
+def background_of(full: Interactions, train: Interactions | None, test: Interactions) -> Background:
+    """Return the truth, the latest train data and the titles of the items, of one fold."""
+    import pyarrow as pa
+
+    history = np.empty(0, dtype=np.int64) if train is None else _latest(train, test)
+    known = train if train is not None else test
+    titles: Mapping[Any, str] = {}
+    if full.titles is not None:
+        titles = dict(zip(full.items.tolist(), full.titles.tolist(), strict=True))
+    return Background(
+        truth=pa.table(_columns(test, np.lexsort((test.item, test.user)))),
+        history=pa.table(_columns(known, history)),
+        titles=titles,
+    )
+
+
+def _latest(train: Interactions, test: Interactions) -> npt.NDArray[np.int64]:
+    """Return the rows of the latest train data of each user of the test data, user by user, latest first."""
+    tested = np.bincount(test.user, minlength=test.n_users) > 0
+    rows = np.flatnonzero(tested[train.user])
+    time = rows if train.timestamp is None else train.timestamp[rows]
+    # Equal times: the later row first.
+    rows = rows[np.lexsort((-rows, -time, train.user[rows]))]
+    count = np.bincount(train.user[rows], minlength=train.n_users)
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+    return rows[place < HISTORY]
+
+
+def _columns(data: Interactions, rows: Any) -> dict[str, Any]:
+    columns = {
+        "user": data.users[data.user[rows]],
+        "item": data.items[data.item[rows]],
+        "rating": data.rating[rows],
+    }
+    if data.timestamp is not None:
+        columns["timestamp"] = data.timestamp[rows]
+    return columns
