@@ -9,6 +9,7 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
 
+import signal
 import sys
 from collections.abc import Iterator
 
@@ -25,6 +26,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("suite")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A suite that runs in the background of a shell ignores Ctrl-C, and so would every program that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
