@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from evalplugin.comparison import Comparison, compare
 from evalplugin.config import CheckedConfig
 from evalplugin.contest import contests_of
-from evalplugin.decision import Decision
 from evalplugin.errors import StoreError, TrackingError
-from evalplugin.journal import Header, Journal
+from evalplugin.gate import Decision
 from evalplugin.metrics import definitions_hash
 from evalplugin.notebook import Comparisons
 from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
@@ -34,7 +33,8 @@ from evalplugin.runner import (
 )
 from evalplugin.sizes import bytes_of
 from evalplugin.store import Store, store_path
-from evalplugin.stored import Kept
+from evalplugin.store.journal import Header, Journal
+from evalplugin.store.steps import Kept
 from evalplugin.workers import Limits, check_not_a_worker, in_processes
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import Any
 from evalplugin.config.gate import ChampionSpec, Gate, Register
 from evalplugin.config.gate_checks import champion_of
 from evalplugin.contest import Contest, with_choice
-from evalplugin.decision import Decision
 from evalplugin.errors import ConfigError, DataError, Problem
-from evalplugin.gate import choose_contest, decide, first_gate, nobody_yet
+from evalplugin.gate import Decision, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.parameters import problems_of
 
 __all__ = ["decide_logged", "gate_of"]

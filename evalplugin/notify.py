@@ -21,8 +21,8 @@ from evalplugin.bakeoff import Outcome, run_bakeoff
 from evalplugin.comparison import Comparison
 from evalplugin.config import CheckedConfig
 from evalplugin.config.schema import Notify
-from evalplugin.decision import Decision
 from evalplugin.errors import EvalpluginError, UnchangedError
+from evalplugin.gate import Decision
 from evalplugin.placeholders import fill, missing_in, names_in
 from evalplugin.redaction import hide, redact_values
 from evalplugin.results import BakeoffResult

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.config import CheckedConfig, NamedModel
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.contest import Contest
-from evalplugin.decision import Decision
 from evalplugin.errors import EvalpluginError, TrackingError
-from evalplugin.gate import choose_contest, decide, first_gate, nobody_yet
+from evalplugin.gate import Decision, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping
 from evalplugin.redaction import redact

@@ -13,12 +13,12 @@ from typing import Literal
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
 from evalplugin.errors import StoreError
-from evalplugin.journal import Header, Journal, unfinished
 from evalplugin.metrics import METRICS
 from evalplugin.models import MODELS
 from evalplugin.runner import Observer, Prepared
-from evalplugin.stored import Kept
-from evalplugin.versions import code_of, own_code
+from evalplugin.store.journal import Header, Journal, unfinished
+from evalplugin.store.steps import Kept
+from evalplugin.store.versions import code_of, own_code
 
 __all__ = ["Mode", "asked_of", "begin", "given_up", "go_on", "since"]
 

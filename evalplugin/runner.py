@@ -21,7 +21,7 @@ from evalplugin.results import Costs, DataInfo, ModelResult
 from evalplugin.scoring import average_folds
 from evalplugin.seeding import generator
 from evalplugin.segments import Segmentation, segmentation
-from evalplugin.stored import Kept
+from evalplugin.store.steps import Kept
 from evalplugin.tasks import Observer, Silent, Task, TaskResult, curve_ks, run_task
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from typing import Any
 
 import mlflow
 
-from evalplugin import store
 from evalplugin.bakeoff import run_bakeoff
 from evalplugin.config import load
+from evalplugin.store import entries
 from evalplugin.tracking.connection import connect
 
 CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
@@ -38,8 +38,10 @@ class Killer:
         self.heard: list[str] = []
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
-        self.listen(store.Store, "write", "write", lambda args: args[1])
-        self.listen(store, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
+        self.listen(entries.Store, "write", "write", lambda args: args[1])
+        self.listen(
+            entries, "_sums", "sums", lambda args: ""
+        )  # everything is written, nothing is in its place
 
     def hear(self, event: str) -> None:
         self.heard.append(event)

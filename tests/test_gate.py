@@ -13,9 +13,9 @@ from scipy import stats
 
 from evalplugin.config.gate import Gate
 from evalplugin.contest import Contender, Contest, Rules
-from evalplugin.decision import Condition, Decision
 from evalplugin.errors import DataError
 from evalplugin.gate import choose_contest, decide, first_gate
+from evalplugin.gate.decision import Condition, Decision
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores

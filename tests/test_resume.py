@@ -24,7 +24,7 @@ from evalplugin.config import CheckedConfig, load
 from evalplugin.errors import DataError, StoreError, TrackingError
 from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
 from evalplugin.store import Store, store_path
-from evalplugin.stored import Kept
+from evalplugin.store.steps import Kept
 from evalplugin.tasks import Task, run_task
 
 ROOT = Path(__file__).parents[1]
@@ -572,7 +572,7 @@ def test_what_has_changed_since_is_not_continued(tmp_path: Path, change: str, wo
 
 
 def test_a_bake_off_that_another_process_runs_is_not_continued(tmp_path: Path) -> None:
-    from evalplugin.journal import Journal
+    from evalplugin.store.journal import Journal
 
     config = write_config(tmp_path, models=["popularity"])
     interrupted(config)

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin import store as store_module
 from evalplugin.cli import main
 from evalplugin.errors import DataError, StoreError, UnknownNameError
-from evalplugin.journal import KEPT_SECONDS, Header, Journal, kept_keys, unfinished
 from evalplugin.sizes import bytes_of, seconds_of, size_text
-from evalplugin.store import Store, key_of, store_path
+from evalplugin.store import Store, entries, store_path
+from evalplugin.store.entries import key_of
+from evalplugin.store.journal import KEPT_SECONDS, Header, Journal, kept_keys, unfinished
 
 DEPENDS = {"step": "lists", "n": 10}
 
@@ -35,11 +35,11 @@ def use_at(store: Store, key: str, seconds_ago: float) -> None:
     os.utime(store.folder_of(key) / "SHA256SUMS", (then, then))
 
 
-def journal(store: Store, name: str = "one", *entries: str) -> Journal:
+def journal(store: Store, name: str = "one", *keys: str) -> Journal:
     started = Journal.start(
         store.journals, Header(name, {"config": "x"}, time.time(), False, str(Path.cwd()))
     )
-    for key in entries:
+    for key in keys:
         started.uses(key)
     return started
 
@@ -262,7 +262,7 @@ def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_store_that_is_held_for_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "_LOCK_SECONDS", 0)
+    monkeypatch.setattr(entries, "_LOCK_SECONDS", 0)
     first, second = Store(tmp_path), Store(tmp_path)
     with (
         first._locked(),

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from evalplugin import terminal
+from evalplugin.terminal import observer, progress, tables
 
 
 def test_without_a_terminal_talk_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    observer = terminal.observer()
-    observer.say("read [bold]data[/bold]")
-    with observer.work("fit knn", 10) as advance:
+    shown = observer()
+    shown.say("read [bold]data[/bold]")
+    with shown.work("fit knn", 10) as advance:
         advance(10)
     out, err = capsys.readouterr()
     assert out == ""
@@ -19,8 +19,8 @@ def test_long_work_says_how_far_it_is(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
-    with terminal.observer().work("recommend knn", 4_000) as advance:
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    with observer().work("recommend knn", 4_000) as advance:
         for _ in range(4):
             now[0] += 6.0
             advance(1_000)
@@ -31,4 +31,4 @@ def test_long_work_says_how_far_it_is(
     ("mb", "text"), [(None, "–"), (float("nan"), "–"), (0.5, "0.5 MB"), (12.4, "12 MB"), (1536.0, "1.5 GB")]
 )
 def test_sizes_are_short(mb: float | None, text: str) -> None:
-    assert terminal._size(mb) == text
+    assert tables._size(mb) == text

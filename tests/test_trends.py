@@ -16,7 +16,7 @@ from scipy.stats import ttest_ind_from_stats
 
 from evalplugin.errors import DataError
 from evalplugin.report.trend import trend_spec, write_trend
-from evalplugin.terminal_history import history_csv, history_json, show_history
+from evalplugin.terminal.history import history_csv, history_json, show_history
 from evalplugin.trends import PastBakeoff, PastModel, Value, history_of
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalplugin.decision import Decision
+from evalplugin.gate import Decision
 from evalplugin.redaction import redact, redact_values
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.tracking.artifacts import text_file, write

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from evalplugin.comparison import Comparison, headline
-from evalplugin.decision import Decision
 from evalplugin.errors import TrackingError
+from evalplugin.gate import Decision
 from evalplugin.redaction import redact
 from evalplugin.report.page import comparison_page
 from evalplugin.report.palette import model_colours

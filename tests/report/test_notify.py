@@ -15,8 +15,8 @@ import pytest
 
 from evalplugin.config import CheckedConfig, load
 from evalplugin.config.schema import Notify
-from evalplugin.decision import Decision
 from evalplugin.errors import DataError
+from evalplugin.gate import Decision
 from evalplugin.notify import failure_message, message_of, notify
 
 MESSAGE = {"outcome": "keep", "failed": {}, "bakeoff": "b-1"}

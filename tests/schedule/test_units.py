@@ -18,8 +18,9 @@ import pytest
 import yaml
 from crontab import CronTab
 
-from evalplugin import __version__, cli_schedule
+from evalplugin import __version__
 from evalplugin.cli import main
+from evalplugin.cli.schedule import UNITS
 from evalplugin.config import load
 from evalplugin.errors import ConfigError, DataError
 from evalplugin.schedule import KINDS, planned, units
@@ -208,7 +209,7 @@ def test_a_path_that_a_unit_cannot_hold_is_told() -> None:
 
 def test_the_command_prints_one_file_or_writes_all(capsys: pytest.CaptureFixture[str]) -> None:
     config()
-    assert cli_schedule.UNITS == KINDS
+    assert UNITS == KINDS
     for kind in KINDS:
         assert main(["schedule", "--print", kind, "nightly.yaml"]) == 0
         out = capsys.readouterr().out

@@ -14,8 +14,8 @@ from mlflow import MlflowClient
 from evalplugin.bakeoff import run_bakeoff
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.decision import Decision
 from evalplugin.errors import DataError, TrackingError
+from evalplugin.gate import Decision
 from evalplugin.promotion import enter_champion
 from evalplugin.runner import Silent
 from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run

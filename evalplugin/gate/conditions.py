@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.contest import Contender, Contest
-from evalplugin.decision import Condition, Kind
+from evalplugin.gate.decision import Condition, Kind
 from evalplugin.metrics import parse
 from evalplugin.scoring import PerUserScores
 from evalplugin.statistics import holm, lower_bound, p_above, paired_difference

@@ -1,4 +1,4 @@
-"""The commands ``schedule`` and ``history``: bake-offs night after night, and how models did from one to the next."""
+"""The command ``schedule``: bake-offs night after night."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from evalplugin.cli_shared import end_on_sigterm, load_all
+from evalplugin.cli import options
+from evalplugin.cli.shared import end_on_sigterm, load_all
 from evalplugin.errors import EXIT_DONE
 
 if TYPE_CHECKING:
@@ -15,27 +16,15 @@ if TYPE_CHECKING:
 
     from evalplugin.schedule import Planned
 
-__all__ = ["history", "if_changed", "outcome_file", "schedule"]
+__all__ = ["schedule"]
 
 UNITS = ("cron", "systemd", "kubernetes", "github", "airflow")
 ELSEWHERE = ("kubernetes", "github")  # those that run on other machines
 
-if_changed = click.option(
-    "--if-changed",
-    is_flag=True,
-    help="Do nothing where data, config and code are those of the last finished bake-off.",
-)
-outcome_file = click.option(
-    "--outcome",
-    "outcome_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Add what came of each config to this file, a line of JSON.",
-)
-
 
 @click.command()
 @click.option("--once", is_flag=True, help="Run now, and stop: for other schedulers and CI.")
-@if_changed
+@options.if_changed
 @click.option(
     "--print", "unit", type=click.Choice(UNITS), help="Print a unit for another scheduler, and stop."
 )
@@ -47,7 +36,11 @@ outcome_file = click.option(
 @click.option("--image", help="With --print kubernetes: the container image.")
 @click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
 @click.option("--experiment", help="MLflow experiment; wins over the config's.")
-@outcome_file
+@options.outcome_file
+@options.configs
+@options.data_home
+@options.set_value
+@options.debug
 @click.pass_context
 def schedule(
     context: click.Context,
@@ -68,7 +61,7 @@ def schedule(
     One at a time, each in a process of its own, a line of JSON on stdout for each. A bake-off that was cut off is
     continued. Exit code: 0, or 130 where a bake-off was cut off by the end.
     """
-    options = [part for value in overrides for part in ("--set", value)]
+    typed = [part for value in overrides for part in ("--set", value)]
     # Another machine has its data elsewhere.
     home = None if data_home is None or unit in ELSEWHERE else str(data_home.absolute())
     for name, value in (
@@ -76,7 +69,7 @@ def schedule(
         ("--experiment", experiment),
         ("--data-home", home),
     ):
-        options += [name, value] if value is not None else []
+        typed += [name, value] if value is not None else []
     if (out or image) and unit is None:
         raise click.UsageError(f"{'--out' if out else '--image'} goes with --print")
     if outcome_file is not None and not once:
@@ -85,7 +78,7 @@ def schedule(
         raise click.UsageError("--once runs now, --print prints a unit: choose one")
     if once:
         run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
-        argv = ["--resume", *options, *map(str, configs), *(["--if-changed"] if if_changed else [])]
+        argv = ["--resume", *typed, *map(str, configs), *(["--if-changed"] if if_changed else [])]
         argv += ["--outcome", str(outcome_file)] if outcome_file is not None else []
         return int(run.main(argv, "evalplugin run", standalone_mode=False, obj=context.obj) or EXIT_DONE)
 
@@ -95,7 +88,7 @@ def schedule(
     jobs = planned(checked, configs)
     if unit is not None:
         stores = {config.name: tracking_uri or config.spec.tracking.uri for config in checked}
-        _show_unit(unit, jobs, options, out, image, stores)
+        _show_unit(unit, jobs, typed, out, image, stores)
         return EXIT_DONE
 
     from evalplugin.schedule import Options, Scheduler
@@ -103,7 +96,7 @@ def schedule(
     end_on_sigterm()
     return Scheduler(
         jobs,
-        Options(if_changed, tuple(options)),
+        Options(if_changed, tuple(typed)),
         write=click.echo,
         say=lambda text: click.echo(text, err=True),
     ).run()
@@ -112,7 +105,7 @@ def schedule(
 def _show_unit(
     unit: str,
     jobs: Sequence[Planned],
-    options: Sequence[str],
+    typed: Sequence[str],
     out: Path | None,
     image: str | None,
     stores: dict[str, str | None],
@@ -120,7 +113,7 @@ def _show_unit(
     from evalplugin.redaction import redact
     from evalplugin.schedule import units
 
-    if any(redact(option) != option for option in options):
+    if any(redact(option) != option for option in typed):
         raise click.UsageError(
             "credentials do not belong into a unit; those of a tracking store go into the variable MLFLOW_TRACKING_URI"
         )
@@ -131,7 +124,7 @@ def _show_unit(
                 f"--tracking-uri, or leave tracking.uri out and set MLFLOW_TRACKING_URI",
                 err=True,
             )
-    files = units(unit, jobs, folder=Path.cwd(), options=options, image=image)  # type: ignore[arg-type]
+    files = units(unit, jobs, folder=Path.cwd(), options=typed, image=image)  # type: ignore[arg-type]
     if out is None:
         several = len(files) > 1
         click.echo(
@@ -143,47 +136,3 @@ def _show_unit(
     for name, text in files.items():
         (out / name).write_text(text, encoding="utf-8")
         click.echo(str(out / name))
-
-
-@click.command()
-@click.option("--experiment", required=True, metavar="NAME", help="MLflow experiment.")
-@click.option("-m", "--metric", metavar="NAME", help="Such as ndcg@10; else what ranked the newest models.")
-@click.option(
-    "--last", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="Bake-offs at most."
-)
-@click.option(
-    "--format", "shown", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
-)
-@click.option(
-    "--chart",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write a picture to this file too: .html, .png or .svg.",
-)
-@click.option("--tracking-uri", help="MLflow tracking URI.")
-def history(
-    experiment: str,
-    metric: str | None,
-    last: int,
-    shown: str,
-    chart: Path | None,
-    tracking_uri: str | None,
-    plugins: tuple[Path, ...],
-) -> int:
-    """Show how models did from one bake-off to the next, what was decided, and what got worse."""
-    from evalplugin import api, terminal
-    from evalplugin.registry import load_plugin_file
-    from evalplugin.report.trend import write_trend
-    from evalplugin.terminal_history import history_csv, history_json, show_history
-
-    for path in plugins:
-        load_plugin_file(path)
-    with terminal.observer().work("read the bake-offs"):
-        found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
-    if chart is not None:
-        with terminal.observer().work("draw the picture"):
-            write_trend(found, chart)
-    if shown == "table":
-        show_history(found)
-    else:
-        click.echo(history_json(found) if shown == "json" else history_csv(found), nl=False)
-    return EXIT_DONE

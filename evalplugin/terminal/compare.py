@@ -12,7 +12,7 @@ from rich.table import Table
 from evalplugin.comparison import Comparison
 from evalplugin.report.compare_table import TextCell, TextTable
 from evalplugin.report.compare_text import tables_of
-from evalplugin.terminal import stdout
+from evalplugin.terminal.tables import stdout
 
 __all__ = ["show_comparisons"]
 

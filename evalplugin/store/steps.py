@@ -16,16 +16,16 @@ import numpy.typing as npt
 from evalplugin.config import NamedSplit
 from evalplugin.data import SPLITS, Candidates, Interactions, Split
 from evalplugin.errors import StoreError
-from evalplugin.journal import Journal
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS, TopN
 from evalplugin.parameters import as_mapping
 from evalplugin.redaction import redact_values
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores
-from evalplugin.store import Files, Store, key_of
+from evalplugin.store.entries import Files, Store, key_of
+from evalplugin.store.journal import Journal
+from evalplugin.store.versions import code_of, own_code
 from evalplugin.tasks import Lists, Task, TaskResult, curve_ks
-from evalplugin.versions import code_of, own_code
 
 __all__ = ["Kept"]
 

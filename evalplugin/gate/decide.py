@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evalplugin.conditions import Judge
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.contest import Contender, Contest
-from evalplugin.decision import Condition, Decision, percent
 from evalplugin.errors import DataError, did_you_mean
+from evalplugin.gate.conditions import Judge
+from evalplugin.gate.decision import Condition, Decision, percent
 from evalplugin.metrics import parse
 
 __all__ = ["choose_contest", "decide", "first_gate", "nobody_yet"]

@@ -1,30 +1,17 @@
-"""What the command line shows: progress, plans, result tables. Talk goes to stderr, results to stdout."""
+"""Plans, results and scores as tables on stdout."""
 
 from __future__ import annotations
 
 import math
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 
 from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
-from evalplugin.redaction import hide
-from evalplugin.runner import Observer
 from evalplugin.sizes import count_text
 
 if TYPE_CHECKING:
@@ -33,53 +20,10 @@ if TYPE_CHECKING:
     from evalplugin.plan import Plan
     from evalplugin.results import Bakeoff
 
-__all__ = ["observer", "show_numbers", "show_outcome", "show_plan", "show_scores", "stdout"]
+__all__ = ["show_numbers", "show_outcome", "show_plan", "show_scores", "stdout"]
 
 _UNBOUNDED = 10_000
 _WIDTH = 110  # of a leaderboard that goes to a file
-_SECONDS_BETWEEN_LINES = 10.0
-
-
-def observer() -> Observer:
-    """Return bars that redraw themselves when stderr is a terminal, and plain lines otherwise."""
-    console = Console(stderr=True)
-    return _Bars(console) if console.is_terminal else _Lines()
-
-
-class _Bars:
-    def __init__(self, console: Console) -> None:
-        self.console = console
-
-    def say(self, text: str) -> None:
-        self.console.print(escape(hide(text)), highlight=False)
-
-    @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        count = [BarColumn(bar_width=30), MofNCompleteColumn()] if total is not None else []
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), *count, TimeElapsedColumn()]
-        with Progress(*columns, console=self.console, transient=True) as progress:
-            task = progress.add_task(escape(label), total=total)
-            yield lambda done: progress.advance(task, done)
-
-
-class _Lines:
-    def say(self, text: str) -> None:
-        print(hide(text), file=sys.stderr, flush=True)
-
-    @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        # A log wants to know what runs now, but not a thousand times.
-        self.say(f"{label} ...")
-        seen, said = 0, time.monotonic()
-
-        def advance(done: int) -> None:
-            nonlocal seen, said
-            seen += done
-            if total is not None and seen < total and time.monotonic() - said > _SECONDS_BETWEEN_LINES:
-                said = time.monotonic()
-                self.say(f"{label}: {seen:,} of {total:,}")
-
-        yield advance
 
 
 def show_plan(plan: Plan) -> None:

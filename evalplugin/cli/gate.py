@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from evalplugin.cli import options
+
 __all__ = ["gate"]
 
 
@@ -65,6 +67,9 @@ Exit codes:
 @click.option(
     "--format", "shown", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
 )
+@options.set_value
+@options.plugin
+@options.debug
 def gate(
     runs: tuple[str, ...],
     bakeoff: str | None,
@@ -102,7 +107,7 @@ def gate(
 
         click.echo(decision_markdown(decision), nl=False)
     else:
-        from evalplugin.terminal_gate import show_decision
+        from evalplugin.terminal.gate import show_decision
 
         show_decision(decision)
     if not dry_run and run_ids:

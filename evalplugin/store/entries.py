@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 from filelock import FileLock, Timeout
 
 from evalplugin.errors import StoreError, UnknownNameError
-from evalplugin.journal import kept_keys
 from evalplugin.redaction import redact_values
 from evalplugin.sizes import bytes_of
+from evalplugin.store.journal import kept_keys
 
 __all__ = ["DEFAULT_PATH", "FORMAT", "MAX_SIZE", "STORE", "Facts", "Store", "key_of", "store_path"]
 

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evalplugin.terminal import stdout
+from evalplugin.terminal.tables import stdout
 from evalplugin.trends import History, Point
 
 __all__ = ["history_csv", "history_json", "show_history"]

@@ -23,7 +23,7 @@ def own_code() -> str:
     """Return the versions of evalplugin and of the libraries it computes with; files count too, for who edits them."""
     from evalplugin import __version__
 
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     content = hashlib.sha256()
     for part in _PARTS:
         files = [folder / part] if part.endswith(".py") else sorted((folder / part).rglob("*.py"))

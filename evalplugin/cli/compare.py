@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from evalplugin.cli import options
 from evalplugin.errors import EXIT_DONE
 
 __all__ = ["compare"]
@@ -45,6 +46,8 @@ __all__ = ["compare"]
     show_default=True,
 )  # fmt: skip
 @click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file.")
+@options.plugin
+@options.debug
 def compare(
     runs: tuple[str, ...],
     metrics: tuple[str, ...],
@@ -76,7 +79,7 @@ def compare(
         with observer.work("write the page"):
             found.to_html(html)
     if shown == "table":
-        from evalplugin.terminal_compare import show_comparisons
+        from evalplugin.terminal.compare import show_comparisons
 
         show_comparisons(found.comparisons, names, segment)
     else:

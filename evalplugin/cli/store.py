@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evalplugin.cli import options
 from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ _store = click.option(
 
 @click.command()
 @_store
+@options.debug
 @click.pass_context
 def sync(context: click.Context, folder: Path) -> int:
     """Log what was computed while MLflow could not be reached; nothing is computed."""
-    from evalplugin.journal import unfinished
     from evalplugin.resuming import since
+    from evalplugin.store.journal import unfinished
 
     run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
     code, here = EXIT_DONE, str(Path.cwd())
@@ -67,6 +69,7 @@ def cache() -> None:
 
 @cache.command("list")
 @_store
+@options.debug
 def list_(folder: Path) -> int:
     """List the entries, the one used last first."""
     store = _opened(folder)
@@ -85,6 +88,7 @@ def list_(folder: Path) -> int:
 @cache.command()
 @click.argument("key")
 @_store
+@options.debug
 def show(key: str, folder: Path) -> int:
     """Show an entry, by the first digits of its key: what it is, what it depends on, whether it is whole."""
     from evalplugin.errors import UnknownNameError
@@ -122,6 +126,7 @@ def show(key: str, folder: Path) -> int:
 @click.option("--all", "everything", is_flag=True, help="Everything.")
 @click.option("--dry-run", is_flag=True, help="Only show what would go.")
 @_store
+@options.debug
 def prune(older_than: str | None, max_size: str | None, everything: bool, dry_run: bool, folder: Path) -> int:
     """Remove entries; those of a bake-off in progress stay."""
     from evalplugin.sizes import bytes_of, seconds_of, size_text

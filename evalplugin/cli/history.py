@@ -1,0 +1,58 @@
+"""The command ``history``: how models did from one bake-off to the next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evalplugin.cli import options
+from evalplugin.errors import EXIT_DONE
+
+__all__ = ["history"]
+
+
+@click.command()
+@click.option("--experiment", required=True, metavar="NAME", help="MLflow experiment.")
+@click.option("-m", "--metric", metavar="NAME", help="Such as ndcg@10; else what ranked the newest models.")
+@click.option(
+    "--last", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="Bake-offs at most."
+)
+@click.option(
+    "--format", "shown", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
+)
+@click.option(
+    "--chart",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a picture to this file too: .html, .png or .svg.",
+)
+@click.option("--tracking-uri", help="MLflow tracking URI.")
+@options.plugin
+@options.debug
+def history(
+    experiment: str,
+    metric: str | None,
+    last: int,
+    shown: str,
+    chart: Path | None,
+    tracking_uri: str | None,
+    plugins: tuple[Path, ...],
+) -> int:
+    """Show how models did from one bake-off to the next, what was decided, and what got worse."""
+    from evalplugin import api, terminal
+    from evalplugin.registry import load_plugin_file
+    from evalplugin.report.trend import write_trend
+    from evalplugin.terminal.history import history_csv, history_json, show_history
+
+    for path in plugins:
+        load_plugin_file(path)
+    with terminal.observer().work("read the bake-offs"):
+        found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
+    if chart is not None:
+        with terminal.observer().work("draw the picture"):
+            write_trend(found, chart)
+    if shown == "table":
+        show_history(found)
+    else:
+        click.echo(history_json(found) if shown == "json" else history_csv(found), nl=False)
+    return EXIT_DONE

@@ -1,0 +1,62 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["configs", "data_home", "debug", "if_changed", "outcome_file", "plugin", "set_value"]
+
+DATA_HOME = "EVALPLUGIN_DATA_HOME"
+
+
+def debug(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the option to show the traceback of an error, which it hears nothing of itself."""
+
+    def note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            context.find_root().obj["debug"] = True
+
+    return click.option(
+        "--debug", is_flag=True, expose_value=False, callback=note, help="Show the traceback of an error."
+    )(command)
+
+
+set_value = click.option(
+    "--set",
+    "overrides",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set a value of the config, such as models.0.params.k=20; may be given several times.",
+)
+data_home = click.option(
+    "--data-home",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar=DATA_HOME,
+    show_envvar=True,
+    help="Folder of downloaded datasets.",
+)
+plugin = click.option(
+    "--plugin",
+    "plugins",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A Python file with components of your own, loaded first.",
+)
+configs = click.argument(
+    "configs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CONFIG..."
+)
+if_changed = click.option(
+    "--if-changed",
+    is_flag=True,
+    help="Do nothing where data, config and code are those of the last finished bake-off.",
+)
+outcome_file = click.option(
+    "--outcome",
+    "outcome_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Add what came of each config to this file, a line of JSON.",
+)

@@ -1,0 +1,78 @@
+"""All commands, and how they end: exit codes, and errors in words."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from evalplugin import __version__
+from evalplugin.cli import options
+from evalplugin.cli.compare import compare
+from evalplugin.cli.components import describe, list_, schema
+from evalplugin.cli.gate import gate
+from evalplugin.cli.history import history
+from evalplugin.cli.run import run, validate
+from evalplugin.cli.schedule import schedule
+from evalplugin.cli.score import score
+from evalplugin.cli.store import cache, sync
+from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
+from evalplugin.redaction import hide, redact
+
+__all__ = ["main", "script"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""
+    asked = {"debug": False}
+    try:
+        code = cli.main(
+            list(sys.argv[1:] if argv is None else argv), "evalplugin", standalone_mode=False, obj=asked
+        )
+        return code if isinstance(code, int) else EXIT_DONE
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_USAGE
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return EXIT_USAGE
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): nothing more to say, and no traceback at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except EvalpluginError as error:
+        if asked["debug"]:
+            click.echo(hide(traceback.format_exc()), nl=False, err=True)
+        else:
+            click.echo(f"{_styled('error:')} {error}" if "\n" not in str(error) else str(error), err=True)
+        return error.exit_code
+    except Exception:  # noqa: BLE001 - the edge of the program: shown whole
+        click.echo(redact(traceback.format_exc()), nl=False, err=True)
+        click.echo("this is a defect of evalplugin or of a plugin: please report the lines above", err=True)
+        return EXIT_FAILED
+
+
+def script() -> None:
+    """Run a command and exit: the console script."""
+    sys.exit(main())
+
+
+def _styled(text: str) -> str:
+    return click.style(text, fg="red", bold=True)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, message="%(version)s")
+@options.debug
+def cli() -> None:
+    """Evidence-grade bake-offs of recommenders, inside MLflow."""
+
+
+for command in (run, validate, score, compare, gate, schedule, history, sync, cache, list_, describe, schema):
+    cli.add_command(command)

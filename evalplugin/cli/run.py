@@ -1,0 +1,134 @@
+"""The commands ``run`` and ``validate``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from evalplugin.cli import options
+from evalplugin.cli.shared import end_on_sigterm, load_all
+from evalplugin.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
+from evalplugin.sizes import count_text
+
+if TYPE_CHECKING:
+    from evalplugin.bakeoff import Mode
+
+__all__ = ["run", "validate"]
+
+
+@click.command()
+@options.configs
+@options.set_value
+@click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
+@click.option("--experiment", help="MLflow experiment; wins over the config's.")
+@options.data_home
+@click.option("--dry-run", is_flag=True, help="Check, read and split the data, print the plan, and stop.")
+@click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Tasks at a time; wins over the config's."
+)
+@click.option(
+    "--resume", "mode", flag_value="resume", help="Go on with the newest bake-off that was cut off."
+)
+@click.option("--fresh", "mode", flag_value="fresh", help="Compute all anew, take nothing from the store.")
+@click.option("--sync", "mode", flag_value="sync", hidden=True)
+@options.if_changed
+@options.outcome_file
+@options.debug
+def run(
+    configs: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    tracking_uri: str | None,
+    experiment: str | None,
+    data_home: Path | None,
+    dry_run: bool,
+    workers: int | None,
+    mode: str | None,
+    if_changed: bool,
+    outcome_file: Path | None,
+) -> int:
+    """Run bake-offs: fit, recommend, score, log to MLflow, and show who won.
+
+    What was computed before is taken from the store (see `evalplugin cache`), and only the rest is computed.
+    """
+    from evalplugin import terminal
+
+    # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
+    checked = load_all(configs, overrides, data_home)
+    end_on_sigterm()
+    observer = terminal.observer()
+    if dry_run:
+        from evalplugin.plan import plan
+
+        for config in checked:
+            terminal.show_plan(plan(config, data_home, observer))
+        return EXIT_DONE
+
+    from evalplugin.notify import Message, run_and_tell
+
+    def hear(message: Message) -> None:
+        if outcome_file is not None:
+            with outcome_file.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(message, ensure_ascii=False) + "\n")
+
+    failed = False
+    for path, config in zip(configs, checked, strict=True):
+        try:
+            outcome = run_and_tell(
+                config,
+                data_home=data_home,
+                tracking_uri=tracking_uri,
+                experiment=experiment,
+                observer=observer,
+                hear=hear,
+                mode=cast("Mode", mode or "run"),
+                workers=workers,
+                command=_as_typed(path),
+                if_changed=if_changed,
+            )
+        except UnchangedError as nothing:
+            click.echo(f"{config.name}: {nothing}")
+            continue
+        terminal.show_outcome(outcome)
+        failed = failed or bool(outcome.result.failed)
+        if outcome.decision is not None and (gate := config.spec.gate) is not None:
+            from evalplugin.terminal.gate import show_decision
+
+            show_decision(outcome.decision)
+            failed = failed or outcome.decision.exit_code(gate.fail_on) != EXIT_DONE
+    return EXIT_FAILED if failed else EXIT_DONE
+
+
+@click.command()
+@options.configs
+@options.set_value
+@options.data_home
+@options.debug
+def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: Path | None) -> int:
+    """Check configs without reading data: every mistake is shown with its place."""
+    for config in load_all(configs, overrides, data_home):
+        sizes = " x ".join(
+            count_text(len(things), kind)
+            for things, kind in (
+                (config.models, "model"),
+                (config.datasets, "dataset"),
+                (config.splits, "split"),
+            )
+        )
+        click.echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
+    return EXIT_DONE
+
+
+def _as_typed(config: Path) -> list[str]:
+    """Return what was typed behind ``run`` for one of its configs, to be typed again."""
+    context = click.get_current_context()
+    typed = [str(config)]
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
+        if given and parameter.name in ("overrides", "tracking_uri", "experiment", "data_home", "workers"):
+            value = context.params[parameter.name]
+            for one in value if isinstance(value, tuple) else (value,):
+                typed += [parameter.opts[0], str(one)]
+    return typed

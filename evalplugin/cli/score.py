@@ -1,0 +1,111 @@
+"""The command ``score``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from evalplugin.cli import options
+from evalplugin.cli.shared import end_on_sigterm
+from evalplugin.errors import EXIT_DONE
+
+__all__ = ["score"]
+
+
+@click.command()
+@click.option(
+    "--lists", required=True, metavar="FILES", help="The lists: a file, a folder of Parquet files, a pattern."
+)
+@click.option("--truth", required=True, metavar="FILES", help="The held-out interactions.")
+@click.option("--train", metavar="FILES", help="The train data, for metrics that need it.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Such as ndcg@10; several times."
+)
+@click.option(
+    "--as", "profile", metavar="LIBRARY", help="Compute what a library computes under its own names."
+)
+@click.option("--threshold", type=float, help="Ratings from it on are relevant; else all above 0.")
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write per-user scores: .parquet, .csv."
+)
+@click.option(
+    "--format", "shown", type=click.Choice(["table", "json", "csv"]), default="table", help="Of the means."
+)
+@click.option(
+    "--input-format", type=click.Choice(["auto", "csv", "parquet", "trec"]), default="auto",
+    help="auto: by the names of the files; trec: a run and qrels.",
+)  # fmt: skip
+@click.option(
+    "--ids", type=click.Choice(["auto", "text"]), default="auto", help="How ids in CSV files are read."
+)
+@click.option(
+    "--memory", metavar="SIZE", help="Such as 2GB: Parquet files that need more are scored in parts."
+)
+@click.option("--user", default="user", show_default=True, metavar="COLUMN", help="User ids.")
+@click.option("--item", default="item", show_default=True, metavar="COLUMN", help="Item ids.")
+@click.option("--rank", metavar="COLUMN", help="Ranks 1, 2, 3 ... of the lists.")
+@click.option("--score", metavar="COLUMN", help="Scores of the lists, highest first.")
+@click.option("--rating", metavar="COLUMN", help="Ratings of the truth.")
+@click.option("--truth-user", metavar="COLUMN", help="User ids in truth and train data, if called otherwise.")
+@click.option("--truth-item", metavar="COLUMN", help="Item ids there.")
+@click.option("--log", "logged", is_flag=True, help="Log an MLflow run, like a model's.")
+@click.option("--name", help="Name of that run; else that of the lists' file.")
+@click.option("--tracking-uri", help="MLflow tracking URI.")
+@click.option("--experiment", default="lists", show_default=True, help="MLflow experiment.")
+@options.debug
+def score(
+    metrics: tuple[str, ...],
+    profile: str | None,
+    shown: str,
+    input_format: Any,
+    ids: str,
+    logged: bool,
+    name: str | None,
+    tracking_uri: str | None,
+    experiment: str,
+    user: str,
+    item: str,
+    rank: str | None,
+    score: str | None,
+    rating: str | None,
+    truth_user: str | None,
+    truth_item: str | None,
+    **asked: Any,
+) -> int:
+    """Score lists from any system: CSV, Parquet or TREC files."""
+    from evalplugin import score_command
+    from evalplugin.lists import Columns
+    from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
+
+    end_on_sigterm()
+    columns = Columns(user, item, rank, score, rating, truth_user, truth_item)
+    request = score_command.Request(
+        metrics=metrics, format=input_format, text_ids=ids == "text", columns=columns, for_log=logged, **asked
+    )
+    if profile is not None:
+        numbers = score_command.score_as(request, profile)
+        if shown == "table":
+            from evalplugin.terminal import show_numbers
+
+            show_numbers(numbers, title=f"{asked['lists']}, as {profile}")
+        else:
+            click.echo(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
+        return EXIT_DONE
+    scores, specs = score_command.score(request, lambda text: click.echo(text, err=True))
+    rows = rows_of(scores)
+    if shown == "table":
+        from evalplugin.terminal import show_scores
+
+        show_scores(rows, title=asked["lists"])
+    else:
+        click.echo(json_text(rows) if shown == "json" else csv_text(rows))
+    if logged:
+        called = name or Path(asked["lists"]).stem
+        links = score_command.log(
+            request, scores, specs, name=called, experiment=experiment, tracking_uri=tracking_uri
+        )
+        for label, text in links.items():
+            click.echo(f"{label:<8} {text}", err=shown != "table")
+    return EXIT_DONE

@@ -1,0 +1,68 @@
+"""Progress on stderr: bars that redraw themselves on a terminal, plain lines in a log."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from evalplugin.redaction import hide
+from evalplugin.tasks import Observer
+
+__all__ = ["observer"]
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+def observer() -> Observer:
+    """Return bars that redraw themselves when stderr is a terminal, and plain lines otherwise."""
+    console = Console(stderr=True)
+    return _Bars(console) if console.is_terminal else _Lines()
+
+
+class _Bars:
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    def say(self, text: str) -> None:
+        self.console.print(escape(hide(text)), highlight=False)
+
+    @contextmanager
+    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        count = [BarColumn(bar_width=30), MofNCompleteColumn()] if total is not None else []
+        columns = [SpinnerColumn(), TextColumn("{task.description}"), *count, TimeElapsedColumn()]
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            task = progress.add_task(escape(label), total=total)
+            yield lambda done: progress.advance(task, done)
+
+
+class _Lines:
+    def say(self, text: str) -> None:
+        print(hide(text), file=sys.stderr, flush=True)
+
+    @contextmanager
+    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        # A log wants to know what runs now, but not a thousand times.
+        self.say(f"{label} ...")
+        seen, said = 0, time.monotonic()
+
+        def advance(done: int) -> None:
+            nonlocal seen, said
+            seen += done
+            if total is not None and seen < total and time.monotonic() - said > _SECONDS_BETWEEN_LINES:
+                said = time.monotonic()
+                self.say(f"{label}: {seen:,} of {total:,}")
+
+        yield advance
