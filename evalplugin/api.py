@@ -110,23 +110,28 @@ def compare(
 
     runs = [one for one in what if isinstance(one, str)]
     outcomes = [one for one in what if not isinstance(one, str)]
-    complete = None
+    shown: dict[str, Any] = {}  # what only the page shows
     if outcomes:
         if len(what) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
             raise DataError(
                 "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
             )
-        contests = [
-            with_choice(c.contest, baseline=baseline, primary=primary) for c in outcomes[0].comparisons
-        ]
+        (outcome,) = outcomes
+        shown = {"past": lambda: outcome.past, "decision": outcome.decision}
+        contests = [with_choice(c.contest, baseline=baseline, primary=primary) for c in outcome.comparisons]
     else:
+        from evalplugin.tracking.past import past_around
         from evalplugin.tracking.read import read_contests, with_lists
 
-        complete = partial(with_lists, tracking_uri=tracking_uri)
         contests = read_contests(
             tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
             primary=primary,
         )  # fmt: skip
+        run_ids = [one.run_id for contest in contests for one in contest.contenders if one.run_id is not None]
+        shown = {
+            "complete": partial(with_lists, tracking_uri=tracking_uri),
+            "past": partial(past_around, run_ids, tracking_uri),
+        }
     found = [
         compared(
             c,
@@ -137,7 +142,7 @@ def compare(
         )
         for c in contests
     ]
-    return Comparisons(tuple(found), complete)
+    return Comparisons(tuple(found), **shown)
 
 
 def history(

@@ -35,6 +35,7 @@ from evalplugin.sizes import bytes_of
 from evalplugin.store import Store, store_path
 from evalplugin.store.journal import Header, Journal
 from evalplugin.store.steps import Kept
+from evalplugin.trends import PastBakeoff
 from evalplugin.workers import Limits, check_not_a_worker, in_processes
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class Outcome:
     comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
     links: Links
     decision: Decision | None = None  # of the gate, where there is one
+    past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
         """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
@@ -69,7 +71,7 @@ class Outcome:
 
     @property
     def _shown(self) -> Comparisons:
-        return Comparisons(self.comparisons)
+        return Comparisons(self.comparisons, past=lambda: self.past, decision=self.decision)
 
     def _repr_html_(self) -> str:
         return self._shown._repr_html_()
@@ -259,8 +261,9 @@ def _run(
     with observer.work("log the bake-off"):
         run_ids = [runs.ids[number] for number in range(len(jobs))]
         board = config.spec.tracking.board
-        links = tracker.finish_bakeoff(whole, comparisons, run_ids, board=board, decision=decision)
-    return Outcome(whole, comparisons, links, decision)
+        past = tracker.past_bakeoffs(decision)
+        links = tracker.finish_bakeoff(whole, comparisons, run_ids, board=board, decision=decision, past=past)
+    return Outcome(whole, comparisons, links, decision, past)
 
 
 @dataclass

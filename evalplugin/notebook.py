@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from evalplugin.comparison import Comparison
 from evalplugin.contest import Contest
 from evalplugin.errors import DataError, did_you_mean
+from evalplugin.gate import Decision
 from evalplugin.metrics import parse
 from evalplugin.report.compare_table import TextCell, TextTable
 from evalplugin.report.compare_text import compare_frame, segment_frame, tables_of
+from evalplugin.trends import PastBakeoff
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +39,9 @@ class Comparisons:
     comparisons: tuple[Comparison, ...]
     # Returns a contest with its lists, truth and titles, which only the page shows; None: it has them.
     complete: Callable[[Contest], Contest] | None = field(default=None, repr=False)
+    # Returns the bake-offs of the experiment, which only the page shows too.
+    past: Callable[[], Sequence[PastBakeoff]] = field(default=tuple, repr=False)
+    decision: Decision | None = None  # of the gate, where there is one
 
     def __getitem__(self, index: int) -> Comparison:
         return self.comparisons[index]
@@ -87,7 +92,8 @@ class Comparisons:
         path = Path(path)
         if not path.absolute().parent.is_dir():
             raise DataError(f"{path}: there is no folder {path.absolute().parent} to write to")
-        path.write_text(comparison_page(self._complete()), encoding="utf-8", newline="\n")
+        page = comparison_page(self._complete(), decision=self.decision, past=self.past())
+        path.write_text(page, encoding="utf-8", newline="\n")
         return path
 
     def canonical(self, metrics: Sequence[str]) -> list[str]:

@@ -92,7 +92,8 @@ def problems_of(
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
             allowed = _field_names(_class_at(cls, path[:-1]))
             of = f" of {owner}" if owner else ""
-            message = f"unknown {noun} {path[-1]!r}{of}{did_you_mean(str(path[-1]), allowed)}"
+            near = did_you_mean(str(path[-1]), allowed) or f"; it takes no {noun}s"
+            message = f"unknown {noun} {path[-1]!r}{of}{near}"
             at_key = True
         elif kind in ("missing", "missing_argument"):
             path = (*path, str(item["loc"][-1])) if not path or path[-1] != item["loc"][-1] else path

@@ -46,5 +46,11 @@ def test_only_the_better_challenger_is_promoted(
     assert len(client.search_model_versions("name='shop-recommender'")) == 1
     assert str(client.get_model_version_by_alias("shop-recommender", "champion").version) == "1"
     assert "takes the place of popularity" in Path("told.txt").read_text()
+    summaries = client.search_runs(
+        [client.get_experiment_by_name("nightly").experiment_id], "tags.`evalplugin.role` = 'summary'"
+    )
+    page = Path(client.download_artifacts(summaries[0].info.run_id, "comparison.html")).read_text("utf-8")
+    assert "The latest 3 bake-offs of this experiment" in page
+    assert "<dt>Gate</dt><dd>KEEP: the champion stays." in page
     assert main(["history", "--experiment", "nightly"]) == 0
     assert "promote" in capsys.readouterr().out

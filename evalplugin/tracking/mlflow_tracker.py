@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -35,8 +35,10 @@ from evalplugin.tracking.decisions import decision_files, decision_tags
 from evalplugin.tracking.experiment import close_dead_runs, open_experiment, runs_of_bakeoff, save_board
 from evalplugin.tracking.location import resolve_uri, ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.past import past_of
 from evalplugin.tracking.pictures import picture_artifacts
 from evalplugin.tracking.provenance import process_tags
+from evalplugin.trends import PastBakeoff
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -115,6 +117,18 @@ class MlflowTracker:
         with talking(self.uri, f"end the run of {result.model}"):
             self._end(run_id, "FINISHED" if result.error is None else "FAILED")
 
+    def past_bakeoffs(self, decision: Decision | None = None) -> tuple[PastBakeoff, ...]:
+        """Return the latest bake-offs of the experiment, the oldest first, this one included.
+
+        All its models must be finished. ``decision``: what its gate has decided, which is not logged yet.
+        """
+        with talking(self.uri, "read the bake-offs before"):
+            past = past_of(self.client, self.experiment_id)
+        if decision is None:
+            return tuple(past)
+        decided = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
+        return tuple(replace(one, **decided) if one.id == self.bakeoff.id else one for one in past)
+
     def finish_bakeoff(
         self,
         result: BakeoffResult,
@@ -123,11 +137,13 @@ class MlflowTracker:
         *,
         board: bool = True,
         decision: Decision | None = None,
+        past: Sequence[PastBakeoff] = (),
     ) -> Links:
         """Log what needs all models (pictures, differences, the summary run, the board) and return the links.
 
         ``comparisons`` are those of the result. ``run_ids`` are those of ``result.models``, in the same order.
-        ``board``: whether to save a board. ``decision``: of the gate, if there is one.
+        ``board``: whether to save a board. ``decision``: of the gate, if there is one. ``past``: what
+        ``past_bakeoffs`` returned, for the page.
         """
         bakeoff = self.bakeoff
         rows = {
@@ -179,7 +195,8 @@ class MlflowTracker:
                 labels.summary_params(bakeoff),
                 tags,
             )
-            pages = {"leaderboard.md": text_file(text), PAGE: text_file(comparison_page(comparisons))}
+            page = comparison_page(comparisons, decision=decision, past=past)
+            pages = {"leaderboard.md": text_file(text), PAGE: text_file(page)}
             decided = {} if decision is None else decision_files(decision)
             self._upload(links.summary_run_id, {**config_artifacts(bakeoff), **pages, **decided})
             self._end(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["Finished", "last_finished", "read_past"]
+__all__ = ["LAST", "Finished", "last_finished", "past_around", "past_of", "read_past"]
 
+LAST = 30  # bake-offs that a trend shows, if nothing else is asked for
 _PAGE = 500  # runs that are asked for at a time
 _ENDED = ("FINISHED", "FAILED")
 _DECIDED = ("outcome", "champion", "promoted")  # tags of the summary run where there was a gate
@@ -69,7 +70,7 @@ def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
     )
 
 
-def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = 30) -> list[PastBakeoff]:
+def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = LAST) -> list[PastBakeoff]:
     """Return the latest bake-offs of an experiment, the oldest first; only what stands in the runs themselves is read.
 
     Args:
@@ -85,15 +86,33 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = 3
     client = connect_to_existing(uri)
     with talking(uri, "read the bake-offs"):
         (home,) = experiments_called(client, redact(uri), experiment)
-        models = _models(client, home, last)
-        summaries = {
-            _tag(run, "bakeoff"): run for run in _search(client, home, "summary", min(5 * last, _PAGE))[0]
-        }
-    found = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
+        found = past_of(client, home, last)
     if not found:
         make = "make one: python -m evalplugin run CONFIG"
         raise DataError(f"the experiment {experiment!r} of {redact(uri)} has no bake-offs; {make}")
+    return found
+
+
+def past_of(client: MlflowClient, experiment_id: str, last: int = LAST) -> list[PastBakeoff]:
+    """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first."""
+    models = _models(client, experiment_id, last)
+    runs = _search(client, experiment_id, "summary", min(5 * last, _PAGE))[0]
+    summaries = {_tag(run, "bakeoff"): run for run in runs}
+    found = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
     return sorted(found, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
+
+
+def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list[PastBakeoff]:
+    """Return the latest bake-offs of the experiment that runs stand in; none where they stand in several.
+
+    Raises:
+        TrackingError: The store cannot be reached.
+    """
+    uri = resolve_uri(tracking_uri)
+    client = connect_to_existing(uri)
+    with talking(uri, "read the bake-offs before"):
+        homes = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
+        return past_of(client, homes.pop()) if len(homes) == 1 else []
 
 
 def _models(client: MlflowClient, home: str, last: int) -> dict[str, list[Run]]:

@@ -10,22 +10,31 @@ from typing import Any
 
 from evalplugin.comparison import Comparison
 from evalplugin.errors import DataError
+from evalplugin.gate import Decision
+from evalplugin.report.decision_text import title_of
 from evalplugin.report.page.charts import chart_specs
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.reading import footer, place_text, reading, sample_text
-from evalplugin.report.page.static import comparison_figures
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
+from evalplugin.report.page.trend import trend
 from evalplugin.report.page.verdict import verdict
+from evalplugin.trends import PastBakeoff
 
-__all__ = ["comparison_figures", "comparison_page"]
+__all__ = ["comparison_page"]
 
-_SCRIPTS = ("page.js", "figures.js", "people.js")
+_SCRIPTS = ("page.js", "figures.js", "trend.js", "people.js")
 # Inside a script element these could end it, open a comment, or break lines where older engines read none.
 _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
-def comparison_page(comparisons: Sequence[Comparison], *, title: str | None = None) -> str:
+def comparison_page(
+    comparisons: Sequence[Comparison],
+    *,
+    title: str | None = None,
+    decision: Decision | None = None,
+    past: Sequence[PastBakeoff] = (),
+) -> str:
     """Return one HTML document that shows comparisons, a tab for each; the same for the same comparisons.
 
     It needs no network, no storage and no other file, and shows ids, names and titles as they are.
@@ -33,13 +42,15 @@ def comparison_page(comparisons: Sequence[Comparison], *, title: str | None = No
     Args:
         comparisons: Usually one for each dataset and split of a bake-off.
         title: Its heading; None: named after the bake-off.
+        decision: Of the gate, where there is one.
+        past: Bake-offs of the experiment, the one that is shown included: from two on, the page has a trend.
 
     Raises:
         DataError: No comparison.
     """
     if not comparisons:
         raise DataError("a page needs at least one comparison")
-    shown = [_contest(comparison) for comparison in comparisons]
+    shown = [_contest(comparison, decision, past) for comparison in comparisons]
     page: str = _template().render(
         title=title if title is not None else f"Comparison {comparisons[0].contest.name}",
         contests=shown,
@@ -52,14 +63,20 @@ def comparison_page(comparisons: Sequence[Comparison], *, title: str | None = No
     return page
 
 
-def _contest(comparison: Comparison) -> dict[str, Any]:
+def _contest(
+    comparison: Comparison, decision: Decision | None, past: Sequence[PastBakeoff]
+) -> dict[str, Any]:
     contest = comparison.contest
     data = contest_data(comparison)
+    here = (contest.dataset, contest.split)
+    is_decided = decision is not None and (decision.dataset, decision.split) == here
+    data["trend"] = trend(comparison, past, data["models"])
     return {
         "name": " · ".join(filter(None, (contest.dataset, contest.split))),
         "place": place_text(comparison),
         "primary": contest.primary,
         "verdict": verdict(comparison),
+        "decision": f"{title_of(decision)}. {decision.reason}" if decision and is_decided else "",
         "leaderboard": leaderboard(comparison, data["models"]),
         "reading": reading(comparison, data["examples"]),
         "sample": sample_text(data["examples"]),

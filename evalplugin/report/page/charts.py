@@ -7,14 +7,14 @@ its own colour, outline and place, so that a model looks the same everywhere. Wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["chart_specs", "filled"]
+__all__ = ["chart_specs"]
 
 _Channel = TypeVar("_Channel", "alt.Color", "alt.Fill", "alt.Opacity", "alt.Shape", "alt.StrokeWidth")
 
@@ -40,17 +40,8 @@ def chart_specs() -> dict[str, dict[str, Any]]:
         "cost_log": _cost("log"),
         "groups": _groups(),
         "group_differences": _forest("group"),
+        "trend": _trend(),
     }
-
-
-def filled(spec: Any, values: Mapping[str, Any]) -> Any:
-    """Return a specification with its ``$names`` filled in; a list in a list becomes part of it."""
-    if isinstance(spec, dict):
-        return {key: filled(value, values) for key, value in spec.items()}
-    if isinstance(spec, list):
-        parts = [filled(value, values) for value in spec]
-        return [value for part in parts for value in (part if isinstance(part, list) else [part])]
-    return values[spec[1:]] if isinstance(spec, str) and spec[1:] in values and spec[0] == "$" else spec
 
 
 def _forest(field: str) -> dict[str, Any]:
@@ -190,6 +181,39 @@ def _groups() -> dict[str, Any]:
         tooltip=_tooltip("model", "text"),
     )
     return _layered(interval, point)
+
+
+def _trend() -> dict[str, Any]:
+    """Means over time with the intervals behind them; a sign where one was promoted or got worse."""
+    import altair as alt
+
+    mean = alt.Y(
+        "mean:Q",
+        title="$title",
+        scale=alt.Scale(domain=["$low", "$high"], nice=False, zero=False),
+        axis=alt.Axis(tickCount=5),
+    )
+    base = _base().encode(
+        x=alt.X(
+            "at:T", title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(tickCount=6, labelOverlap=True)
+        ),
+        y=mean,
+        color=_as_is(alt.Color, "colour:N"),
+        detail="model:N",
+    )
+    shade = base.mark_area(opacity=0.12, aria=False).encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
+    line = base.mark_line(strokeCap="round", aria=False).encode(
+        strokeWidth=_as_is(alt.StrokeWidth, "width:Q")
+    )
+    points = base.mark_point(filled=True, size=55, opacity=1).encode(
+        shape=_as_is(alt.Shape, "shape:N"), description="label:N", tooltip=_tooltip("model", "text")
+    )
+    signs = (
+        base.transform_filter("datum.sign !== ''")
+        .mark_text(dy=-13, fontSize=14, aria=False)
+        .encode(text="sign:N", color=_as_is(alt.Color, "signColour:N"))
+    )
+    return _layered(shade, line, points, signs, height=_HEIGHT)
 
 
 def _base() -> alt.Chart:

@@ -78,6 +78,7 @@ class Contest {
       button.setAttribute("aria-pressed", String(i === this.focus)));
     const figures = [
       ...differenceFigures(this, metric), ...curveFigures(this, metric), ...costFigures(this), ...groupFigures(this, metric),
+      ...trendFigures(this),
     ];
     for (const figure of figures) {
       if (turn !== this.drawing) return; // something else was chosen meanwhile

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,7 @@ from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores
 from evalplugin.segments import Segmentation
+from evalplugin.trends import PastBakeoff, PastModel, Value
 
 # The first one ranks; popularity@10 is better neither way, coverage@10 is one number a model.
 METRICS = ("ndcg@10", "recall@10", "rmse", "popularity@10", "coverage@10")
@@ -208,6 +211,24 @@ def with_folds(table: pa.Table) -> pa.Table:
     return pa.concat_tables(two)
 
 
+def past(*nights: Mapping[str, float | None], **changes: Any) -> list[PastBakeoff]:
+    """A bake-off a night: each model's mean of ndcg@10, None: it failed; the last one is the contest's own."""
+    found = []
+    for number, means in enumerate(nights, start=1):
+        models = [
+            PastModel(
+                name, "toy", "last_n", f"run-{name}",
+                {} if mean is None else {"ndcg@10": Value(mean, mean - 0.02, mean + 0.02, 0.2, 400)},
+                {"ndcg@10": "d1"}, "n=20", "data-1",
+            )
+            for name, mean in means.items()
+        ]  # fmt: skip
+        at = datetime(2026, 11, number, 3, tzinfo=UTC)
+        made = PastBakeoff(f"bake-off-{number}", at, "ndcg@10", "base", tuple(models))
+        found.append(replace(made, **changes))
+    return found
+
+
 @pytest.fixture(scope="session")
 def contests() -> SimpleNamespace:
     """Everything that makes a contest."""
@@ -220,4 +241,5 @@ def contests() -> SimpleNamespace:
         odd=odd_contest,
         scores=scores,
         background=background,
+        past=past,
     )

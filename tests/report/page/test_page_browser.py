@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,15 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
     }
     for name, comparisons in pages.items():
         (folder / f"{name}.html").write_text(comparison_page(comparisons), encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in pages}
+    odd = contests.odd()
+    nights = contests.past(
+        {contests.ODD[0]: 0.3, contests.ODD[1]: 0.5}, {contests.ODD[0]: 0.3, contests.ODD[1]: 0.4}
+    )
+    nights[0] = replace(nights[0], outcome="promote", promoted=contests.ODD[0])
+    here = {"dataset": odd.dataset, "split": odd.split}
+    past = [replace(night, models=tuple(replace(m, **here) for m in night.models)) for night in nights]
+    (folder / "trend.html").write_text(comparison_page([compare(odd)], past=past), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in (*pages, "trend")}
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +152,25 @@ def test_the_numbers_of_a_figure_are_those_of_the_comparison(
     ]
     assert shown[-1] == "39"
     assert "p, t" in texts(page, 'figure[data-chart="forest"] thead th')
+
+
+def test_the_trend_shows_every_night_what_was_promoted_and_what_got_worse(
+    visit: Callable[..., Page], contests: SimpleNamespace
+) -> None:
+    page = visit("trend")
+    figure = page.locator('figure[data-chart="trend"]')
+    assert figure.locator(".mark-line path").count() == 2
+    assert figure.locator(".mark-area path").count() == 2
+    assert figure.locator(".mark-symbol path").count() == 4
+    assert figure.locator("svg .mark-text.role-mark text").all_text_contents() == ["▼", "★"]
+    assert texts(page, ".trend .names li") == [" ".join(contests.ODD[i].split()) for i in (1, 0)]
+    (worse,) = texts(page, ".worse-since li")
+    assert worse.endswith("got worse since bake-off-1: −0.1000 [−0.1278, −0.0722]")
+    figure.locator("summary").click()
+    rows = texts(page, 'figure[data-chart="trend"] tbody tr')
+    assert len(rows) == 4
+    assert rows[0].startswith("bake-off-2 2026-11-02 03:00")
+    assert "★ promoted" in rows[3]
 
 
 def test_tables_are_sorted_by_the_buttons_in_their_heads(visit: Callable[..., Page]) -> None:

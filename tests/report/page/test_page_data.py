@@ -15,9 +15,9 @@ import pytest
 
 from evalplugin.comparison import Comparison, compare
 from evalplugin.errors import DataError
-from evalplugin.report.page import comparison_figures, comparison_page
+from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
-from evalplugin.report.page.charts import chart_specs, filled
+from evalplugin.report.page.charts import chart_specs
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.theme import DARK, LIGHT, contrast, for_dark
 from evalplugin.report.page.verdict import verdict
@@ -435,12 +435,6 @@ def test_contrast_is_that_of_wcag() -> None:
     assert contrast("#777777", "#FFFFFF") == pytest.approx(4.48, abs=0.005)
 
 
-def test_places_in_a_chart_are_filled_in() -> None:
-    spec = {"a": "$title", "b": ["$low", 1, "$groups"], "c": {"d": "$other"}}
-    values = {"title": "$low of it", "low": 0, "groups": ["x", "y"]}
-    assert filled(spec, values) == {"a": "$low of it", "b": [0, 1, "x", "y"], "c": {"d": "$other"}}
-
-
 def test_charts_hold_no_colour_of_their_own() -> None:
     assert not re.search(r"#[0-9A-Fa-f]{6}", json.dumps(chart_specs()).replace("https://vega.github.io", ""))
 
@@ -449,17 +443,3 @@ def test_numbers_keep_six_digits_and_no_undefined_ones() -> None:
     assert plain(1 / 3) == 0.333333
     assert plain(math.nan) is None
     assert plain(math.inf) is None
-
-
-def test_pictures_for_where_no_script_runs(comparison: Comparison, contests: SimpleNamespace) -> None:
-    pictures = comparison_figures(comparison)
-    assert list(pictures) == ["differences.svg", "users.svg"]
-    for picture in pictures.values():
-        text = picture.decode()
-        assert text.startswith("<svg")
-        assert ">knn<" in text
-        assert ">svd<" in text
-        assert "var(--" not in text
-    png = comparison_figures(compare(contests.edges()["no baseline"]), format="png")
-    assert list(png) == ["users.png"]
-    assert png["users.png"].startswith(b"\x89PNG")

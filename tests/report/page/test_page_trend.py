@@ -1,0 +1,88 @@
+"""What the page says of the bake-offs before, and of the gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from evalplugin.comparison import Comparison, compare
+from evalplugin.gate import Decision
+from evalplugin.report.page import comparison_page
+from evalplugin.report.page.data import contest_data
+from evalplugin.report.page.trend import trend
+from evalplugin.trends import PastBakeoff
+
+
+@pytest.fixture(scope="module")
+def comparison(contests: SimpleNamespace) -> Comparison:
+    return compare(contests.contest())
+
+
+def shown(comparison: Comparison, past: list[PastBakeoff]) -> dict[str, Any] | None:
+    return trend(comparison, past, contest_data(comparison)["models"])
+
+
+def test_models_keep_their_looks_and_those_of_the_past_are_grey(
+    comparison: Comparison, contests: SimpleNamespace
+) -> None:
+    past = contests.past({"base": 0.3, "old": 0.2}, {"base": 0.31, "knn": 0.5})
+    past[1] = replace(past[1], outcome="promote", champion="base", promoted="knn")
+    found = shown(comparison, past)
+    assert found is not None
+    assert [(b["id"], b["outcome"]) for b in found["bakeoffs"]] == [
+        ("bake-off-1", None),
+        ("bake-off-2", "promote"),
+    ]
+    looks = {m["name"]: (m["colour"], m["shape"]) for m in contest_data(comparison)["models"]}
+    models = {m["name"]: m for m in found["models"]}
+    assert list(models) == ["knn", "base", "svd", "old"]
+    assert {name: (models[name]["colour"], models[name]["shape"]) for name in looks} == looks
+    assert models["old"]["colour"] == "var(--quiet)"
+    assert models["svd"]["points"] == []
+    assert [(p["bakeoff"], p["mean"], p["low"], p["high"], p["role"]) for p in models["base"]["points"]] == [
+        (0, 0.3, 0.28, 0.32, "baseline"),
+        (1, 0.31, 0.29, 0.33, "champion"),
+    ]
+    assert [p["role"] for p in models["knn"]["points"]] == ["promoted"]
+
+
+def test_what_got_worse_is_told_and_marked(comparison: Comparison, contests: SimpleNamespace) -> None:
+    found = shown(comparison, contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}))
+    assert found is not None
+    assert found["worse"] == ["knn got worse since bake-off-1: −0.1000 [−0.1278, −0.0722]"]
+    points = {m["name"]: m["points"] for m in found["models"]}
+    assert [p.get("worse") for p in points["knn"]] == [None, True]
+    assert [p.get("worse") for p in points["base"]] == [None, False]
+    assert points["knn"][1]["difference"] == -0.1
+
+
+@pytest.mark.parametrize(
+    "what", ["nothing", "one bake-off", "another dataset", "another metric", "failed models"]
+)
+def test_less_than_two_bake_offs_make_no_trend(
+    what: str, comparison: Comparison, contests: SimpleNamespace
+) -> None:
+    two = contests.past({"base": 0.3}, {"base": 0.4})
+    elsewhere = replace(two[0].models[0], dataset="other")
+    past = {
+        "nothing": [],
+        "one bake-off": two[:1],
+        "another dataset": [replace(two[0], models=(elsewhere,)), two[1]],
+        "another metric": [replace(b, models=tuple(replace(m, values={}) for m in b.models)) for b in two],
+        "failed models": contests.past({"base": None}, {"base": 0.4}),
+    }[what]
+    assert shown(comparison, past) is None
+    assert "From one bake-off to the next" not in comparison_page([comparison], past=past)
+
+
+def test_the_page_says_what_the_gate_decided_where_it_did(contests: SimpleNamespace) -> None:
+    here, there = (compare(contests.contest(dataset=name)) for name in ("toy", "other"))
+    decision = Decision(
+        "keep", None, "base", "base stays: <b>", "ndcg@10", 0.95, ("knn",), (), "b", "toy", "last_n"
+    )
+    pages = [comparison_page([one], decision=decision) for one in (here, there)]
+    assert "<dt>Gate</dt><dd>KEEP: the champion stays. base stays: &lt;b&gt;</dd>" in pages[0]
+    assert "<dt>Gate</dt>" not in pages[1]
