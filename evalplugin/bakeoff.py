@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from evalplugin.metrics import definitions_hash
 from evalplugin.notebook import Comparisons
 from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
 from evalplugin.redaction import redact
-from evalplugin.results import Bakeoff, BakeoffResult, ModelResult
+from evalplugin.results import Bakeoff, BakeoffResult, ModelResult, new_id
 from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on
 from evalplugin.runner import (
     Execution,
@@ -82,7 +81,7 @@ def describe_bakeoff(config: CheckedConfig, *, experiment: str | None = None) ->
     spec = config.spec
     asked = spec.recommend
     return Bakeoff(
-        id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+        id=new_id(),
         experiment=experiment or spec.experiment,
         seed=spec.seed,
         n=asked.n,

@@ -9,6 +9,7 @@ import numpy as np
 
 from evalplugin.config import CheckedConfig
 from evalplugin.models import BLOCK_BYTES, MODELS
+from evalplugin.promotion import enter_champion
 from evalplugin.runner import Observer, prepare
 
 __all__ = ["Plan", "PlannedTask", "plan"]
@@ -39,12 +40,22 @@ class Plan:
     tasks: tuple[PlannedTask, ...]
 
 
-def plan(config: CheckedConfig, data_home: Path | None, observer: Observer) -> Plan:
+def plan(
+    config: CheckedConfig, data_home: Path | None, observer: Observer, *, tracking_uri: str | None = None
+) -> Plan:
     """Return what a bake-off would do; the data is read and split, nothing is fitted and nothing is logged.
+
+    ``tracking_uri``: where a champion from MLflow is looked up; wins over the config's.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
+        TrackingError: The store of a champion cannot be reached.
     """
+    entered = enter_champion(config, tracking_uri or config.spec.tracking.uri)
+    if entered is not None:
+        config = entered.config
+        for note in entered.notes:
+            observer.say(note)
     tasks = []
     n = config.spec.recommend.n
     for prepared in prepare(config, data_home, observer):

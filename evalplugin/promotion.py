@@ -110,7 +110,8 @@ def register_winner(
         TrackingError: The store cannot be reached or refuses.
     """
     config, register = entered.config, entered.config.spec.registered
-    stays = decision.champion if decision.outcome == "keep" else None
+    # A baseline that stands for a champion is none.
+    stays = decision.champion if decision.outcome == "keep" and not entered.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
     from evalplugin.served import make_lists

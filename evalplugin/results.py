@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,7 +21,7 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "ModelResult"]
+__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "ModelResult", "new_id"]
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ class ModelResult:
             return None
         lines = self.error.strip().splitlines()
         return lines[-1].strip() if lines else "failed without a message"
+
+
+def new_id() -> str:
+    """Return an id for a bake-off: when it began, in local time, and what makes it unique."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def test_a_minimum_gain_in_percent_is_of_each_users_score() -> None:
     assert gain.measured == pytest.approx(0.05)
     half = stats.t.ppf(0.95, N - 1) * excess.std(ddof=1) / math.sqrt(N)
     assert gain.bound == pytest.approx(0.05 - half)
-    assert gain.required == "gain above 0.0400 (20 % of 0.2000)"
+    assert gain.required == "gain above 0.04 (20 % of 0.2000)"
     assert decision.outcome == "promote"
 
 
@@ -243,7 +243,7 @@ def test_guardrails_may_have_a_confidence_of_their_own() -> None:
 def test_a_margin_in_percent_is_of_the_champions_score() -> None:
     models = contender("old", BASE, rr=BASE), contender("new", BASE + WAVE, rr=BASE - WAVE)
     loss = only(decided(*models, guardrails={"metrics": {"rr": "50%"}}), "metric")
-    assert (loss.limit, loss.required) == (pytest.approx(-0.1), "loss below 0.1000 (50 % of 0.2000)")
+    assert (loss.limit, loss.required) == (pytest.approx(-0.1), "loss below 0.1 (50 % of 0.2000)")
     assert loss.passed
 
 

@@ -63,7 +63,7 @@ def run(
         from evalplugin.plan import plan
 
         for config in checked:
-            terminal.show_plan(plan(config, data_home, observer))
+            terminal.show_plan(plan(config, data_home, observer, tracking_uri=tracking_uri))
         return EXIT_DONE
 
     from evalplugin.notify import Message, run_and_tell

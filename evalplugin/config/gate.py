@@ -91,7 +91,7 @@ class ChampionSpec(_Closed):
     registry: Annotated[
         str | None,
         Field(
-            pattern=r"^[^/:@]+@[A-Za-z0-9_-]+$",
+            pattern=r"^[^/:@'\"`]+@[A-Za-z0-9_-]+$",
             description="name@alias of a model that evalplugin registered. Until there is one, compare.baseline "
             "stands for it.",
         ),
@@ -221,6 +221,7 @@ class Register(_Closed):
     @field_validator("name")
     @classmethod
     def _name_for_mlflow(cls, name: str) -> str:
-        if not name.strip() or any(c in name for c in "/:@"):
-            raise ValueError(f"the name of a registered model holds no '/', ':' or '@', unlike {name!r}")
+        # MLflow's own rule; and its filters cannot hold every quote.
+        if not name.strip() or any(c in name for c in "/:@'\"`"):
+            raise ValueError(f"the name of a registered model holds no /, :, @ or quotes, unlike {name!r}")
         return name

@@ -275,9 +275,8 @@ def _cost_of(contender: Contender, cost: Cost) -> float:
 
 
 def _words(amount: Amount, limit: float, champion: float, *, loss: bool) -> str:
-    shown = f"{limit:.4f}".rstrip("0").rstrip(".") if not amount.is_share else f"{limit:.4f}"
     share = f" ({100 * amount.value:g} % of {champion:.4f})" if amount.is_share else ""
-    return f"{'loss below' if loss else 'gain above'} {shown}{share}"
+    return f"{'loss below' if loss else 'gain above'} {limit:.4g}{share}"
 
 
 def _number(value: float) -> float | None:

@@ -49,14 +49,14 @@ class Condition:
             return "not measured"
         if self.kind == "users":
             return f"{self.measured:,.0f}"
-        return f"{self.measured:.3g}" if self.kind == "cost" else f"{self.measured:+.4f}"
+        return f"{self.measured:.3g}" if self.kind == "cost" else f"{self.measured:+z.4f}"
 
     @property
     def bound_text(self) -> str:
         """What the true value is at least, and how surely, for people; nothing where there is no bound."""
         if self.bound is None or self.confidence is None:
             return ""
-        return f"{self.bound:+.4f} ({percent(self.confidence)})"
+        return f"{self.bound:+z.4f} ({percent(self.confidence)})"
 
 
 @dataclass(frozen=True)

@@ -359,7 +359,7 @@ def _interval(low: float, high: float, *, sign: bool = False) -> str:
 
 
 def _signed(value: float, digits: int = 4) -> str:
-    return f"{value:+.{digits}f}" if math.isfinite(value) else "–"
+    return f"{value:+z.{digits}f}" if math.isfinite(value) else "–"
 
 
 def _relative(pair: Pair) -> str:

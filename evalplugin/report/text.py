@@ -39,7 +39,7 @@ def escape(text: object) -> str:
 
 def number(value: float, digits: int = 4) -> str:
     """Return a number with that many decimals, or a dash where it is undefined."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else _NONE
+    return f"{value:z.{digits}f}" if math.isfinite(value) else _NONE  # z: no minus before a zero
 
 
 def interval_text(low: float, high: float) -> str:

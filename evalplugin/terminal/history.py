@@ -101,7 +101,7 @@ def _legend(history: History) -> Iterator[str]:
         place = ", ".join(filter(None, (point.model.dataset, point.model.split)))
         yield (
             f"[red]{escape(point.model.model)} got worse[/red] on {escape(place)} since {change.since}: "
-            f"{change.difference:+.4f} ({change.low:+.4f} to {change.high:+.4f})"
+            f"{change.difference:+z.4f} ({change.low:+z.4f} to {change.high:+z.4f})"
         )
 
 

@@ -16,7 +16,7 @@ from evalplugin.tracking.location import sqlite_path
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["BRIEFLY", "PATIENTLY", "connect", "connect_to_existing", "talking"]
+__all__ = ["BRIEFLY", "PATIENTLY", "connect", "connect_to_existing", "is_there", "talking"]
 
 # MLflow's own setting waits for four minutes. Whoever sets these variables is obeyed.
 BRIEFLY = {
@@ -48,14 +48,19 @@ def connect(uri: str) -> MlflowClient:
         return client
 
 
+def is_there(uri: str) -> bool:
+    """Return whether there is a store, as far as that can be known without making one."""
+    file = sqlite_path(uri)
+    return file is None or file.exists()
+
+
 def connect_to_existing(uri: str) -> MlflowClient:
     """Return a client for a store that is there already; MLflow would make a new SQLite store.
 
     Raises:
         TrackingError: There is none, or it does not answer within seconds, or refuses.
     """
-    file = sqlite_path(uri)
-    if file is not None and not file.exists():
+    if not is_there(uri):
         raise TrackingError(f"there is no tracking store {redact(uri)}; name another with --tracking-uri")
     return connect(uri)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import TYPE_CHECKING
 from evalplugin.data import Interactions
 from evalplugin.errors import TrackingError
 from evalplugin.metrics import MetricSpec, definitions_hash
-from evalplugin.results import Bakeoff, DataInfo, ModelResult
+from evalplugin.results import Bakeoff, DataInfo, ModelResult, new_id
 from evalplugin.scoring import PerUserScores
 from evalplugin.tracking.connection import BRIEFLY, talking
 from evalplugin.tracking.labels import common_tags
@@ -60,7 +58,7 @@ class ScoredLists:
             f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in self.asked.items()
         )
         return Bakeoff(
-            id=f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}",
+            id=new_id(),
             experiment=experiment,
             seed=0,
             n=self.n,

@@ -18,7 +18,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.errors import TrackingError
 from evalplugin.redaction import redact, redact_values
 from evalplugin.served import ServedLists
-from evalplugin.tracking.connection import connect, connect_to_existing, talking
+from evalplugin.tracking.connection import connect, connect_to_existing, is_there, talking
 from evalplugin.tracking.find import find_runs
 from evalplugin.tracking.labels import cut
 from evalplugin.tracking.location import resolve_uri
@@ -90,6 +90,8 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
         TrackingError: The store cannot be reached, or the version is not one that evalplugin registered.
     """
     uri = resolve_uri(tracking_uri)
+    if not is_there(uri):
+        return None
     client = connect(uri)
     name, _, alias = champion.partition("@")
     with talking(uri, f"look up the registered model {champion}"):

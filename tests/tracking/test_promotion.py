@@ -164,6 +164,26 @@ def test_a_champion_that_stays_may_get_newer_lists(uri: str, third: SimpleNamesp
     assert recipe.model == "nmf"
 
 
+def test_a_baseline_that_stands_for_a_champion_is_never_registered(uri: str, third: SimpleNamespace) -> None:
+    found = night(uri, ["popularity", "random"], register={"name": "nobody-yet", "refresh": True})
+    assert (found.decision.outcome, found.decision.champion) == ("keep", "popularity")
+    assert [model.name for model in MlflowClient(uri).search_registered_models()] == [NAME]
+
+
+def test_a_dry_run_counts_the_champion_too(
+    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = Path("nightly.yaml")
+    file.write_text(yaml.safe_dump(config(uri, ["popularity", SVD])))
+    assert main(["run", "--dry-run", str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert "nightly.yaml: 3 runs in the experiment 'nightly'" in out
+    assert "the champion is sklearn.NMF, fitted anew" in err
+    assert main(["run", "--dry-run", "--tracking-uri", "sqlite:///new.db", str(file)]) == 0
+    assert "2 runs" in capsys.readouterr().out
+    assert not Path("new.db").exists()
+
+
 def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
     recipe = recipe_of_run(uri, "svd")
     assert (recipe.model, recipe.type, recipe.params["n_components"]) == ("svd", "sklearn.TruncatedSVD", 4)

@@ -16,8 +16,7 @@ def plain(value: float, digits: int = 6) -> float | None:
 
 def shown(value: float, digits: int = 4) -> str:
     """Return a number with that many decimals and a true minus sign, or a dash where it is undefined."""
-    rounded = round(value, digits) + 0.0 if math.isfinite(value) else value  # no minus before a zero
-    return number(rounded, digits).replace("-", "\N{MINUS SIGN}")
+    return number(value, digits).replace("-", "\N{MINUS SIGN}")
 
 
 def signed(value: float, digits: int = 4) -> str:
