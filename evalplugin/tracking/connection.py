@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from evalplugin.tracking.location import sqlite_path
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["BRIEFLY", "PATIENTLY", "connect", "connect_to_existing", "is_there", "talking"]
+__all__ = ["BRIEFLY", "PATIENTLY", "connect", "connect_to_existing", "is_there", "loggers_at", "talking"]
 
 # MLflow's own setting waits for four minutes. Whoever sets these variables is obeyed.
 BRIEFLY = {
@@ -96,15 +96,22 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _less_noise() -> Iterator[None]:
-    before = {name: logging.getLogger(name).level for name in _CHATTY}
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.ERROR)
+    with loggers_at(logging.ERROR, _CHATTY), warnings.catch_warnings():
+        # What MLflow uses of its own libraries is for MLflow to change.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", FutureWarning)
+        yield
+
+
+@contextmanager
+def loggers_at(level: int, names: Iterable[str]) -> Iterator[None]:
+    """Let loggers tell nothing below a level inside."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(level)
     try:
-        with warnings.catch_warnings():
-            # What MLflow uses of its own libraries is for MLflow to change.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            warnings.simplefilter("ignore", FutureWarning)
-            yield
+        yield
     finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
+        for logger, was in zip(loggers, before, strict=True):
+            logger.setLevel(was)

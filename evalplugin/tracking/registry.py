@@ -18,7 +18,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.errors import TrackingError
 from evalplugin.redaction import redact, redact_values
 from evalplugin.served import ServedLists
-from evalplugin.tracking.connection import connect, connect_to_existing, is_there, talking
+from evalplugin.tracking.connection import connect, connect_to_existing, is_there, loggers_at, talking
 from evalplugin.tracking.find import find_runs
 from evalplugin.tracking.labels import cut
 from evalplugin.tracking.location import resolve_uri
@@ -287,16 +287,9 @@ def _signature(lists: ServedLists) -> ModelSignature:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep MLflow from telling what it checks and waits for, and what it thinks of its own classes."""
-    before = {name: logging.getLogger(name).level for name in _CHATTY}
-    for name in _CHATTY:
-        logging.getLogger(name).setLevel(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".*Any type hint is inferred as AnyType")
-            yield
-    finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
+    with loggers_at(logging.WARNING, _CHATTY), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*Any type hint is inferred as AnyType")
+        yield
 
 
 def _text(number: object) -> str | None:
