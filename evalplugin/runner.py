@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, redirect_stdout
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -275,8 +276,11 @@ def one_by_one(observer: Observer) -> Execution:
         for place, label, task in tasks:
             result: Result
             try:
-                result = run_task(task, label, observer)
-            except Exception:  # noqa: BLE001 - the edge of a task: recorded whole, and the other models go on
+                with redirect_stdout(sys.stderr):  # what a model prints is no result
+                    result = run_task(task, label, observer)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # noqa: BLE001 - the edge of a task: recorded whole, and the other models go on
                 result = traceback.format_exc()
             yield place, result
 

@@ -22,7 +22,7 @@ def bytes_of(size: str | int, what: str = "memory") -> int:
     found = _AMOUNT.fullmatch(str(size))
     unit = None if found is None else _BYTES.get(found[2].upper().replace("IB", "B"))
     number = 0 if found is None or unit is None else int(float(found[1]) * unit)
-    if number < 1:
+    if not 1 <= number < 2**63:
         raise DataError(f"{what} must be a size such as 2GB or 500MB, not {size!r}")
     return number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import faulthandler
 import multiprocessing
 import os
@@ -12,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -28,6 +29,8 @@ from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
 __all__ = ["Limits", "check_not_a_worker", "in_processes"]
 
 _GRACE_SECONDS = 5  # a process that does not end itself in time is killed so much later
+_LOOK_SECONDS = 1.0  # a sentinel tells nothing while a process lives that the task has started
+_NOT_GUARDED = 79  # exit code of a worker that would start a bake-off of its own
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -90,22 +93,15 @@ def in_processes(
                         yield one.place, one.result()
             finally:
                 for one in running:
-                    one.process.kill()
+                    one.kill()
 
     return execute
 
 
 def check_not_a_worker() -> None:
-    """Refuse to start a bake-off while a worker imports the script that started it.
-
-    Raises:
-        EvalpluginError: That is so.
-    """
+    """End this process if it is a worker that imports the script which started it; its parent then says why."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        raise EvalpluginError(
-            "a worker process imports the script that started it, and this script starts a bake-off when it is "
-            'imported: put the call below `if __name__ == "__main__":`'
-        )
+        os._exit(_NOT_GUARDED)
 
 
 @dataclass
@@ -130,13 +126,30 @@ class _Running:
 
     def has_ended(self) -> bool:
         if self.process.is_alive() and time.monotonic() > self.deadline:
-            self.process.kill()
+            self.kill()
             self.process.join()
         return not self.process.is_alive()
 
+    def kill(self) -> None:
+        """End the process, if it has not ended, and all that it has started."""
+        self.process.kill()
+        if os.name == "posix":
+            with suppress(ProcessLookupError):  # nothing is left of its group
+                os.killpg(self.process.pid or 0, signal.SIGKILL)
+
     def result(self) -> TaskResult | str:
-        """Return what the process has left, or else what became of it and where it was."""
+        """Return what the process has left, or else what became of it and where it was.
+
+        Raises:
+            EvalpluginError: No process can be started from the script that runs.
+        """
         self.process.join()
+        self.kill()
+        if self.process.exitcode == _NOT_GUARDED:
+            raise EvalpluginError(
+                "a worker process imports the script that started it, and this script starts a bake-off when it is "
+                'imported: put the call below `if __name__ == "__main__":`'
+            )
         if self.out.exists():
             result: TaskResult | str = pickle.loads(self.out.read_bytes())  # our own process wrote it
             self.out.unlink()
@@ -165,14 +178,29 @@ def _start(
     order = _Order(fold, file, out, threads, limits, tuple(path.absolute() for path in plugins))
     # Spawned, and not forked: a copy of a process with threads may wait for ever for one that is not there.
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(order,), name=f"task {place}")
-    process.start()
+    with _no_interrupt():
+        process.start()
     seconds = float("inf") if limits.seconds is None else limits.seconds + _GRACE_SECONDS
     return _Running(place, process, out, limits, time.monotonic() + seconds)
 
 
-def _time_left(running: Sequence[_Running]) -> float | None:
+@contextmanager
+def _no_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back, also from a process that is started inside, until it can take it."""
+    if os.name != "posix":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _time_left(running: Sequence[_Running]) -> float:
+    """Return how long to wait: to the first deadline, and no longer than a process may have ended unnoticed."""
     first = min(one.deadline for one in running)
-    return None if first == float("inf") else max(0.0, first - time.monotonic()) + 0.01
+    return min(_LOOK_SECONDS, max(0.0, first - time.monotonic()) + 0.01)
 
 
 def _written(task: Task, folder: Path, data: dict[int, Path]) -> Path:
@@ -189,6 +217,10 @@ def _written(task: Task, folder: Path, data: dict[int, Path]) -> Path:
 def _work(order: _Order) -> None:
     """Run a task and write its result: all that a worker process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
+    if os.name == "posix":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        os.setpgid(0, 0)  # what the task starts is in its group, and ends with it
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a model prints is no result
     _end_with_parent()
     log = order.out.with_suffix(".log").open("w", encoding="utf-8")
     _tell_where(log, order.limits.seconds)
@@ -199,7 +231,7 @@ def _work(order: _Order) -> None:
             result = _result(order)
     except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
         result = traceback.format_exc()
-        if isinstance(error, MemoryError) and order.limits.memory is not None:
+        if _is_memory(error) and order.limits.memory is not None:
             allowed = size_text(order.limits.memory)
             result += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
     beside = order.out.with_suffix(".part")
@@ -208,7 +240,11 @@ def _work(order: _Order) -> None:
     beside.rename(order.out)
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # what a plugin has left running, such as threads, must not keep the process
+    _end()
+
+
+def _is_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 def _result(order: _Order) -> TaskResult | str:
@@ -252,9 +288,16 @@ def _end_with_parent() -> None:
 
     def watch() -> None:
         wait([parent.sentinel])
-        os._exit(1)
+        _end()
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _end() -> None:
+    """End this process and what the task has left running: threads, and processes that it has started."""
+    if os.name == "posix":
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
 
 
 def _processors() -> int:

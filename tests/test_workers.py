@@ -20,7 +20,7 @@ from evalplugin.config import CheckedConfig, load
 from evalplugin.errors import EvalpluginError
 from evalplugin.results import ModelResult
 from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
-from evalplugin.workers import Limits, check_not_a_worker, in_processes
+from evalplugin.workers import Limits, in_processes
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,6 +47,8 @@ class Bad:
             "hang in C": lambda: ctypes.PyDLL(None).sleep(600),
             "memory": lambda: np.ones(2**30),
             "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
+            "print": lambda: print("learning rate 0.1"),
+            "GeneratorExit": lambda: (_ for _ in ()).throw(GeneratorExit),
         }[self.how]()
 
     def scores(self, users): ...
@@ -67,6 +69,31 @@ class Noting:
 
     def scores(self, users):
         time.sleep(self.wait)
+        return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
+
+@evalplugin.model("leaving")
+@dataclass
+class Leaving:
+    how: str
+    folder: str
+
+    def fit(self, train, rng):
+        self.n_items = train.n_items
+        import subprocess
+        from multiprocessing import get_context
+        started = [
+            subprocess.Popen(["sleep", "600"]),
+            # Forked, it holds open what the process of the task has open.
+            get_context("fork").Process(target=time.sleep, args=(600,)),
+        ]
+        started[1].start()
+        os.makedirs(f"{self.folder}/started", exist_ok=True)
+        for process in started:
+            open(f"{self.folder}/started/{process.pid}", "w").close()
+        if self.how == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def scores(self, users):
         return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
 
 @evalplugin.metric("first", higher_is_better=True, bounds=(0, 1))
@@ -320,12 +347,74 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_script_that_starts_a_bake_off_when_it_is_imported_is_told_so(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    import multiprocessing
+UNGUARDED = """
+import evalplugin
+config = {{"experiment": "e", "datasets": ["blobs"], "split": {{"type": "holdout", "fraction": 0.3}},
+          "models": ["random"], "metrics": ["rr"], "recommend": {{"n": 5}}, "tracking": {{"uri": {uri!r}}}}}
+evalplugin.run(config, workers=2)
+"""
 
-    check_not_a_worker()
-    monkeypatch.setattr(multiprocessing.current_process(), "_inheriting", True, raising=False)
-    with pytest.raises(EvalpluginError, match='put the call below `if __name__ == "__main__":`'):
-        check_not_a_worker()
+
+def test_a_script_that_starts_a_bake_off_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(UNGUARDED.format(uri=f"sqlite:///{tmp_path}/mlflow.db"))
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    said = "EvalpluginError: a worker process imports the script that started it, and this script starts a bake-off"
+    assert done.stderr.count("Traceback") == 1
+    assert said in done.stderr
+    assert 'put the call below `if __name__ == "__main__":`' in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes are POSIX")
+def test_what_a_task_has_started_ends_with_it(tmp_path: Path) -> None:
+    models = [
+        {"name": how, "type": "leaving", "params": {"how": how, "folder": str(tmp_path)}}
+        for how in ("ends", "dies")
+    ]
+    checked = config(tmp_path, models=models, split={"type": "last_n", "n": 2}, metrics=["ndcg@10"])
+    ends, dies = results(checked, tmp_path, 2)
+    assert ends.error is None
+    assert (
+        dies.failure
+        == "the process of the task was ended by SIGKILL, which systems send when memory runs out"
+    )
+    started = [int(file.name) for file in (tmp_path / "started").iterdir()]
+    assert len(started) == 4
+    until = time.monotonic() + 10
+    while any(is_running(pid) for pid in started):
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_what_a_model_prints_is_talk(tmp_path: Path, workers: int, capfd: pytest.CaptureFixture[str]) -> None:
+    talking = {"name": "talking", "type": "bad", "params": {"how": "print"}}
+    checked = config(tmp_path, models=[talking], split={"type": "last_n", "n": 2})
+    if workers:
+        results(checked, tmp_path, workers)
+    else:
+        list(results_of(jobs_of(checked, prepare(checked, None, Silent())), one_by_one(Silent())))
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "learning rate 0.1" in err
+
+
+@pytest.mark.parametrize("how", ["sys.exit", "GeneratorExit"])
+def test_a_model_that_would_end_the_program_fails_alone_in_this_process_too(tmp_path: Path, how: str) -> None:
+    checked = config(
+        tmp_path,
+        models=[{"name": "bad", "type": "bad", "params": {"how": how}}, "popularity"],
+        split={"type": "last_n", "n": 2},
+    )
+    jobs = jobs_of(checked, prepare(checked, None, Silent()))
+    bad, popularity = (result for _, result in results_of(jobs, one_by_one(Silent())))
+    assert bad.failure == {"sys.exit": "SystemExit: enough", "GeneratorExit": "GeneratorExit"}[how]
+    assert popularity.error is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can bound the memory of a process")
+def test_too_little_memory_to_import_anything_is_told_as_such(tmp_path: Path) -> None:
+    checked = config(tmp_path, models=["random"], split={"type": "last_n", "n": 2})
+    (found,) = results(checked, tmp_path, 1, Limits(memory=1024))
+    assert found.failure == "out of memory: the process of the task may allocate 1.0 KB (limits.memory)"

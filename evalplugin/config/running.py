@@ -45,7 +45,7 @@ class KeptIn(_Closed):
 class TaskLimits(_Closed):
     """What a task, one model on one fold, may take; with limits, every task runs in a process of its own."""
 
-    seconds: Annotated[float | None, Field(gt=0, description="How long it may take.")] = None
+    seconds: Annotated[float | None, Field(gt=0, le=1e7, description="How long it may take.")] = None
     memory: Annotated[
         Size | None, Field(description="What its process may allocate, on Linux.", examples=["4GB"])
     ] = None
