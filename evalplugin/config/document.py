@@ -128,7 +128,9 @@ def parse_document(text: str, name: str) -> Document:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         context = f"{error.context}: " if error.context else ""
-        raise ConfigError([f"{name}:{line}:{column}: {context}{error.problem}"]) from None
+        raise ConfigError(
+            [f"{name}:{line}:{column}: {context}{error.problem}{_in_quotes(error, text)}"]
+        ) from None
     except yaml.reader.ReaderError as error:
         raise ConfigError([f"{name}: character {error.position}: {error.reason}"]) from None
     if node is None:
@@ -159,9 +161,21 @@ def parse_override(assignment: str) -> tuple[Place, Any]:
     parts = key.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError([f"--set {_shown(assignment)}: must look like models.0.params.k=20"])
-    # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
-    value = parse_document(f"value: {text}", f"--set {_shown(assignment)}").data["value"]
+    if text.lstrip().startswith(("*", "@")):
+        # To YAML it is an alias, of which there are none here, or nothing at all.
+        value: Any = text.strip()
+    else:
+        # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
+        value = parse_document(f"value: {text}", f"--set {_shown(assignment)}").data["value"]
     return tuple(int(part) if part.isdecimal() else part for part in parts), value
+
+
+def _in_quotes(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Return a hint where YAML has stumbled over a value that means something to it, such as ``*/5``."""
+    for mark in (error.context_mark, error.problem_mark):
+        if mark is not None and (sign := text[mark.index : mark.index + 1]) in tuple("*&@`%"):
+            return f"; put a value that begins with {sign} in quotes"
+    return ""
 
 
 def _shown(assignment: str) -> str:

@@ -67,6 +67,16 @@ def test_a_file_that_grows_without_bound_is_refused() -> None:
     assert "aliases make this file endless" in message("\n".join(lines))
 
 
+@pytest.mark.parametrize(
+    ("value", "sign"),
+    [("*/5 * * * *", "*"), ("*any", "*"), ('"*/5" * * * *', "*"), ("&/x", "&"), ("@daily", "@"), ("%H", "%")],
+)
+def test_a_value_that_means_something_to_yaml_is_to_be_quoted(value: str, sign: str) -> None:
+    for text in (f"a: {value}", f"# ä\nb: {{a: {value}}}"):
+        assert message(text).endswith(f"; put a value that begins with {sign} in quotes")
+    assert "in quotes" not in message("a: [1")
+
+
 def test_duplicate_keys_are_told_all_at_once() -> None:
     assert message("a: 1\nb: {c: 1, c: 2}\na: 2\n").splitlines() == [
         "a.yaml:2:11: b.c: duplicate key 'c'; first given in line 2",
@@ -102,6 +112,11 @@ def test_overrides_set_values_and_own_their_mistakes() -> None:
     assert document.data["seed"] == 1
     wrong = Problem(("models", 1, "params", "k"), "is wrong")
     assert changed.locate(wrong) == "--set models.1.params.k=20: models[1].params.k: is wrong"
+
+
+@pytest.mark.parametrize("text", ["*/7 * * * *", "@daily", "*.csv # all"])
+def test_an_override_that_yaml_cannot_read_is_text(text: str) -> None:
+    assert parse_override(f"a.b= {text} ") == (("a", "b"), text)
 
 
 @pytest.mark.parametrize(
