@@ -8,12 +8,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["hide", "keep_secret", "redact", "redact_values", "redact_yaml"]
+__all__ = ["hide", "keep_secret", "keep_secrets", "redact", "redact_values", "redact_yaml"]
 
 _HIDDEN = "***"
 # Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
@@ -25,13 +25,14 @@ _QUERY = re.compile(
 # Keys that begin like this are told apart by their end: max_tokens is a number, auth_token is not.
 _SECRET_KEY = (
     r"(?:[\w.-]*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key"
-    r"|credentials?|authorization))"
+    r"|credentials?|authorization|auth))"
 )
 _ASSIGNED = re.compile(
     rf"(?im)(\b{_SECRET_KEY}\b['\"]?[ \t]*[:=][ \t]*)(?!['\"]?(?:\*\*\*|\$\{{))"
     r"(\"[^\"\n]*\"|'[^'\n]*'|(?:bearer|basic|digest)[ \t]+[^\s'\",]+|(?![\[{\"'|>\s])[^\s,}\]#]+)"
 )
 _OPTION = re.compile(rf"(?i)--?{_SECRET_KEY}")
+_PASSWORD = re.compile(r"://[^\s/:@'\"]*:(?!\d+/)([^\s'\"]+)@")
 _BEARER = re.compile(r"(?i)\b(bearer[ \t]+)[\w.~+/=-]{12,}")
 # What services give out in a form of its own: GitHub, GitLab, Slack, OpenAI, AWS, Databricks, Google, signed tokens.
 _TOKEN = re.compile(
@@ -55,6 +56,18 @@ _kept: set[str] = set()
 def keep_secret(value: str) -> None:
     """Hide a value from now on, wherever it stands in a text that is redacted; below four characters it is none."""
     _kept.add(value)
+
+
+def keep_secrets(values: Mapping[str, Any]) -> None:
+    """Hide from now on what nested values hold that is secret by its key, by the option before it, or in an address.
+
+    So a credential of a config is hidden too where an error of somebody else's code repeats it.
+    """
+    for key, value in values.items():
+        if _is_secret(key, value):
+            _keep_all(value)
+        else:
+            _keep_inside(value)
 
 
 def redact(text: str) -> str:
@@ -125,6 +138,28 @@ def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int])
             else:
                 yield from _secret_nodes(value, path, seen)
             before = value.value if isinstance(value.value, str) else ""
+
+
+def _keep_inside(value: Any) -> None:
+    if isinstance(value, str):
+        for password in _PASSWORD.findall(value):
+            _keep_all(password)
+            _keep_all(unquote(password))
+    elif isinstance(value, Mapping):
+        keep_secrets(value)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+        for before, inner in zip(["", *value], value, strict=False):
+            is_option = isinstance(before, str) and _OPTION.fullmatch(before)
+            (_keep_all if is_option and _says(inner) else _keep_inside)(inner)
+
+
+def _keep_all(value: Any) -> None:
+    if isinstance(value, str):
+        if not _PLACEHOLDER.search(value):
+            keep_secret(value)
+    elif isinstance(value, Sequence) and not isinstance(value, bytes):
+        for inner in value:
+            _keep_all(inner)
 
 
 def _is_secret(key: object, value: object) -> bool:

@@ -48,7 +48,7 @@ def asked_of(
         "config": _hash([config.hash, *(resolved[key] for key in ("compare", "segments", "limits"))]),
         "experiment": experiment,
         "tracking": tracking,
-        "data": _hash([one.info.full.digest for one in prepared]),
+        "data": _hash([[one.info.full.digest, *(s.digest for s in one.info.segments)] for one in prepared]),
         "code": _hash(sorted(map(str, codes))),
     }
 

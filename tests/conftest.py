@@ -41,6 +41,14 @@ def _own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 
 
 @pytest.fixture(autouse=True)
+def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test's config keeps secret is no secret to the next."""
+    from evalplugin import redaction
+
+    monkeypatch.setattr(redaction, "_kept", set())
+
+
+@pytest.fixture(autouse=True)
 def _own_registries() -> Iterator[None]:
     """What a test registers is gone after it, so that another test may use the same names."""
     from evalplugin.data import DATASETS, SPLITS

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 
 from evalplugin import redaction
 from evalplugin.errors import ConfigError, DataError
-from evalplugin.redaction import hide, keep_secret, redact, redact_values, redact_yaml
+from evalplugin.redaction import hide, keep_secret, keep_secrets, redact, redact_values, redact_yaml
 from evalplugin.results import ModelResult
-
-
-@pytest.fixture(autouse=True)
-def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redaction, "_kept", set())
 
 
 @pytest.mark.parametrize(
@@ -171,3 +166,18 @@ def test_a_traceback_of_a_model_that_failed_shows_none() -> None:
     failed = ModelResult(None, "m", "m", {}, error="Traceback:\n  open(password='hunter2')\nOSError: no")  # type: ignore[arg-type]
     assert failed.error == "Traceback:\n  open(password=***)\nOSError: no"
     assert failed.failure == "OSError: no"
+
+
+def test_what_a_config_holds_in_secret_places_is_hidden_wherever_it_is_repeated() -> None:
+    keep_secrets(
+        {
+            "models": [
+                {"params": {"api_key": "hidden-key", "k": 40, "token": "${TOKEN}", "auth": ["hidden", 1]}}
+            ],
+            "tracking": {"uri": "postgresql://ann:p%40ss-w@db:5432/ml"},
+            "notify": {"command": ["tell", "--password", "hidden-option"]},
+        }
+    )
+    said = "hidden-key of 40 as hidden for ann with p@ss-w or p%40ss-w and hidden-option, db, tell, ${TOKEN}"
+    assert redact(said) == "*** of 40 as *** for ann with *** or *** and ***, db, tell, ${TOKEN}"
+    assert hide("hidden-key") == "***"

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from evalplugin.bakeoff import Outcome, run_bakeoff
 from evalplugin.cli import main
 from evalplugin.config import CheckedConfig, load
 from evalplugin.errors import DataError, StoreError, TrackingError
+from evalplugin.models import MODELS
+from evalplugin.registry import load_plugin_file
 from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
-from evalplugin.store import Store, store_path
+from evalplugin.store import Store, store_path, versions
 from evalplugin.store.steps import Kept
+from evalplugin.store.versions import code_of
 from evalplugin.tasks import Task, run_task
 
 ROOT = Path(__file__).parents[1]
@@ -340,6 +344,29 @@ def test_changed_code_of_a_plugin_is_computed_anew(tmp_path: Path) -> None:
     assert computed(config) == 0
     (tmp_path / "plugin.py").write_text(PLUGIN + "\n# changed\n")
     assert computed(config) == 2
+
+
+def test_what_a_plugin_file_imports_belongs_to_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_plugin.py").write_text(
+        "import dataclasses, evalplugin, sklearn\n@evalplugin.model('own')\n@dataclasses.dataclass\nclass Own:\n"
+        "    def fit(self, train, rng):\n        import own_tastes\n    def scores(self, users): ...\n"
+    )
+    (tmp_path / "own_tastes.py").write_text("import own_numbers\n")
+    (tmp_path / "own_numbers.py").write_text("X = 1\n")
+    load_plugin_file(tmp_path / "own_plugin.py")
+
+    def code() -> str:
+        versions._code_of_file.cache_clear()  # it holds for a process
+        return str(code_of(MODELS.entry("own")))
+
+    before = code()
+    assert code() == before
+    assert f"scikit-learn {version('scikit-learn')}" in before
+    (tmp_path / "own_numbers.py").write_text("X = 2\n")
+    assert code() != before
 
 
 def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -> None:

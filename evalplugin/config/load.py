@@ -31,6 +31,7 @@ from evalplugin.errors import EvalpluginError, ParameterError, Problem, did_you_
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping, problems_of
+from evalplugin.redaction import keep_secrets
 from evalplugin.registry import Registry, load_plugin_file
 from evalplugin.segments import SEGMENTS, Segmenter
 
@@ -170,6 +171,8 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
     """
+    if isinstance(document.data, Mapping):
+        keep_secrets(document.data)
     checks = _Checks(document)
     try:
         spec = Config.model_validate(document.data)

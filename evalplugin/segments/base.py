@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -30,6 +33,13 @@ class Segmentation:
     labels: tuple[str, ...]  # in the order in which they are shown
     users: npt.NDArray[np.generic]
     group: npt.NDArray[np.int32]
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of who is in which group, given the test data: 32 hexadecimal digits."""
+        content = hashlib.sha256(json.dumps([self.name, self.labels]).encode())
+        content.update(np.ascontiguousarray(self.group).data)
+        return content.hexdigest()[:32]
 
     def of(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
         """Return the group of users by raw id (V,): int32 (V,), -1 for one who is in none."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import sys
-from importlib.metadata import PackageNotFoundError, version
+import sysconfig
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
@@ -36,19 +38,39 @@ def own_code() -> str:
 def code_of(entry: Entry[Any]) -> str | None:
     """Return which code a component is: the version of its package, a hash of its file; None if it has neither.
 
-    What a plugin file imports from files beside it is not seen.
+    To a plugin file belongs what it imports, at any place and from files to files: a hash of those of your own, the
+    versions of packages. What it imports by a name that is computed is not seen.
     """
-    module = entry.cls.__module__
-    if module.partition(".")[0] == "evalplugin":
+    name = entry.cls.__module__
+    if name.partition(".")[0] == "evalplugin":
         return own_code()
-    file = getattr(sys.modules.get(module), "__file__", None)
+    file = getattr(sys.modules.get(name), "__file__", None)
     parts = []
     if entry.origin.startswith("package "):
-        name = entry.origin.removeprefix("package ")
-        parts.append(f"{name} {_version(name)}")
+        package = entry.origin.removeprefix("package ")
+        parts.append(f"{package} {_version(package)}")
     if file is not None and Path(file).is_file():
-        parts.append(f"{Path(file).name} {hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}")
+        parts.append(_code_of_file(Path(file), Path(file).stat().st_mtime_ns))
     return ", ".join(parts) or None
+
+
+@functools.cache
+def _code_of_file(file: Path, changed: int) -> str:
+    """Return a hash of a file and of those of your own that it imports, and the versions of packages it imports."""
+    roots = [Path(path or ".").resolve() for path in sys.path]
+    # Packages have versions; the standard library is Python's.
+    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
+    own = [str(root) for root in roots if not any(root.is_relative_to(place) for place in installed)]
+    finder = ModuleFinder(path=own, excludes=["evalplugin"])
+    finder.run_script(str(file))
+    content = hashlib.sha256()
+    for name, found in sorted(finder.modules.items()):
+        if found.__file__ is not None:
+            content.update(f"{name}\n".encode() + Path(found.__file__).read_bytes())
+    names = {name.partition(".")[0] for name in finder.badmodules} - sys.stdlib_module_names - {"evalplugin"}
+    owners = packages_distributions() if names else {}
+    packages = sorted({owner for name in names for owner in owners.get(name, ())})
+    return ", ".join([f"{file.name} {content.hexdigest()[:16]}", *(f"{p} {_version(p)}" for p in packages)])
 
 
 def _version(package: str) -> str:

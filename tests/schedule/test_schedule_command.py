@@ -114,11 +114,17 @@ def test_there_is_nothing_to_do_where_nothing_has_changed(capsys: pytest.Capture
     assert first["bakeoff"] == second["bakeoff"]
 
 
+def people(age: str) -> None:
+    """Write how old the first user is."""
+    Path("people.csv").write_text(f"user,age\n1,{age}\n2,middle-aged\n")
+
+
 def went_in(**changes: Any) -> dict[str, str]:
     """Return what went into a bake-off, by a process that starts with it."""
     for name in [name for name in sys.modules if name.startswith("evalplugin_plugin_")]:
         del sys.modules[name]
-    plain: dict[str, Any] = {"plugins": ["taste.py"], "models": ["random", "constant"]}
+    age = {"type": "attribute", "file": "people.csv", "column": "age"}
+    plain: dict[str, Any] = {"plugins": ["taste.py"], "models": ["random", "constant"], "segments": [age]}
     checked = load(Path(config(**plain | changes)))
     asked = asked_of(checked, prepare(checked, None, Silent()), experiment="x", tracking="y")
     return inputs_of(checked, asked)
@@ -126,13 +132,15 @@ def went_in(**changes: Any) -> dict[str, str]:
 
 def test_what_goes_into_a_bake_off_is_its_data_its_config_and_its_code() -> None:
     Path("taste.py").write_text(TASTE)
+    people("old")
     before = went_in()
     assert went_in(experiment="another", workers=2, schedule=None) == before
     for part, change in (
         ("config", lambda: went_in(compare={"baseline": "random"})),
         ("config", lambda: went_in(seed=1)),
         ("data", lambda: (ratings(31), went_in())[1]),
-        ("code", lambda: (ratings(), Path("taste.py").write_text(TASTE + "\n"), went_in())[2]),
+        ("data", lambda: (ratings(), people("young"), went_in())[2]),
+        ("code", lambda: (people("old"), Path("taste.py").write_text(TASTE + "\n"), went_in())[2]),
     ):
         after = change()
         assert {key for key in before if after[key] != before[key]} == {part}
