@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -28,6 +28,8 @@ _FIELDS = {
 _SIGNS = re.compile(
     r"(?:[0-9*]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT|[,/-])+"
 )
+# Listed as time zones, but these name no place.
+_NO_PLACES = {"Factory", "localtime"}
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
@@ -85,6 +87,7 @@ class Cron:
             raise DataError(
                 f"{refuse} that ever comes due: no such month has the day {parts['day of month']}"
             )
+        _check_same_everywhere(refuse, parts)
 
     @staticmethod
     def check_timezone(timezone: str) -> None:
@@ -93,7 +96,7 @@ class Cron:
         Raises:
             DataError: There is none of this name.
         """
-        known = available_timezones()
+        known = available_timezones() - _NO_PLACES
         if timezone not in known:
             near = did_you_mean(timezone, sorted(known))
             raise DataError(
@@ -136,9 +139,11 @@ class Cron:
         days = _list(found.days, 31)
         weekdays = sorted({day % 7 for day in found.weekdays})  # type: ignore[operator]
         week = "" if len(weekdays) == 7 else ",".join(_WEEKDAYS[day] for day in weekdays) + " "
-        if found.day_and or not week or days == "*":
+        if found.day_and:
             return [f"{week}*-{month}-{days} {time}"]
         # Both fields say something: cron takes a day that fits either.
+        if not week or days == "*":
+            return [f"*-{month}-* {time}"]
         return [f"*-{month}-{days} {time}", f"{week}*-{month}-* {time}"]
 
     @cached_property
@@ -146,6 +151,26 @@ class Cron:
         from cronsim import CronSim
 
         return CronSim(self.expression, datetime(2024, 1, 1))
+
+
+def _check_same_everywhere(refuse: str, parts: Mapping[str, str]) -> None:
+    """Refuse what other programs do not understand, or as other times."""
+    for name, part in parts.items():
+        if (bare := re.search(r"(?:^|,)(\w+)/(\d+)", part)) is not None:
+            start, step = bare.groups()
+            numbers, _, names = _FIELDS[name].partition(" or ")
+            last = (numbers if start.isdigit() else names).rpartition("-")[2]
+            raise DataError(
+                f"{refuse}: the {name} is {part!r}; a step goes with * or a range, such as {start}-{last}/{step}"
+            )
+    day, weekday = parts["day of month"], parts["day of week"]
+    if "*" in day + weekday and "*" not in (day, weekday):
+        either = f"{day.replace('*', '1-31')} and {weekday.replace('*', '0-6')}"
+        raise DataError(
+            f"{refuse} that means the same everywhere: some take the days that fit both the day of month {day!r} and "
+            f"the day of week {weekday!r}, others those that fit either; leave one of them at *, or, for either, write "
+            f"them as {either}"
+        )
 
 
 def _list(values: set[int], whole: int) -> str:

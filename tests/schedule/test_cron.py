@@ -26,6 +26,8 @@ START = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
         ("0 3 * * sun", ["2026-11-22 03:00"]),
         ("0 3 22 * 1", ["2026-11-22 03:00", "2026-11-23 03:00"]),  # a day that fits either field
         ("0 3 1 JAN *", ["2027-01-01 03:00"]),
+        ("0 3 20-31/2 * MON", ["2026-11-22 03:00", "2026-11-23 03:00", "2026-11-24 03:00"]),
+        ("0 3 */2 * *", ["2026-11-21 03:00", "2026-11-23 03:00"]),
         ("0 0 29 2 *", ["2028-02-29 00:00"]),
     ],
 )
@@ -60,6 +62,16 @@ def test_times_are_in_the_time_zone_also_where_clocks_change() -> None:
         ("0 3 * * 1#2", "the day of week is '1#2'"),
         ("0 3 * * FRI-MON", "the day of week is 'FRI-MON'; allowed: 0-7 or SUN-SAT"),
         ("*/0 * * * *", "the minute is '*/0'"),
+        ("1/5 * * * *", "the minute is '1/5'; a step goes with * or a range, such as 1-59/5"),
+        ("0 8-10,12/4 * * *", "such as 12-23/4"),
+        ("0 3 * FEB/3 *", "such as FEB-DEC/3"),
+        ("70/5 * * * *", "the minute is '70/5'; allowed: 0-59"),
+        ("0 3 */2 * MON", "leave one of them at *, or, for either, write them as 1-31/2 and MON"),
+        (
+            "0 3 5,* * MON",
+            "some take the days that fit both the day of month '5,*' and the day of week 'MON', others",
+        ),
+        ("0 3 1 * */2", "write them as 1 and 0-6/2"),
         ("0 0 31 2 *", "is no cron expression that ever comes due: no such month has the day 31"),
     ],
 )
@@ -72,7 +84,12 @@ def test_what_is_no_cron_expression_is_told(expression: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     ("zone", "hint"),
-    [("Europe/Berlim", "did you mean 'Europe/Berlin'?"), ("Mars", "such as UTC or Europe/Berlin")],
+    [
+        ("Europe/Berlim", "did you mean 'Europe/Berlin'?"),
+        ("Mars", "such as UTC or Europe/Berlin"),
+        ("Factory", "such as UTC or Europe/Berlin"),
+        ("localtime", "such as UTC or Europe/Berlin"),
+    ],
 )
 def test_what_is_no_time_zone_is_told(zone: str, hint: str) -> None:
     with pytest.raises(DataError, match=f"there is no time zone '{zone}'; {hint.replace('?', '.')}"):
@@ -90,7 +107,10 @@ EXPRESSIONS = (
     "*/20 1-3 * * *",
     "0 3 * * 5-7",
     "15 3 1,15 * MON",
-    "0 3 */10 JUN-AUG */2",
+    "0 3 1-31/10 JUN-AUG 1-5/2",
+    "0 3 1-31 * MON",
+    "0 3 1 * 0-6",
+    "0 3 */2 * *",
     "0 0 29 2 *",
 )
 
