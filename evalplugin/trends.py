@@ -54,6 +54,13 @@ class PastBakeoff:
     outcome: str | None = None  # promote, keep or refuse
     champion: str | None = None  # the model that the others had to beat
     promoted: str | None = None  # the one that did
+    decided: tuple[str, str] | None = None  # the dataset and split decided on; None: that was not logged
+
+    def decided_on(self, dataset: str, split: str) -> bool:
+        """Return whether a dataset and split are those decided on; where that was not logged: the only ones."""
+        if self.decided is not None:
+            return self.decided == (dataset, split)
+        return {(model.dataset, model.split) for model in self.models} == {(dataset, split)}
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,9 @@ class Point:
     model: PastModel
     value: Value | None  # None: it failed, or was not scored by this metric
     role: Role
+    outcome: str | None  # of the decision on its dataset and split
     change: Change | None  # None: there is none before it, or they cannot be compared
+    line: int  # from 0: one more where its model's type or parameters, or what was asked, are others than before
 
 
 @dataclass(frozen=True)
@@ -145,7 +154,9 @@ def history_of(
             value = model.values.get(name)
             last = before.get(_key(model))
             change = None if last is None or value is None else _change(last, model, value, name, up, level)
-            point = Point(bakeoff, model, value, _role(bakeoff, model.model), change)
+            line = 0 if last is None else last.line + (_rules(last.model, name) != _rules(model, name))
+            outcome = bakeoff.outcome if bakeoff.decided_on(model.dataset, model.split) else None
+            point = Point(bakeoff, model, value, _role(bakeoff, model), outcome, change, line)
             points.append(point)
             if value is not None:
                 before[_key(model)] = point
@@ -187,15 +198,13 @@ def _rules(model: PastModel, metric: str) -> tuple[str | None, str]:
     return model.definitions.get(metric), model.asked
 
 
-def _role(bakeoff: PastBakeoff, model: str) -> Role:
-    for name, role in (
-        (bakeoff.promoted, "promoted"),
-        (bakeoff.champion, "champion"),
-        (bakeoff.baseline, "baseline"),
-    ):
-        if model == name:
-            return role  # type: ignore[return-value]
-    return "challenger"
+def _role(bakeoff: PastBakeoff, model: PastModel) -> Role:
+    if bakeoff.decided_on(model.dataset, model.split):
+        if model.model == bakeoff.promoted:
+            return "promoted"
+        if model.model == bakeoff.champion:
+            return "champion"
+    return "baseline" if model.model == bakeoff.baseline else "challenger"
 
 
 def _key(model: PastModel) -> tuple[str, str, str]:
@@ -236,7 +245,7 @@ def _row(metric: str, point: Point) -> dict[str, Any]:
         "difference_low": getattr(change, "low", None),
         "difference_high": getattr(change, "high", None),
         "worse": getattr(change, "worse", None),
-        "outcome": bakeoff.outcome,
+        "outcome": point.outcome,
         "run_id": point.model.run_id,
         "data": point.model.data,
     }

@@ -121,6 +121,29 @@ def test_roles_are_those_that_a_model_had_then() -> None:
     ]  # fmt: skip
 
 
+def test_a_decision_stands_only_where_it_was_taken() -> None:
+    places = [{"dataset": "one"}, {"dataset": "two"}]
+    both = [model(name, 0.5, **place) for place in places for name in ("random", "knn", "svd")]
+    decided = {"outcome": "promote", "champion": "random", "promoted": "svd"}
+    said = night(1, *both, **decided, decided=("two", "last_n"))
+    assert [(p.role, p.outcome) for p in history_of("nightly", [said]).points] == [
+        ("baseline", None), ("challenger", None), ("challenger", None),
+        ("champion", "promote"), ("challenger", "promote"), ("promoted", "promote"),
+    ]  # fmt: skip
+    assert {row["outcome"] for row in history_of("nightly", [said]).rows()[:3]} == {None}
+    unsaid = history_of("nightly", [night(1, *both, **decided)])
+    assert {(p.role, p.outcome) for p in unsaid.points} == {("baseline", None), ("challenger", None)}
+
+
+def test_points_stand_on_one_line_as_long_as_the_same_was_asked() -> None:
+    asked = ("k=10", "k=20", "k=20", "k=10")
+    nights = [night(i, model("knn", 0.5, asked=one), model("svd", 0.4)) for i, one in enumerate(asked)]
+    nights[2:2] = [night(9, model("knn", None, asked="k=20"), at=nights[1].at + timedelta(hours=1))]
+    found = {name: points for (_, _, name), points in history_of("nightly", nights).trends.items()}
+    assert [p.line for p in found["knn"]] == [0, 1, 1, 1, 2]
+    assert {p.line for p in found["svd"]} == {0}
+
+
 def test_a_metric_that_is_not_there_is_told_with_the_nearest() -> None:
     nights = [night(1, model("svd", 0.5))]
     with pytest.raises(DataError, match="'nightly' was scored by 'ndcg@20'; did you mean 'ndcg@10'"):

@@ -24,11 +24,13 @@ __all__ = ["decision_files", "decision_tags", "log_decision", "run_ids"]
 
 
 def decision_tags(decision: Decision) -> dict[str, str]:
-    """Return the tags that say what was decided; ``promoted`` is empty where nobody was."""
+    """Return the tags that say what was decided, and where; ``promoted`` is empty where nobody was."""
     return {
         "evalplugin.outcome": decision.outcome,
         "evalplugin.champion": decision.champion,
         "evalplugin.promoted": decision.promoted or "",
+        "evalplugin.decided_dataset": decision.dataset,
+        "evalplugin.decided_split": decision.split,
         "evalplugin.reason": cut(redact(decision.reason)),
     }
 

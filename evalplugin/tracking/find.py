@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["LATEST", "Found", "experiments_called", "find_runs"]
+__all__ = ["LATEST", "Found", "experiments_called", "find_runs", "in_config_order"]
 
 LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 _LOOKED_AT = 1000  # runs, the latest, when each model's latest is looked for
@@ -100,7 +100,7 @@ class _Scope:
                 f"{self.words} has no bake-off {bakeoff!r}{did_you_mean(bakeoff, known[:10], noun='latest')}"
             )
         done, undone = _done(runs)
-        return Found(tuple(_in_config_order(done)), bakeoff, (*notes, *undone))
+        return Found(tuple(in_config_order(done)), bakeoff, (*notes, *undone))
 
     def named(self, names: Sequence[str]) -> Found:
         """Return runs by id, or the latest of each name: a run's name, or a model's."""
@@ -128,7 +128,7 @@ class _Scope:
         for run in done:
             latest.setdefault(tuple(_tag(run, key) for key in ("dataset", "split", "model")), run)
         return Found(
-            tuple(_in_config_order(latest.values())), ", ".join(self.experiments.values()), (*notes, *undone)
+            tuple(in_config_order(latest.values())), ", ".join(self.experiments.values()), (*notes, *undone)
         )
 
     def _latest_bakeoff(self) -> tuple[str, str]:
@@ -216,7 +216,7 @@ def _done(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
     return [run for run in every if run.info.status in _DONE], notes
 
 
-def _in_config_order(runs: Iterable[Run]) -> list[Run]:
+def in_config_order(runs: Iterable[Run]) -> list[Run]:
     """Return runs bake-off by bake-off, the earliest first; each in config order, whatever was computed first."""
     every = list(runs)
     begun: dict[str, int] = {}

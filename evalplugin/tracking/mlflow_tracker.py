@@ -126,8 +126,9 @@ class MlflowTracker:
             past = past_of(self.client, self.experiment_id)
         if decision is None:
             return tuple(past)
-        decided = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
-        return tuple(replace(one, **decided) if one.id == self.bakeoff.id else one for one in past)
+        known = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
+        known["decided"] = (decision.dataset, decision.split)
+        return tuple(replace(one, **known) if one.id == self.bakeoff.id else one for one in past)
 
     def finish_bakeoff(
         self,

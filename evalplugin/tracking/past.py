@@ -8,12 +8,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evalplugin.errors import DataError, TrackingError
 from evalplugin.redaction import redact
 from evalplugin.tracking.connection import BRIEFLY, connect, connect_to_existing, talking
-from evalplugin.tracking.find import experiments_called
+from evalplugin.tracking.find import experiments_called, in_config_order
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
 from evalplugin.trends import PastBakeoff, PastModel, Value
@@ -27,7 +27,8 @@ __all__ = ["LAST", "Finished", "last_finished", "past_around", "past_of", "read_
 LAST = 30  # bake-offs that a trend shows, if nothing else is asked for
 _PAGE = 500  # runs that are asked for at a time
 _ENDED = ("FINISHED", "FAILED")
-_DECIDED = ("outcome", "champion", "promoted")  # tags of the summary run where there was a gate
+# Tags of the summary run where there was a gate.
+_DECIDED = ("outcome", "champion", "promoted", "decided_dataset", "decided_split")
 # A comma inside of parentheses is part of a metric's name.
 _BETWEEN_METRICS = re.compile(r", (?![^()]*\))")
 # What must be the same for the values of two bake-offs to be comparable, beside the definition of the metric.
@@ -127,7 +128,7 @@ def _models(client: MlflowClient, home: str, last: int) -> dict[str, list[Run]]:
         if not token or len(found) > last:
             break
     return {
-        name: [run for run in reversed(runs) if run.info.status in _ENDED]
+        name: in_config_order(run for run in runs if run.info.status in _ENDED)
         for name, runs in list(found.items())[:last]
         if any(run.info.status in _ENDED for run in runs)
     }
@@ -148,15 +149,20 @@ def _search(
 
 def _bakeoff(name: str, runs: list[Run], summary: Run | None) -> PastBakeoff:
     first = runs[0]
-    decided = {} if summary is None else {key: _tag(summary, key) or None for key in _DECIDED}
     return PastBakeoff(
         id=name,
         at=datetime.fromtimestamp(min(run.info.start_time for run in runs) / 1000, UTC),
         primary=str(first.data.params.get("eval.primary", "")),
         baseline=_set(first.data.params.get("eval.baseline")),
         models=tuple(map(_model, runs)),
-        **decided,
+        **({} if summary is None else _decision(summary)),
     )
+
+
+def _decision(summary: Run) -> dict[str, Any]:
+    outcome, champion, promoted, dataset, split = (_tag(summary, key) or None for key in _DECIDED)
+    decided = None if dataset is None or split is None else (dataset, split)
+    return {"outcome": outcome, "champion": champion, "promoted": promoted, "decided": decided}
 
 
 def _model(run: Run) -> PastModel:

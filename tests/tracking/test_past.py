@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +10,10 @@ import pytest
 
 import evalplugin
 from evalplugin.errors import DataError, TrackingError
+from evalplugin.gate import Decision
 from evalplugin.results import Bakeoff, ModelResult
 from evalplugin.tracking import MlflowTracker, labels
+from evalplugin.tracking.decisions import log_decision, run_ids
 from evalplugin.tracking.past import last_finished, read_past
 
 INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}
@@ -58,8 +61,45 @@ def test_what_was_logged_is_read_back(make: SimpleNamespace, uri: str) -> None:
     assert value.low < value.mean < value.high
     assert value.std == pytest.approx(scores[3:].std(ddof=1))
     assert found.models[2].values == {}
+    assert found.decided is None
     assert found.models[1].data == knn.data.test.digest
     assert set(found.models[1].definitions) == set(make.METRICS)
+
+
+def test_models_stand_in_config_order_whichever_was_logged_first(make: SimpleNamespace, uri: str) -> None:
+    results = [
+        make.model_result(name, 0.2, data=replace(make.data_info(), dataset=dataset))
+        for name, dataset in (("knn", "b"), ("knn", "a"), ("random", "b"), ("random", "a"))
+    ]
+    log(uri, asked(make, 1, datasets=("a", "b")), *results)
+    (found,) = read_past(uri, experiment="nightly")
+    assert [(m.dataset, m.model) for m in found.models] == [
+        ("a", "random"), ("a", "knn"), ("b", "random"), ("b", "knn"),
+    ]  # fmt: skip
+
+
+def test_where_was_decided_is_read_back(make: SimpleNamespace, uri: str) -> None:
+    log(uri, asked(make, 1), make.model_result("knn", 0.5))
+    decision = Decision(
+        "keep", None, "random", "it stays", "ndcg@10", 0.95, ("knn",), (), "b-1", "toy", "last_n"
+    )
+    log_decision(uri, decision, run_ids(uri, "knn"))
+    (found,) = read_past(uri, experiment="nightly")
+    assert (found.outcome, found.champion, found.promoted) == ("keep", "random", None)
+    assert found.decided == ("toy", "last_n")
+
+
+def test_the_running_bake_off_has_its_decision_before_that_is_logged(make: SimpleNamespace, uri: str) -> None:
+    log(uri, asked(make, 1), make.model_result("knn", 0.5))
+    tracker, knn = MlflowTracker.open(asked(make, 2), uri), make.model_result("knn", 0.5)
+    tracker.finish_model(tracker.start_model(knn.data, "knn", "random"), knn)
+    decision = Decision(
+        "promote", "knn", "random", "better", "ndcg@10", 0.95, ("knn",), (), "b-2", "toy", "last_n"
+    )
+    first, second = tracker.past_bakeoffs(decision)
+    assert (first.outcome, first.decided) == (None, None)
+    assert (second.outcome, second.champion, second.promoted) == ("promote", "random", "knn")
+    assert second.decided == ("toy", "last_n")
 
 
 def test_the_latest_bake_offs_come_the_oldest_first_and_those_cut_off_count_as_far_as_they_got(
