@@ -48,13 +48,16 @@ def run(
         TrackingError: The tracking store cannot be reached.
     """
     from evalplugin.config import load
-    from evalplugin.notify import run_and_tell
+    from evalplugin.notify import run_and_tell, tell_of_mistake
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
     home = Path(home) if home is not None else None
-    checked = load(
-        config if isinstance(config, Mapping) else Path(config), overrides=overrides, data_home=home
-    )
+    source = config if isinstance(config, Mapping) else Path(config)
+    try:
+        checked = load(source, overrides=overrides, data_home=home)
+    except Exception as error:
+        tell_of_mistake(source, error, overrides=overrides, experiment=experiment)
+        raise
     if resume and fresh:
         raise DataError("a bake-off is either continued (resume) or computed anew (fresh), not both")
     return run_and_tell(

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.config import CheckedConfig, NamedModel
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.contest import Contest
-from evalplugin.errors import EvalpluginError, TrackingError
+from evalplugin.data import Interactions
+from evalplugin.errors import EvalpluginError, ModelError, TrackingError
 from evalplugin.gate import Decision, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping
@@ -18,8 +22,10 @@ from evalplugin.redaction import redact
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.results import BakeoffResult
 from evalplugin.runner import Observer, Prepared
+from evalplugin.workers import Limits, run_alone
 
 if TYPE_CHECKING:
+    from evalplugin.served import ServedLists
     from evalplugin.tracking.registry import Registered
 
 __all__ = ["Entered", "decide_bakeoff", "enter_champion", "register_winner"]
@@ -99,14 +105,23 @@ def register_winner(
     *,
     tracking_uri: str | None,
     run_id: str,
+    limits: Limits,
+    folder: Path,
 ) -> Registered | None:
     """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
 
     That is the promoted challenger; or with ``register.refresh`` also the champion that stays. It is fitted again, now
-    on all interactions, with the random stream that it had in the bake-off. ``run_id``: the summary run.
+    on all interactions, with the random stream that it had in the bake-off.
+
+    Args:
+        entered, decision, prepared, result, observer: Of the bake-off.
+        tracking_uri: The store.
+        run_id: The summary run.
+        limits: Of the fit, as of each task.
+        folder: An empty folder, for a fit in a process of its own.
 
     Raises:
-        ModelError: The model cannot be fitted on all interactions.
+        ModelError: The model cannot be fitted on all interactions, or not within the limits.
         TrackingError: The store cannot be reached or refuses.
     """
     config, register = entered.config, entered.config.spec.registered
@@ -114,24 +129,25 @@ def register_winner(
     stays = decision.champion if decision.outcome == "keep" and not entered.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
-    from evalplugin.served import make_lists
     from evalplugin.tracking.location import resolve_uri
     from evalplugin.tracking.registry import Evidence, register_lists
 
     model = next(m for m in config.models if m.name == winner)
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
     data, asked = one.info.full, config.spec.recommend
+    rest = {
+        "type": model.type,
+        "params": model.params,
+        "seed": config.spec.seed,
+        "stream": (*one.stream, "0"),  # as on the first fold
+        "n": register.n or asked.n,
+        "candidates": "all" if asked.candidates == "all" else "unseen",
+    }
     with observer.work(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
-        lists = make_lists(
-            model.type,
-            model.params,
-            data,
-            seed=config.spec.seed,
-            stream=(*one.stream, "0"),  # as on the first fold
-            n=register.n or asked.n,
-            candidates="all" if asked.candidates == "all" else "unseen",
-            progress=advance,
-        )
+        try:
+            lists = _lists(data, rest, limits, config.plugins, folder, advance)
+        except ModelError as error:
+            raise ModelError(f"{winner} cannot be registered: fitted on all data, {error}") from error
     evidence = Evidence(
         bakeoff=result.bakeoff.id,
         model=entered.called if winner == entered.champion else winner,
@@ -152,6 +168,28 @@ def register_winner(
         f"to serve it: MLFLOW_TRACKING_URI={store} {registered.command}"
     )
     return registered
+
+
+def _lists(
+    data: Interactions,
+    rest: Mapping[str, Any],
+    limits: Limits,
+    plugins: Sequence[Path],
+    folder: Path,
+    progress: Callable[[int], None],
+) -> ServedLists:
+    from evalplugin.served import make_lists
+
+    if limits == Limits():
+        try:
+            with redirect_stdout(sys.stderr):  # what a model prints is no result
+                return make_lists(data=data, **rest, progress=progress)
+        except (Exception, SystemExit) as error:
+            raise ModelError(f"it failed: {type(error).__name__}: {error}") from error
+    made = run_alone(make_lists, {"data": data}, rest, limits=limits, plugins=plugins, folder=folder)
+    if isinstance(made, str):
+        raise ModelError(f"it failed: {made.strip().splitlines()[-1]}")
+    return made
 
 
 def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, Any]:

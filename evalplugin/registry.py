@@ -161,7 +161,7 @@ def load_plugin_file(path: Path) -> None:
         except EvalpluginError:
             del sys.modules[name]
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del sys.modules[name]
             raise PluginError(f"{path}: plugin cannot be loaded: {type(error).__name__}: {error}") from error
 

@@ -46,13 +46,13 @@ class DataInfo:
     split: str  # name in the config
     split_type: str
     split_params: Mapping[str, Any]
-    full: Interactions
-    train: Interactions | None  # None: lists made elsewhere, scored without it
-    test: Interactions
+    full: Interactions = field(repr=False)
+    train: Interactions | None = field(repr=False)  # None: lists made elsewhere, scored without it
+    test: Interactions = field(repr=False)
     n_folds: int
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
     notes: tuple[str, ...] = ()  # decisions taken while reading and splitting, in words
-    segments: tuple[Segmentation, ...] = ()  # groups of the test users
+    segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
 
     @cached_property
     def background(self) -> Background:
@@ -69,9 +69,11 @@ class ModelResult:
     type: str  # registered model type
     params: Mapping[str, Any]  # resolved, defaults included
     costs: Costs | None = None
-    per_user: PerUserScores | None = None  # each user's scores, averaged over the folds the user is in
+    # Each user's scores, averaged over the folds the user is in.
+    per_user: PerUserScores | None = field(default=None, repr=False)
     fold_means: tuple[Mapping[str, float], ...] = ()  # canonical metric name -> mean, for each fold
-    top_n: pa.Table | None = None  # user, item, rank, score (and fold, when there are several)
+    # user, item, rank, score (and fold, when there are several)
+    top_n: pa.Table | None = field(default=None, repr=False)
     error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
 
     def __post_init__(self) -> None:

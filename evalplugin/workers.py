@@ -12,13 +12,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO, TypeVar
 
 from evalplugin.errors import EvalpluginError
 from evalplugin.models import thread_count
@@ -26,11 +26,14 @@ from evalplugin.registry import load_plugin_file
 from evalplugin.sizes import size_text
 from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
 
-__all__ = ["Limits", "check_not_a_worker", "in_processes"]
+__all__ = ["Limits", "check_not_a_worker", "in_processes", "run_alone"]
+
+T = TypeVar("T")
 
 _GRACE_SECONDS = 5  # a process that does not end itself in time is killed so much later
 _LOOK_SECONDS = 1.0  # a sentinel tells nothing while a process lives that the task has started
 _NOT_GUARDED = 79  # exit code of a worker that would start a bake-off of its own
+_SHARED = ("split", "candidates")  # fields of a task, that it shares with the other models on its fold
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -76,8 +79,9 @@ def in_processes(
         def fill() -> None:
             while len(running) < workers and (following := next(todo, None)) is not None:
                 place, _, task = following
-                fold = _written(task, folder, data)
-                running.append(_start(place, task, fold, folder, threads, limits, plugins))
+                shared = _written(task, folder, data)
+                rest = {f.name: getattr(task, f.name) for f in fields(task) if f.name not in _SHARED}
+                running.append(_start(place, _run, shared, rest, folder, threads, limits, plugins))
 
         with observer.work(label, total) as advance:
             try:
@@ -98,6 +102,33 @@ def in_processes(
     return execute
 
 
+def run_alone(
+    function: Callable[..., T],
+    shared: Mapping[str, Any],
+    rest: Mapping[str, Any],
+    *,
+    limits: Limits,
+    plugins: Sequence[Path],
+    folder: Path,
+) -> T | str:
+    """Return what a function of a module returns, called in a process of its own; or else what became of it.
+
+    ``shared`` and ``rest`` are its arguments, the large ones in ``shared``; the others as for ``in_processes``.
+    """
+    import joblib
+
+    file = folder / "shared"
+    joblib.dump(dict(shared), file)
+    one = _start(0, function, file, rest, folder, thread_count(), limits, plugins)
+    try:
+        while not one.has_ended():
+            wait([one.process.sentinel], timeout=_time_left([one]))
+        result: T | str = one.result()
+        return result
+    finally:
+        one.kill()
+
+
 def check_not_a_worker() -> None:
     """End this process if it is a worker that imports the script which started it; its parent then says why."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -108,8 +139,9 @@ def check_not_a_worker() -> None:
 class _Order:
     """What a worker process is told: where the files are, as only plugins tell what is in them."""
 
-    fold: Path  # data of the fold
-    task: Path  # the other fields of the task
+    function: Callable[..., object]
+    shared: Path  # arguments that others share
+    rest: Path  # the other arguments
     out: Path
     threads: int
     limits: Limits
@@ -137,7 +169,7 @@ class _Running:
             with suppress(ProcessLookupError):  # nothing is left of its group
                 os.killpg(self.process.pid or 0, signal.SIGKILL)
 
-    def result(self) -> TaskResult | str:
+    def result(self) -> Any:
         """Return what the process has left, or else what became of it and where it was.
 
         Raises:
@@ -151,7 +183,7 @@ class _Running:
                 'imported: put the call below `if __name__ == "__main__":`'
             )
         if self.out.exists():
-            result: TaskResult | str = pickle.loads(self.out.read_bytes())  # our own process wrote it
+            result = pickle.loads(self.out.read_bytes())  # our own process wrote it
             self.out.unlink()
             return result
         log = self.out.with_suffix(".log")
@@ -170,12 +202,18 @@ class _Running:
 
 
 def _start(
-    place: int, task: Task, fold: Path, folder: Path, threads: int, limits: Limits, plugins: Sequence[Path]
+    place: int,
+    function: Callable[..., object],
+    shared: Path,
+    rest: Mapping[str, Any],
+    folder: Path,
+    threads: int,
+    limits: Limits,
+    plugins: Sequence[Path],
 ) -> _Running:
-    rest = {f.name: getattr(task, f.name) for f in fields(task) if f.name not in ("split", "candidates")}
     out, file = folder / f"result-{place}", folder / f"task-{place}"
     file.write_bytes(pickle.dumps(rest, protocol=5))
-    order = _Order(fold, file, out, threads, limits, tuple(path.absolute() for path in plugins))
+    order = _Order(function, shared, file, out, threads, limits, tuple(path.absolute() for path in plugins))
     # Spawned, and not forked: a copy of a process with threads may wait for ever for one that is not there.
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(order,), name=f"task {place}")
     with _no_interrupt():
@@ -210,7 +248,7 @@ def _written(task: Task, folder: Path, data: dict[int, Path]) -> Path:
         import joblib
 
         data[key] = folder / f"fold-{len(data)}"
-        joblib.dump((task.split, task.candidates), data[key])
+        joblib.dump({name: getattr(task, name) for name in _SHARED}, data[key])
     return data[key]
 
 
@@ -247,15 +285,19 @@ def _is_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
-def _result(order: _Order) -> TaskResult | str:
+def _result(order: _Order) -> object:
     import joblib
 
     for plugin in order.plugins:
         load_plugin_file(plugin)
-    split, candidates = joblib.load(order.fold, mmap_mode="r")
-    rest = pickle.loads(order.task.read_bytes())
-    order.task.unlink()
-    return run_task(Task(split=split, candidates=candidates, **rest), "", Silent())
+    shared = joblib.load(order.shared, mmap_mode="r")
+    rest = pickle.loads(order.rest.read_bytes())
+    order.rest.unlink()
+    return order.function(**shared, **rest)
+
+
+def _run(**task: Any) -> TaskResult:
+    return run_task(Task(**task), "", Silent())
 
 
 @contextmanager

@@ -159,3 +159,11 @@ def test_what_a_process_pays_once_is_counted_apart_from_the_work() -> None:
     assert random.costs is not None
     assert cold.costs.start_seconds > random.costs.start_seconds  # which imports and compiles nothing
     assert cold.costs.fit_seconds > 0
+
+
+def test_a_result_is_shown_without_its_arrays() -> None:
+    checked = load(config(models=["random"]))
+    (prepared,) = prepare(checked, None, Silent())
+    shown = repr(run_model(checked, prepared, checked.models[0], Silent()))
+    assert "ModelResult(data=DataInfo(dataset=" in shown
+    assert "array(" not in shown

@@ -158,7 +158,19 @@ def test_a_model_that_fails_fails_alone(tmp_path: Path) -> None:
     assert "this model cannot learn" in artifact(found["failing"], "traceback.txt").read_text()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_where_all_models_failed_there_is_nothing_to_compare(tmp_path: Path) -> None:
+    (tmp_path / "failing.py").write_text(FAILING)
+    code, out, _ = run("run", str(config(tmp_path, plugins=["failing.py"], models=["failing"], compare={})))
+    assert code == 1
+    assert "\nboard " in out
+    assert "\ncompare " not in out
+    summary = runs(Path.cwd())["summary"]
+    assert summary.info.status == "FAILED"
+    assert "evalplugin.compare" not in summary.data.tags
+    assert "[Compare]" not in summary.data.tags["mlflow.note.content"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_bake_off_leaves_no_run_running(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "waiting.py").write_text(WAITING)
     process = start("run", str(config(tmp_path, plugins=["waiting.py"], models=["random", "waiting"])))
@@ -167,6 +179,10 @@ def test_an_interrupted_bake_off_leaves_no_run_running(tmp_path: Path, number: s
         if "now waiting" in line:
             break
     process.send_signal(number)
+    for line in process.stderr:
+        if "end the open runs" in line:
+            break
+    process.send_signal(number)  # what is impatient must not leave a run open
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "interrupted" in err

@@ -18,6 +18,7 @@ from evalplugin.cli.history import history
 from evalplugin.cli.run import run, validate
 from evalplugin.cli.schedule import schedule
 from evalplugin.cli.score import score
+from evalplugin.cli.shared import show_error
 from evalplugin.cli.store import cache, sync
 from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
 from evalplugin.redaction import hide, redact
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if asked["debug"]:
             click.echo(hide(traceback.format_exc()), nl=False, err=True)
         else:
-            click.echo(f"{_styled('error:')} {error}" if "\n" not in str(error) else str(error), err=True)
+            show_error(str(error))
         return error.exit_code
     except Exception:  # noqa: BLE001 - the edge of the program: shown whole
         click.echo(redact(traceback.format_exc()), nl=False, err=True)
@@ -61,10 +62,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def script() -> None:
     """Run a command and exit: the console script."""
     sys.exit(main())
-
-
-def _styled(text: str) -> str:
-    return click.style(text, fg="red", bold=True)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from evalplugin.cli import options
-from evalplugin.cli.shared import end_on_sigterm
+from evalplugin.cli.shared import end_politely
 from evalplugin.errors import EXIT_DONE
 
 __all__ = ["score"]
@@ -79,7 +79,7 @@ def score(
     from evalplugin.lists import Columns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 
-    end_on_sigterm()
+    end_politely()
     columns = Columns(user, item, rank, score, rating, truth_user, truth_item)
     request = score_command.Request(
         metrics=metrics, format=input_format, text_ids=ids == "text", columns=columns, for_log=logged, **asked

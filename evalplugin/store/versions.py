@@ -65,8 +65,8 @@ def _code_of_file(file: Path, changed: int) -> str:
     finder.run_script(str(file))
     content = hashlib.sha256()
     for name, found in sorted(finder.modules.items()):
-        if found.__file__ is not None:
-            content.update(f"{name}\n".encode() + Path(found.__file__).read_bytes())
+        if (source := getattr(found, "__file__", None)) is not None:
+            content.update(f"{name}\n".encode() + Path(source).read_bytes())
     names = {name.partition(".")[0] for name in finder.badmodules} - sys.stdlib_module_names - {"evalplugin"}
     owners = packages_distributions() if names else {}
     packages = sorted({owner for name in names for owner in owners.get(name, ())})

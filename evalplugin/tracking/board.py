@@ -75,7 +75,7 @@ class Links:
     tracking_uri: str  # absolute, without credentials
     base_url: str  # of MLflow's pages
     board_url_path: str
-    compare_url_path: str
+    compare_url_path: str | None  # None: there is nothing to be compared
     ui_command: str | None  # what to start first; None where a server shows the pages already
     experiment_id: str
     summary_run_id: str
@@ -87,9 +87,9 @@ class Links:
         return self.base_url + self.board_url_path
 
     @property
-    def compare_url(self) -> str:
+    def compare_url(self) -> str | None:
         """The page with parameters, metrics and artifacts side by side."""
-        return self.base_url + self.compare_url_path
+        return None if self.compare_url_path is None else self.base_url + self.compare_url_path
 
     @property
     def page_url(self) -> str:

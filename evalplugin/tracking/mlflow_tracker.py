@@ -169,24 +169,21 @@ class MlflowTracker:
             tracking_uri=redact(self.uri),
             base_url=ui_base_url(self.uri),
             board_url_path=board_path(self.experiment_id, bakeoff.id, saved),
-            compare_url_path=compare_path(self.experiment_id, ranked),
+            compare_url_path=compare_path(self.experiment_id, ranked) if ranked else None,
             ui_command=ui_command(self.uri),
             experiment_id=self.experiment_id,
             summary_run_id=self._start_summary(),
             warnings=(warning,) if warning else (),
         )
         text = redact(leaderboard_markdown(bakeoff, comparisons))
+        shown = {"Board": links.board_url, "Compare": links.compare_url}
+        pages = " · ".join(f"[{name}]({url})" for name, url in shown.items() if url is not None)
+        path = links.compare_url_path
         tags = {
-            "mlflow.note.content": labels.cut(
-                f"{text}\n[Board]({links.board_url}) · [Compare]({links.compare_url})"
-            ),
+            "mlflow.note.content": labels.cut(f"{text}\n{pages}"),
             "evalplugin.board": links.board_url_path,
             # A link to very many runs would be cut and lead nowhere.
-            **(
-                {"evalplugin.compare": links.compare_url_path}
-                if len(links.compare_url_path) <= labels.MAX_TAG
-                else {}
-            ),
+            **({"evalplugin.compare": path} if path is not None and len(path) <= labels.MAX_TAG else {}),
             **({} if decision is None else decision_tags(decision)),
         }
         with talking(self.uri, "log the summary run"):
@@ -197,13 +194,18 @@ class MlflowTracker:
                 tags,
             )
             page = comparison_page(comparisons, decision=decision, past=past)
-            pages = {"leaderboard.md": text_file(text), PAGE: text_file(page)}
+            files = {"leaderboard.md": text_file(text), PAGE: text_file(page)}
             decided = {} if decision is None else decision_files(decision)
-            self._upload(links.summary_run_id, {**config_artifacts(bakeoff), **pages, **decided})
+            self._upload(links.summary_run_id, {**config_artifacts(bakeoff), **files, **decided})
             self._end(
                 links.summary_run_id, "FAILED" if len(result.failed) == len(result.models) else "FINISHED"
             )
         return links
+
+    def tag(self, run_id: str, key: str, value: str) -> None:
+        """Set a tag of ours on a run that has ended."""
+        with talking(self.uri, f"tag the run {run_id}"):
+            self.client.set_tag(run_id, f"evalplugin.{key}", labels.cut(redact(value)))
 
     def finish_alone(self, run_id: str, result: ModelResult) -> str:
         """Log a model that is compared with no other here, pictures included; return the path of its run's page."""

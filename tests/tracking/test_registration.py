@@ -1,0 +1,128 @@
+"""The winner that cannot be registered: what is known of the models is neither lost nor computed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from evalplugin.cli import main
+from evalplugin.errors import TrackingError
+from evalplugin.tracking import registry
+
+PLUGIN = """
+import time
+from dataclasses import dataclass
+import numpy as np
+import evalplugin
+
+@evalplugin.model("upright")
+@dataclass
+class Upright:
+    on_all: str = "fit"
+
+    def fit(self, train, rng):
+        with open("fits.txt", "a") as file:
+            file.write(f"{len(train)}\\n")
+        if len(train) == 6000:  # nothing is held out
+            {"fit": lambda: None, "raise": lambda: 1 / 0, "wait": lambda: time.sleep(600)}[self.on_all]()
+        self.counts = np.bincount(train.item, minlength=train.n_items).astype(float)
+
+    def scores(self, users):
+        return np.tile(self.counts, (len(users), 1))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _store(_empty_store: Path) -> None:
+    import shutil
+
+    shutil.copy(_empty_store, "mlflow.db")
+
+
+def config(on_all: str, **changes: Any) -> str:
+    Path("plugin.py").write_text(PLUGIN)
+    data = {
+        "experiment": "nightly",
+        "plugins": ["plugin.py"],
+        "datasets": [{"type": "synthetic", "n_users": 300, "n_items": 200, "n_interactions": 6000}],
+        "split": {"type": "last_n", "n": 2},
+        "recommend": {"n": 10},
+        "metrics": ["ndcg@10"],
+        "models": ["random", {"name": "upright", "type": "upright", "params": {"on_all": on_all}}],
+        "segments": [],
+        "compare": {"baseline": "random"},
+        "gate": {"min_users": 20},
+        "register": {"name": "shop"},
+        "tracking": {"uri": f"sqlite:///{Path.cwd()}/mlflow.db", "board": False},
+    }
+    Path("config.yaml").write_text(yaml.safe_dump({**data, **changes}))
+    return "config.yaml"
+
+
+def client() -> MlflowClient:
+    return MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+
+
+def summary() -> Run:
+    home = client().get_experiment_by_name("nightly")
+    assert home is not None
+    return client().search_runs([home.experiment_id], "tags.`evalplugin.role` = 'summary'")[0]
+
+
+def fits() -> list[str]:
+    return Path("fits.txt").read_text().split()
+
+
+def journals() -> list[Path]:
+    return list(Path(".evalplugin/bakeoffs").glob("*.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("on_all", "limits", "why"),
+    [
+        ("raise", {}, "ZeroDivisionError: division by zero"),
+        ("raise", {"seconds": 60}, "ZeroDivisionError: division by zero"),
+        ("wait", {"seconds": 4}, "stopped: the task took more than 4 s, its limit (limits.seconds)"),
+    ],
+)
+def test_a_winner_that_cannot_be_fitted_on_all_data_is_told_with_the_results(
+    on_all: str, limits: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", config(on_all, limits=limits)]) == 1
+    out, err = capsys.readouterr()
+    assert "PROMOTE: upright is promoted" in out
+    assert f"error: upright cannot be registered: fitted on all data, it failed: {why}\n" in err
+    assert "Traceback" not in err
+    tags = summary().data.tags
+    assert tags["evalplugin.registered"].startswith("failed: upright cannot be registered")
+    assert client().search_registered_models() == []
+    assert journals() == []
+
+
+def test_a_registry_that_is_away_costs_nothing_that_was_computed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*args: object, **more: object) -> None:
+        raise TrackingError("MLflow at x: cannot register upright as shop: it is away")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "register_lists", away)
+        assert main(["run", config("fit")]) == 1
+    out, err = capsys.readouterr()
+    assert "PROMOTE: upright is promoted" in out
+    assert "it is away; to go on: python -m evalplugin run --resume config.yaml\n" in err
+    first = summary()
+    assert len(journals()) == 1
+
+    assert main(["run", "--resume", "config.yaml"]) == 0
+    again = summary()
+    assert again.info.run_id == first.info.run_id
+    assert again.data.tags["evalplugin.registered"] == "shop, version 1"
+    assert str(client().get_model_version_by_alias("shop", "champion").version) == "1"
+    assert fits() == ["5400", "6000", "6000"]
+    assert journals() == []
