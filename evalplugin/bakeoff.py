@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -117,6 +117,7 @@ def run_bakeoff(
     workers: int | None = None,
     command: Sequence[str] = (),
     if_changed: bool = False,
+    begun: Callable[[str], None] = lambda id: None,
 ) -> Outcome:
     """Return what came of a bake-off: every model on every dataset under every split, logged to MLflow.
 
@@ -132,6 +133,7 @@ def run_bakeoff(
         workers: How many tasks run at a time; None: what the config says.
         command: What follows ``evalplugin run`` on the command line, for messages.
         if_changed: Do nothing if data, config and code are those of the last finished bake-off of this config.
+        begun: Hears the bake-off's id as soon as there is something of it in MLflow.
 
     Raises:
         UnchangedError: There is nothing to do, with ``if_changed``.
@@ -180,6 +182,7 @@ def run_bakeoff(
         journal.close(finished=not resumed)  # nothing was computed
         raise
     try:
+        begun(bakeoff.id)
         if not resumed:
             for old in given_up(journal):
                 observer.say(

@@ -9,17 +9,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from evalplugin.bakeoff import Outcome, run_bakeoff
 from evalplugin.comparison import Comparison
-from evalplugin.config import CheckedConfig
+from evalplugin.config import CheckedConfig, Outline
 from evalplugin.config.schema import Notify
 from evalplugin.errors import EvalpluginError, UnchangedError
 from evalplugin.gate import Decision
@@ -28,7 +32,10 @@ from evalplugin.redaction import hide, redact_values
 from evalplugin.results import BakeoffResult
 from evalplugin.runner import Observer, Silent
 
-__all__ = ["Message", "failure_message", "message_of", "notify", "run_and_tell"]
+if TYPE_CHECKING:
+    import requests
+
+__all__ = ["Message", "failure_message", "message_of", "notify", "run_and_tell", "tell_of_mistake"]
 
 Message = dict[str, Any]
 
@@ -44,9 +51,35 @@ class _NotNowError(_NotToldError):
     """The same, where another try may work."""
 
 
+@dataclass(frozen=True)
+class _Teller:
+    """Tells of one config, and says where that did not work."""
+
+    about: Outline
+    observer: Observer | None
+    hear: Callable[[Message], None]
+
+    def tell(self, message: Message) -> None:
+        self.hear(message)
+        spec = self.about.notify
+        if spec is None or not _is_wanted(spec, message):
+            return
+        with (self.observer or Silent()).work("notify"):
+            warning = notify(spec, message, folder=self.about.folder)
+        if warning is not None:
+            self.warn(warning)
+
+    def warn(self, text: str) -> None:
+        if self.observer is not None:
+            self.observer.say(f"warning: {text}")
+        else:
+            warnings.warn(text, RuntimeWarning, stacklevel=4)
+
+
 def run_and_tell(
     config: CheckedConfig,
     *,
+    experiment: str | None = None,
     observer: Observer | None = None,
     hear: Callable[[Message], None] = lambda message: None,
     **how: Any,
@@ -58,37 +91,45 @@ def run_and_tell(
     Raises:
         EvalpluginError: As ``run_bakeoff``.
     """
-    spec = config.spec.notify
-
-    def warn(text: str) -> None:
-        if observer is not None:
-            observer.say(f"warning: {text}")
-        else:
-            warnings.warn(text, RuntimeWarning, stacklevel=4)
-
-    def tell(message: Message) -> None:
-        hear(message)
-        if spec is None or not _is_wanted(spec, message):
-            return
-        with (observer or Silent()).work("notify"):
-            warning = notify(spec, message, folder=config.folder)
-        if warning is not None:
-            warn(warning)
-
-    if spec is not None and (missing := missing_in(*spec.texts)):
-        warn(f"notify: nobody will be told, as no value is set for {', '.join(missing)}")
+    about = _about(config, experiment)
+    teller = _Teller(about, observer, hear)
+    if about.notify is not None and (missing := missing_in(*about.notify.texts)):
+        teller.warn(f"notify: nobody will be told, as no value is set for {', '.join(missing)}")
+    bakeoff: list[str] = []  # its id, as soon as there is one
     try:
-        outcome = run_bakeoff(config, observer=observer, **how)
+        outcome = run_bakeoff(config, experiment=experiment, observer=observer, begun=bakeoff.append, **how)
     except UnchangedError as error:
-        hear(_message(config, outcome="unchanged", bakeoff=error.bakeoff))
+        teller.tell(_message(about, outcome="unchanged", bakeoff=error.bakeoff))
         raise
     except Exception as error:
-        tell(failure_message(config, error))
+        teller.tell(failure_message(about, error, bakeoff=next(iter(bakeoff), None)))
+        raise
+    except KeyboardInterrupt:
+        teller.tell(_message(about, outcome="interrupted", bakeoff=next(iter(bakeoff), None)))
         raise
     links = outcome.links
     shown = {"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url}
-    tell(message_of(config, outcome.result, outcome.comparisons, decision=outcome.decision, links=shown))
+    teller.tell(
+        message_of(config, outcome.result, outcome.comparisons, decision=outcome.decision, links=shown)
+    )
     return outcome
+
+
+def tell_of_mistake(
+    source: Path | Mapping[str, Any],
+    error: Exception,
+    *,
+    overrides: Sequence[str] = (),
+    experiment: str | None = None,
+    observer: Observer | None = None,
+    hear: Callable[[Message], None] = lambda message: None,
+) -> None:
+    """Tell that a config was not run since ``load`` has refused it, or another one beside it.
+
+    Whom the config names is told where it can be read that far.
+    """
+    about = _about(Outline.read(source, overrides), experiment)
+    _Teller(about, observer, hear).tell(failure_message(about, error))
 
 
 def message_of(
@@ -101,25 +142,30 @@ def message_of(
 ) -> Message:
     """Return what came of a bake-off as values that JSON can hold, without credentials.
 
-    ``decision`` is what the gate decided, if there is one; ``links`` lead to the results.
+    ``decision`` is what the gate decided, if there is one; ``links`` lead to the results. Under ``failed`` each model
+    that failed stands once for every dataset and split on which it did: ``dataset``, ``split``, ``model``, ``error``.
     """
     outcome = "failure" if result.failed else "done"
     return _message(
-        config,
+        _about(config, result.bakeoff.experiment),
         outcome=outcome if decision is None else decision.outcome,
         bakeoff=result.bakeoff.id,
-        experiment=result.bakeoff.experiment,
         decision=None if decision is None else json.loads(decision.to_json()),
         standings=[_standings(comparison) for comparison in comparisons],
-        failed={model.model: model.failure for model in result.failed},
+        failed=[
+            {"dataset": one.data.dataset, "split": one.data.split, "model": one.model, "error": one.failure}
+            for one in result.failed
+        ],
         links=dict(links or {}),
     )
 
 
-def failure_message(config: CheckedConfig, error: BaseException) -> Message:
+def failure_message(
+    config: CheckedConfig | Outline, error: BaseException, *, bakeoff: str | None = None
+) -> Message:
     """Return what is told of a bake-off that was cut short by an error; the same keys as ``message_of``."""
     text = str(error) if isinstance(error, EvalpluginError) else f"{type(error).__name__}: {error}"
-    return _message(config, outcome="failure", error=text)
+    return _message(_about(config), outcome="failure", error=text, bakeoff=bakeoff)
 
 
 def notify(
@@ -136,7 +182,7 @@ def notify(
     if not _is_wanted(spec, message):
         return None
     try:
-        _try(spec, json.dumps(message, allow_nan=False, ensure_ascii=False), folder, sleep)
+        _try(spec, _encoded(message), folder, sleep)
     except (_NotToldError, EvalpluginError) as error:
         return hide(f"{_whom(spec)} was not told of the bake-off: {error}")
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost a bake-off
@@ -148,19 +194,30 @@ def _is_wanted(spec: Notify, message: Mapping[str, Any]) -> bool:
     return message["outcome"] in spec.on or (bool(message["failed"]) and "failure" in spec.on)
 
 
-def _message(config: CheckedConfig, **known: Any) -> Message:
+def _encoded(message: Mapping[str, Any]) -> bytes:
+    # Half a character, which no encoding has, is written as JSON's own \\u escape.
+    return json.dumps(message, allow_nan=False, ensure_ascii=False).encode(errors="backslashreplace")
+
+
+def _about(config: CheckedConfig | Outline, experiment: str | None = None) -> Outline:
+    """Return what is told of a config; an experiment that is named wins over its own."""
+    about = config if isinstance(config, Outline) else Outline.of(config)
+    return about if experiment is None else replace(about, experiment=experiment)
+
+
+def _message(about: Outline, **known: Any) -> Message:
     from evalplugin import __version__
 
     message: Message = {
         "evalplugin": __version__,
         "outcome": "failure",
-        "config": config.name,
-        "experiment": config.spec.experiment,
+        "config": about.name,
+        "experiment": about.experiment,
         "bakeoff": None,
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "decision": None,
         "standings": [],
-        "failed": {},
+        "failed": [],
         "error": None,
         "links": {},
     }
@@ -192,7 +249,7 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _try(spec: Notify, text: str, folder: Path, sleep: Callable[[float], None]) -> None:
+def _try(spec: Notify, body: bytes, folder: Path, sleep: Callable[[float], None]) -> None:
     from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
     again = Retrying(
@@ -203,41 +260,83 @@ def _try(spec: Notify, text: str, folder: Path, sleep: Callable[[float], None]) 
         reraise=True,
     )
     if spec.command is None:
-        again(_post, fill(spec.texts, place="notify.url")[0], text, spec.timeout_seconds)
+        again(_post, fill(spec.texts, place="notify.url")[0], body, spec.timeout_seconds)
     else:
-        again(_run, fill(spec.texts, place="notify.command"), text, spec.timeout_seconds, folder)
+        again(_run, fill(spec.texts, place="notify.command"), body, spec.timeout_seconds, folder)
 
 
-def _post(url: str, text: str, seconds: float) -> None:
+def _post(url: str, body: bytes, seconds: float) -> None:
+    status = _within(seconds, lambda: _answer(url, body, seconds))
+    if status in _TRY_AGAIN:
+        raise _NotNowError(f"it answered {status}")
+    if 300 <= status < 400:
+        raise _NotToldError(f"it answered {status}, and redirects are not followed")
+    if not 200 <= status < 300:
+        raise _NotToldError(f"it answered {status}")
+
+
+def _within(seconds: float, work: Callable[[], int]) -> int:
+    """Return what work returns, and do not wait for it any longer.
+
+    The limit of a request is one of each read: a server that sends a byte now and then would hold it for ever.
+    """
+    done: Future[int] = Future()
+
+    def fill() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            done.set_exception(error)
+
+    threading.Thread(target=fill, daemon=True).start()
+    try:
+        return done.result(seconds)
+    except TimeoutError:
+        raise _NotNowError(f"no answer within {seconds:g} s") from None
+
+
+def _answer(url: str, body: bytes, seconds: float) -> int:
+    """Return the status that a server answers with."""
     import requests
 
     try:
         # The answer's body is not read: it may be long, slow, and repeat what was sent.
         with requests.post(
             url,
-            data=text.encode(),
+            data=body,
             headers={"Content-Type": "application/json"},
             timeout=seconds,
             allow_redirects=False,
             stream=True,
         ) as answer:
-            status = answer.status_code
+            return answer.status_code
     except requests.Timeout:
-        raise _NotNowError(f"no answer within {seconds:g} s") from None
-    except requests.exceptions.SSLError:
-        raise _NotToldError("its certificate is not trusted") from None
-    except requests.ConnectionError:
-        raise _NotNowError("it cannot be reached") from None
+        raise TimeoutError from None
+    except requests.exceptions.SSLError as error:
+        untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
+        why = "its certificate is not trusted" if untrusted else "it makes no secure connection"
+        raise _NotToldError(why) from None
+    except requests.ConnectionError as error:
+        raise _NotNowError(_trouble(error)) from None
     except (requests.RequestException, ValueError):
         # The library's own words would repeat the address, which may be the secret.
         raise _NotToldError("that is no address that can be posted to") from None
-    if status in _TRY_AGAIN:
-        raise _NotNowError(f"it answered {status}")
-    if not 200 <= status < 300:
-        raise _NotToldError(f"it answered {status}")
 
 
-def _run(command: Sequence[str], text: str, seconds: float, folder: Path) -> None:
+def _trouble(error: requests.ConnectionError) -> str:
+    """Return what has happened to a connection, in words that do not repeat the address."""
+    from urllib3.exceptions import ProtocolError
+
+    reason = error.args[0] if error.args else None
+    if not isinstance(reason, ProtocolError):
+        return "it cannot be reached"
+    cause = reason.args[-1]
+    if isinstance(cause, HTTPException) and not isinstance(cause, ConnectionError):
+        return "its answer is not HTTP"
+    return "it closed the connection without an answer"
+
+
+def _run(command: Sequence[str], body: bytes, seconds: float, folder: Path) -> None:
     # A file and no pipe: a pipe stays open as long as anything that the command has started.
     with tempfile.TemporaryFile() as output:
         try:
@@ -252,7 +351,7 @@ def _run(command: Sequence[str], text: str, seconds: float, folder: Path) -> Non
         except OSError as error:
             raise _NotToldError(f"it cannot be started: {error.strerror}") from None
         try:
-            process.communicate(text.encode(), timeout=seconds)
+            process.communicate(body, timeout=seconds)
         except subprocess.TimeoutExpired:
             raise _NotNowError(f"it took more than {seconds:g} s") from None
         finally:

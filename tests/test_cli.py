@@ -34,6 +34,9 @@ def test_no_command_shows_help_and_is_a_mistake(capsys: pytest.CaptureFixture[st
         (["run", "a.yaml", "--sett", "a=1"], "No such option '--sett'"),
         (["list", "model"], "'model' is not one of"),
         (["run", "none.yaml"], "none.yaml: no such file"),
+        (["run", "none.yaml", "--fresh", "--if-changed"], "asks for work all the same: choose one"),
+        (["run", "none.yaml", "--sync", "--if-changed"], "asks for work all the same: choose one"),
+        (["run", "none.yaml", "--outcome", "none/o.jsonl"], "none/o.jsonl: no such folder: none"),
         (
             ["describe", "model", "surprise.KNNBase"],
             "unknown model 'surprise.KNNBase'; did you mean 'surprise.KNNBas",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,15 @@ def debug(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option(
         "--debug", is_flag=True, expose_value=False, callback=note, help="Show the traceback of an error."
     )(command)
+
+
+def _can_be_written(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a file that could not be written, before any work is done for what is to stand in it."""
+    if value is not None and not value.parent.is_dir():
+        raise click.BadParameter(f"{value}: no such folder: {value.parent}")
+    if value is not None and not os.access(value if value.exists() else value.parent, os.W_OK):
+        raise click.BadParameter(f"{value}: cannot be written")
+    return value
 
 
 set_value = click.option(
@@ -58,5 +68,6 @@ outcome_file = click.option(
     "--outcome",
     "outcome_file",
     type=click.Path(path_type=Path, dir_okay=False),
+    callback=_can_be_written,
     help="Add what came of each config to this file, a line of JSON.",
 )

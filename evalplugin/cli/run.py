@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from evalplugin.cli import options
-from evalplugin.cli.shared import end_on_sigterm, load_all
+from evalplugin.cli.shared import end_politely, load_all
 from evalplugin.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.sizes import count_text
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Mode
+    from evalplugin.notify import Message
+    from evalplugin.runner import Observer
 
 __all__ = ["run", "validate"]
 
@@ -53,12 +56,27 @@ def run(
 
     What was computed before is taken from the store (see `evalplugin cache`), and only the rest is computed.
     """
+    if if_changed and mode in ("fresh", "sync"):
+        raise click.UsageError(
+            f"--if-changed does nothing where nothing has changed, --{mode} asks for work all the same: choose one"
+        )
     from evalplugin import terminal
 
-    # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
-    checked = load_all(configs, overrides, data_home)
-    end_on_sigterm()
     observer = terminal.observer()
+    hear = _appends(outcome_file, observer)
+    # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
+    try:
+        checked = load_all(configs, overrides, data_home)
+    except Exception as error:
+        if not dry_run:
+            from evalplugin.notify import tell_of_mistake
+
+            for path in configs:
+                tell_of_mistake(
+                    path, error, overrides=overrides, experiment=experiment, observer=observer, hear=hear
+                )
+        raise
+    end_politely()
     if dry_run:
         from evalplugin.plan import plan
 
@@ -66,12 +84,7 @@ def run(
             terminal.show_plan(plan(config, data_home, observer, tracking_uri=tracking_uri))
         return EXIT_DONE
 
-    from evalplugin.notify import Message, run_and_tell
-
-    def hear(message: Message) -> None:
-        if outcome_file is not None:
-            with outcome_file.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(message, ensure_ascii=False) + "\n")
+    from evalplugin.notify import run_and_tell
 
     failed = False
     for path, config in zip(configs, checked, strict=True):
@@ -119,6 +132,22 @@ def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: P
         )
         click.echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
     return EXIT_DONE
+
+
+def _appends(file: Path | None, observer: Observer) -> Callable[[Message], None]:
+    """Return what adds messages to a file; that this does not work must not cost what they tell of."""
+
+    def append(message: Message) -> None:
+        if file is None:
+            return
+        line = json.dumps(message, ensure_ascii=False) + "\n"
+        try:
+            with file.open("ab") as out:
+                out.write(line.encode(errors="backslashreplace"))
+        except OSError as error:
+            observer.say(f"warning: --outcome {file} could not be written: {error.strerror or error}")
+
+    return append
 
 
 def _as_typed(config: Path) -> list[str]:

@@ -1,6 +1,16 @@
 """The config: what it may hold, where each value stood, and everything that is wrong with it at once."""
 
 from evalplugin.config.load import CheckedConfig, NamedDataset, NamedModel, NamedSegment, NamedSplit, load
+from evalplugin.config.outline import Outline
 from evalplugin.config.schema import Config
 
-__all__ = ["CheckedConfig", "Config", "NamedDataset", "NamedModel", "NamedSegment", "NamedSplit", "load"]
+__all__ = [
+    "CheckedConfig",
+    "Config",
+    "NamedDataset",
+    "NamedModel",
+    "NamedSegment",
+    "NamedSplit",
+    "Outline",
+    "load",
+]

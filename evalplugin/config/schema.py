@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -46,6 +47,13 @@ def _with_name(value: Any) -> Any:
     if isinstance(value, dict) and "name" not in value and isinstance(value.get("type"), str):
         value = {**value, "name": value["type"]}
     return value
+
+
+def _names_host(address: str) -> bool:
+    try:
+        return bool(urlsplit(address).hostname)
+    except ValueError:
+        return False
 
 
 class InlineSpec(BaseModel):
@@ -201,21 +209,35 @@ class Notify(_Closed):
     ] = None
     url: Annotated[str | None, Field(description="Where the JSON is posted, such as ${WEBHOOK_URL}.")] = None
     on: Annotated[
-        list[Literal["promote", "keep", "refuse", "done", "failure"]],
+        list[Literal["promote", "keep", "refuse", "done", "failure", "interrupted"]],
         Field(
             min_length=1,
             description="What is told: what the gate decided; done: a bake-off without a gate has ended; failure: it "
-            "could not be run, or a model failed.",
+            "could not be run, or a model failed; interrupted, which is told only where it is named here: it was "
+            "ended by Ctrl-C or a signal.",
         ),
     ] = ["promote", "keep", "refuse", "done", "failure"]
     tries: Annotated[int, Field(ge=1, le=10, description="How often it is tried until it works.")] = 3
     timeout_seconds: Annotated[float, Field(gt=0, le=600, description="How long each try may take.")] = 30.0
 
+    @field_validator("command")
+    @classmethod
+    def _is_command(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and not value[0].strip():
+            raise ValueError(f"must begin with the name of a program, not with {value[0]!r}")
+        if value is not None and "\0" in "".join(value):
+            raise ValueError("must not hold the character NUL, which no program can be given")
+        return value
+
     @field_validator("url")
     @classmethod
     def _is_address(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("http://", "https://", "${")):
+        if value is None or value.startswith("${"):
+            return value
+        if not value.startswith(("http://", "https://")):
             raise ValueError("must be an address that begins with https://, http:// or ${NAME}")
+        if not _names_host(value):
+            raise ValueError("must name a host, such as https://example.org/hook")
         return value
 
     @property

@@ -155,9 +155,12 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         low, high = min(c.users for c in primary), max(c.users for c in primary)
         users = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         yield f"Users: {users} counted, {max(c.undefined for c in primary):,} undefined (no relevant truth)."
-    for row in rows:
-        if row.error is not None:
-            yield f"[red]{escape(row.model)} failed:[/red] {escape(row.error)}"
+    for comparison in comparisons:
+        for row in comparison.standings:
+            if row.error is not None:
+                contest = comparison.contest
+                name = bakeoff.run_name(contest.dataset, contest.split, row.model)
+                yield f"[red]{escape(name)} failed:[/red] {escape(row.error)}"
 
 
 def _table(*heads: str, title: str | None = None) -> Table:

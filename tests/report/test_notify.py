@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +22,10 @@ from evalplugin.config.schema import Notify
 from evalplugin.errors import DataError
 from evalplugin.gate import Decision
 from evalplugin.notify import failure_message, message_of, notify
+from evalplugin.results import BakeoffResult
 
-MESSAGE = {"outcome": "keep", "failed": {}, "bakeoff": "b-1"}
+MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
+FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]
 SECRET = "T0/B0/xyzzy-plugh"
 
 
@@ -94,16 +100,18 @@ def test_a_command_gets_the_message_on_its_standard_input(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("on", "outcome", "failed", "told"),
     [
-        (["promote"], "keep", {}, False),
-        (["promote", "keep"], "keep", {}, True),
-        (["failure"], "keep", {"svd": "no"}, True),
-        (["refuse"], "keep", {"svd": "no"}, False),
-        (["failure"], "failure", {}, True),
-        (["done"], "done", {}, True),
+        (["promote"], "keep", [], False),
+        (["promote", "keep"], "keep", [], True),
+        (["failure"], "keep", FAILED, True),
+        (["refuse"], "keep", FAILED, False),
+        (["failure"], "failure", [], True),
+        (["done"], "done", [], True),
+        (["failure"], "interrupted", [], False),
+        (["interrupted"], "interrupted", [], True),
     ],
 )
 def test_only_what_is_asked_for_is_told(
-    hook: Hook, on: list[Any], outcome: str, failed: dict[str, str], told: bool
+    hook: Hook, on: list[Any], outcome: str, failed: list[dict[str, str]], told: bool
 ) -> None:
     message = {"outcome": outcome, "failed": failed}
     assert tell(Notify(url=hook.url, on=on), message=message) == (None, [])
@@ -124,11 +132,63 @@ def test_after_the_last_try_there_is_a_warning(hook: Hook) -> None:
 
 
 def test_an_answer_that_stays_the_same_is_not_asked_for_again(hook: Hook) -> None:
-    for status in (302, 404, 410):
+    for status, why in (
+        (302, "it answered 302, and redirects are not followed"),
+        (404, "it answered 404"),
+        (410, "it answered 410"),
+    ):
         hook.answers = [status]
         warning, waits = tell(Notify(url=f"{hook.url}/{SECRET}"))
-        assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: it answered {status}"
+        assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: {why}"
         assert waits == []
+
+
+@contextmanager
+def answering(*parts: bytes, every: float = 0.0) -> Iterator[str]:
+    """Yield the address of a server that answers once with these bytes, one part after the other, and hangs up."""
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            for part in parts:
+                connection.sendall(part)
+                time.sleep(every)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "it closed the connection without an answer"),
+        (b"220 mail.example.org ESMTP\r\n", "its answer is not HTTP"),
+        (b"HTTP/1.1 200" + b" OK" * 50_000 + b"\r\n", "its answer is not HTTP"),
+    ],
+)
+def test_what_is_wrong_with_an_answer_is_said(answer: bytes, why: str) -> None:
+    with answering(answer) as url:
+        warning, _ = tell(Notify(url=url, tries=1))
+    assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: {why}"
+
+
+def test_an_address_that_is_not_secure_at_all_is_no_matter_of_certificates(hook: Hook) -> None:
+    warning, _ = tell(Notify(url=hook.url.replace("http:", "https:"), tries=1))
+    assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it makes no secure connection"
+
+
+def test_an_answer_that_comes_in_bits_is_not_waited_for() -> None:
+    bits = [bytes([byte]) for byte in b"HTTP/1.1 204 No Content\r\n\r\n"]
+    with answering(*bits, every=0.05) as url:
+        warning, _ = tell(Notify(url=url, tries=1, timeout_seconds=0.2))
+    assert warning == "notify.url (127.0.0.1) was not told of the bake-off: no answer within 0.2 s"
+
+
+def test_half_a_character_is_told_too(hook: Hook) -> None:
+    assert tell(Notify(url=hook.url), message={**MESSAGE, "error": "k\udcff"}) == (None, [])
+    assert hook.seen[0][1]["error"] == "k\udcff"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +196,7 @@ def test_an_answer_that_stays_the_same_is_not_asked_for_again(hook: Hook) -> Non
     [
         ("http://127.0.0.1:9/${HOOK}", "it cannot be reached", 3),
         ("${HOOK}", "that is no address that can be posted to", 1),
-        ("http://[${HOOK}", "that is no address that can be posted to", 1),
+        ("http://127.0.0.1:${HOOK}", "that is no address that can be posted to", 1),
     ],
 )
 def test_no_warning_shows_a_secret(
@@ -204,7 +264,9 @@ def test_the_message_holds_the_standings_and_the_decision_and_no_credentials(
     assert message["bakeoff"] == result.bakeoff.id
     assert message["decision"]["promoted"] == "svd"
     assert message["decision"]["reason"] == "svd is better; see http://***@h"
-    assert message["failed"] == {"broken": "ValueError: k must be <= 12"}
+    assert message["failed"] == [
+        {"dataset": "toy", "split": "", "model": "broken", "error": "ValueError: k must be <= 12"}
+    ]
     assert message["links"] == {"board": "http://***@h/x"}
     (standings,) = message["standings"]
     assert (standings["dataset"], standings["metric"], standings["baseline"]) == ("toy", "ndcg@10", "random")
@@ -220,6 +282,17 @@ def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, co
     assert message_of(config, result, ())["outcome"] == "failure"
     fine = type(result)(result.bakeoff, result.models[:3])
     assert message_of(config, fine, ())["outcome"] == "done"
+
+
+def test_a_model_that_failed_is_told_for_every_dataset(make: SimpleNamespace, config: CheckedConfig) -> None:
+    failed = [
+        make.failed_result("broken", info=replace(make.data_info(), dataset=name), error=f"E: {name}")
+        for name in ("toy", "shop")
+    ]
+    message = message_of(config, BakeoffResult(make.bakeoff(("broken",)), tuple(failed)), ())
+    assert [(one["dataset"], one["model"], one["error"]) for one in message["failed"]] == [
+        ("toy", "broken", "E: toy"), ("shop", "broken", "E: shop"),
+    ]  # fmt: skip
 
 
 def test_an_error_is_told_with_the_same_keys(make: SimpleNamespace, config: CheckedConfig) -> None:

@@ -17,10 +17,13 @@ import mlflow.projects
 import pytest
 import yaml
 from mlflow import MlflowClient
+from mlflow.entities import Run
 
+import evalplugin
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.cron import Cron
+from evalplugin.errors import ConfigError
 from evalplugin.resuming import asked_of
 from evalplugin.runner import Silent, prepare
 from evalplugin.schedule import Options, Planned, Scheduler
@@ -42,6 +45,19 @@ class Constant:
 
     def scores(self, users):
         return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
+"""
+
+BROKEN = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("boom")
+@dataclass
+class Boom:
+    def fit(self, train, rng):
+        raise ValueError("no")
+
+    def scores(self, users): ...
 """
 
 WAITING = """
@@ -84,11 +100,14 @@ def config(**changes: Any) -> str:
     return "nightly.yaml"
 
 
-def statuses() -> dict[str, str]:
+def runs() -> list[Run]:
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
-    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    return list(client.search_runs([e.experiment_id for e in client.search_experiments()]))
+
+
+def statuses() -> dict[str, str]:
     return {
-        r.data.tags.get("evalplugin.model") or r.data.tags["evalplugin.role"]: r.info.status for r in runs
+        r.data.tags.get("evalplugin.model") or r.data.tags["evalplugin.role"]: r.info.status for r in runs()
     }
 
 
@@ -180,6 +199,96 @@ def test_somebody_is_told_of_a_bake_off_that_could_not_be_run(capsys: pytest.Cap
     assert "no rating column" in told["error"]
 
 
+def outcomes() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path("outcome.jsonl").read_text().splitlines()]
+
+
+def test_somebody_is_told_of_a_config_that_has_become_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
+    notify = {"command": [sys.executable, "tell.py"], "on": ["failure"]}
+    shutil.copy(config(notify=notify), "twin.yaml")
+    Path("other.yaml").write_text(
+        Path(config(experiment="other")).read_text().replace("ratings.csv", "r.csv")
+    )
+    Path("r.csv").write_text("user,item,rating,time\n1,2,3,4\n")
+    Path("torn.yaml").write_text("experiment: {")
+    Path("ratings.csv").unlink()
+    files = ["twin.yaml", "other.yaml", "torn.yaml"]
+    command = ["schedule", "--once", "--outcome", "outcome.jsonl", *files]
+    assert main([*command, "--set", "experiment=tonight"]) == 2
+    err = capsys.readouterr().err
+    assert "twin.yaml:3:9: datasets[0].path: " in err
+    told = outcomes()
+    assert [(one["config"], one["outcome"], one["experiment"]) for one in told] == [
+        ("twin.yaml", "failure", "tonight"),
+        ("other.yaml", "failure", "tonight"),
+        ("torn.yaml", "failure", None),
+    ]
+    for one in told:
+        assert err.endswith(f"{one['error']}\n")
+    assert json.loads(Path("told.json").read_text()) == told[0]
+
+
+def test_a_config_that_is_wrong_is_told_to_whom_it_names_rightly(capsys: pytest.CaptureFixture[str]) -> None:
+    config(models=["rnadom"], notify={"command": ["./nobody"]})
+    assert main(["run", "--dry-run", "nightly.yaml"]) == 2
+    (mistake,) = capsys.readouterr().err.splitlines()
+    assert "did you mean 'random'?" in mistake
+    assert main(["run", "nightly.yaml"]) == 2
+    warning = "warning: notify.command (./nobody) was not told of the bake-off: it cannot be started"
+    assert capsys.readouterr().err.splitlines() == [
+        "notify ...", f"{warning}: No such file or directory", mistake
+    ]  # fmt: skip
+    # What is set is read as far as it can be.
+    assert main(["run", "--set", "models.9=svd", "--set", "notify.on=[promote]", "nightly.yaml"]) == 2
+    assert "./nobody" not in capsys.readouterr().err
+    config(models=["rnadom"], notify={"command": ["./nobody"], "on": ["failed"]})
+    assert main(["run", "nightly.yaml"]) == 2
+    assert "./nobody" not in capsys.readouterr().err
+
+
+def test_python_tells_of_a_config_that_is_wrong_too() -> None:
+    Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
+    config(notify={"command": [sys.executable, "tell.py"]})
+    Path("ratings.csv").unlink()
+    with pytest.raises(ConfigError, match="datasets"):
+        evalplugin.run("nightly.yaml")
+    assert "datasets[0].path" in json.loads(Path("told.json").read_text())["error"]
+
+
+def test_a_model_that_failed_is_told_for_each_dataset(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("boom.py").write_text(BROKEN)
+    datasets = [
+        {"name": name, "type": "synthetic", "n_users": 20, "n_interactions": 400} for name in ("one", "two")
+    ]
+    config(plugins=["boom.py"], models=["random", "boom"], datasets=datasets)
+    assert main(["run", "--outcome", "outcome.jsonl", "nightly.yaml"]) == 1
+    assert outcomes()[0]["failed"] == [
+        {"dataset": name, "split": "last_n", "model": "boom", "error": "ValueError: no"}
+        for name in ("one", "two")
+    ]
+    out = capsys.readouterr().out
+    assert "boom · one failed: ValueError: no\nboom · two failed: ValueError: no\n" in out
+
+
+def test_an_outcome_that_cannot_be_written_is_said_before_the_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config()
+    for command in (["run"], ["schedule", "--once"]):
+        assert main([*command, "--outcome", "none/o.jsonl", "nightly.yaml"]) == 2
+        assert "Invalid value for '--outcome': none/o.jsonl: no such folder: none" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
+def test_an_outcome_that_cannot_be_written_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    config()
+    assert main(["run", "--outcome", "/dev/full", "nightly.yaml"]) == 0
+    out, err = capsys.readouterr()
+    assert "shop, last_n" in out
+    assert "warning: --outcome /dev/full could not be written: No space left on device\n" in err
+
+
 @dataclass(frozen=True)
 class Soon(Cron):
     """Due in a moment, and then not for long."""
@@ -208,6 +317,8 @@ def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
     assert code == 130
     (line,) = map(json.loads, lines)
     assert line["exit_code"] == 130
+    assert line["outcome"] == "interrupted"
+    assert {run.data.tags["evalplugin.bakeoff"] for run in runs()} == {line["bakeoff"]}
     assert statuses() == {"random": "FINISHED", "waiting": "KILLED"}
     assert capfd.readouterr().out == ""
 

@@ -1,0 +1,51 @@
+"""What somebody who is told of a config has to know, as far as it can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from evalplugin.config.document import Document, read_document
+from evalplugin.config.load import CheckedConfig
+from evalplugin.config.schema import Notify
+from evalplugin.errors import ConfigError
+
+__all__ = ["Outline"]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a config is called, and who hears of it; known even where the rest of the config is wrong."""
+
+    name: str
+    folder: Path
+    experiment: str | None = None
+    notify: Notify | None = None
+
+    @classmethod
+    def of(cls, config: CheckedConfig) -> Outline:
+        """Return that of a config in which all is right."""
+        return cls(config.name, config.folder, config.spec.experiment, config.spec.notify)
+
+    @classmethod
+    def read(cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Outline:
+        """Return what can be read, whatever is wrong with the config and the assignments."""
+        if isinstance(source, Mapping):
+            document, folder = Document("python", "", dict(source), {}, {}), Path.cwd()
+        else:
+            try:
+                document, folder = read_document(source), source.resolve().parent
+            except Exception:  # noqa: BLE001 - `load` says what it is
+                return cls(str(source), source.parent)
+        for assignment in overrides:
+            with suppress(ConfigError):
+                document = document.override([assignment])
+        experiment, notify = document.data.get("experiment"), None
+        with suppress(ValidationError):
+            notify = Notify.model_validate(document.data.get("notify"))
+        return cls(document.name, folder, experiment if isinstance(experiment, str) else None, notify)
