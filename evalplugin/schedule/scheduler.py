@@ -128,21 +128,21 @@ class Scheduler:
         base.add_executor(ThreadPoolExecutor(1), "default")
         base.add_executor(ThreadPoolExecutor(1), "clock")
         base.add_job(_look, "interval", seconds=_LOOK_SECONDS, executor="clock", id="clock")
-        by_id = {}
-        for job in self.jobs:
-            by_id[job.name] = job
+        # What is due at the same moment starts in the order of the ids, which is that of the jobs.
+        by_id = {f"{number:09d}": job for number, job in enumerate(self.jobs)}
+        for key, job in by_id.items():
             base.add_job(
                 self._run_one,
                 _trigger(job),
                 args=[job],
-                id=job.name,
+                id=key,
                 coalesce=True,
                 max_instances=1,
                 misfire_grace_time=max(1, round(job.schedule.catch_up_hours * 3600)),
             )
 
         def failed(event: Any) -> None:
-            self.say(f"{event.job_id}: {type(event.exception).__name__}: {event.exception}")
+            self.say(f"{by_id[event.job_id].file.name}: {type(event.exception).__name__}: {event.exception}")
 
         def left_out(event: Any) -> None:
             if (job := by_id.get(event.job_id)) is not None:
@@ -180,7 +180,7 @@ class Scheduler:
                 end=_text(ended),
                 seconds=round((ended - begun).total_seconds(), 1),
                 exit_code=code,
-                **{key: told.get(key) for key in ("bakeoff", "outcome", "error")},
+                **{key: told.get(key) for key in ("bakeoff", "outcome", "error", "failed")},
                 promoted=(told.get("decision") or {}).get("promoted"),
             )
         finally:

@@ -85,13 +85,15 @@ def _interruptible() -> Iterator[None]:
 
 
 def test_a_run_is_one_line_with_what_came_of_it() -> None:
-    told = {"bakeoff": "b-1", "outcome": "promote", "decision": {"promoted": "svd"}, "error": None}
+    failed = [{"dataset": "shop", "split": "last_n", "model": "knn", "error": "ValueError: no"}]
+    told = {"bakeoff": "b-1", "outcome": "promote", "decision": {"promoted": "svd"}, "failed": failed}
     watched = Watched(1, run=lambda job: (0, told))
     assert watched.of(planned("nightly", soon())) == 0
     (line,) = watched.lines
     assert line["config"] == "/configs/nightly.yaml"
     assert (line["event"], line["exit_code"], line["bakeoff"]) == ("run", 0, "b-1")
     assert (line["outcome"], line["promoted"], line["error"]) == ("promote", "svd", None)
+    assert line["failed"] == failed
     assert datetime.fromisoformat(line["start"]) <= datetime.fromisoformat(line["end"])
     assert line["next"] == NEVER.isoformat()
 
@@ -156,6 +158,13 @@ def test_a_run_that_is_not_done_is_not_started_again() -> None:
     ]
 
 
+def test_what_is_due_at_once_starts_in_the_order_that_is_given() -> None:
+    watched, when = Watched(4), soon()
+    names = ["weekly", "clock", "a", "nightly"]
+    assert watched.of(*(planned(name, when) for name in names)) == 0
+    assert watched.started == names
+
+
 def test_two_configs_do_not_run_at_once() -> None:
     both = threading.Barrier(2)
     together = []
@@ -177,7 +186,7 @@ def test_two_configs_do_not_run_at_once() -> None:
         return Started(wait=wait, report=dict, stop=lambda at_once: None)
 
     Scheduler(jobs, Options(), watched._write, watched.said.append, start=start).run()
-    assert sorted(watched.started) == ["a", "b"]
+    assert watched.started == ["a", "b"]
     assert together == []
 
 
