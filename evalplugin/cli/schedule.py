@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from evalplugin.cli import options
-from evalplugin.cli.shared import end_on_sigterm, load_all
+from evalplugin.cli.shared import end_politely, load_all
 from evalplugin.errors import EXIT_DONE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from evalplugin.schedule import Planned
 
@@ -20,6 +21,8 @@ __all__ = ["schedule"]
 
 UNITS = ("cron", "systemd", "kubernetes", "github", "airflow")
 ELSEWHERE = ("kubernetes", "github")  # those that run on other machines
+# An address without anything that could be a secret: a host, and what the environment holds.
+_SHOWN = re.compile(r"(?:https?://[^/?#@\s]*)?(?:/*\$\{\w+\})*/*")
 
 
 @click.command()
@@ -61,17 +64,18 @@ def schedule(
     One at a time, each in a process of its own, a line of JSON on stdout for each. A bake-off that was cut off is
     continued. Exit code: 0, or 130 where a bake-off was cut off by the end.
     """
-    typed = [part for value in overrides for part in ("--set", value)]
-    # Another machine has its data elsewhere.
-    home = None if data_home is None or unit in ELSEWHERE else str(data_home.absolute())
+    given = [("--set", value) for value in overrides]
     for name, value in (
         ("--tracking-uri", tracking_uri),
         ("--experiment", experiment),
-        ("--data-home", home),
+        ("--data-home", _home(context, data_home, unit)),
     ):
-        typed += [name, value] if value is not None else []
-    if (out or image) and unit is None:
-        raise click.UsageError(f"{'--out' if out else '--image'} goes with --print")
+        given += [(name, value)] if value is not None else []
+    typed = [part for pair in given for part in pair]
+    if out is not None and unit is None:
+        raise click.UsageError("--out goes with --print")
+    if image is not None and unit != "kubernetes":
+        raise click.UsageError("--image goes with --print kubernetes")
     if outcome_file is not None and not once:
         raise click.UsageError("--outcome goes with --once; without it, stdout says what came of each run")
     if once and unit is not None:
@@ -85,15 +89,18 @@ def schedule(
     from evalplugin.schedule import planned
 
     checked = load_all(configs, overrides, data_home)
-    jobs = planned(checked, configs)
+    jobs = planned(checked, configs, tracking_uri=tracking_uri)
+    stores = {config.name: tracking_uri or config.spec.tracking.uri for config in checked}
     if unit is not None:
-        stores = {config.name: tracking_uri or config.spec.tracking.uri for config in checked}
-        _show_unit(unit, jobs, typed, out, image, stores)
+        _refuse_secrets(given)
+    _check_stores(stores, unit)
+    if unit is not None:
+        _show_unit(unit, jobs, typed, out, image)
         return EXIT_DONE
 
     from evalplugin.schedule import Options, Scheduler
 
-    end_on_sigterm()
+    end_politely()
     return Scheduler(
         jobs,
         Options(if_changed, tuple(typed)),
@@ -102,28 +109,72 @@ def schedule(
     ).run()
 
 
-def _show_unit(
-    unit: str,
-    jobs: Sequence[Planned],
-    typed: Sequence[str],
-    out: Path | None,
-    image: str | None,
-    stores: dict[str, str | None],
-) -> None:
-    from evalplugin.redaction import redact
-    from evalplugin.schedule import units
+def _home(context: click.Context, data_home: Path | None, unit: str | None) -> str | None:
+    """Return the folder of datasets that a run is told of."""
+    if data_home is None:
+        return None
+    if unit not in ELSEWHERE:
+        return str(data_home.absolute())
+    # What is typed is meant for the other machine; what the environment says holds for this one.
+    typed = context.get_parameter_source("data_home") is click.core.ParameterSource.COMMANDLINE
+    return str(data_home) if typed else None
 
-    if any(redact(option) != option for option in typed):
-        raise click.UsageError(
-            "credentials do not belong into a unit; those of a tracking store go into the variable MLFLOW_TRACKING_URI"
-        )
+
+def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
+    """Warn of tracking stores, by config, that will be gone with the machine they are on.
+
+    Raises:
+        TrackingError: One that could not be used when the time comes.
+    """
+    from evalplugin.tracking.location import resolve_uri, sqlite_path
+
     for name, uri in stores.items():
-        if unit in ELSEWHERE and uri is not None and uri.startswith("sqlite:"):
+        if uri is not None and sqlite_path(resolve_uri(uri)) is not None and unit in ELSEWHERE:
             click.echo(
                 f"warning: {name} logs to {uri}, a file that is gone with the machine it runs on; name a server with "
                 f"--tracking-uri, or leave tracking.uri out and set MLFLOW_TRACKING_URI",
                 err=True,
             )
+
+
+def _refuse_secrets(given: Sequence[tuple[str, str]]) -> None:
+    """Refuse options that a unit would show to all who can read it."""
+    from evalplugin.config.document import parse_override
+    from evalplugin.redaction import redact
+
+    for option, value in given:
+        key = value.partition("=")[0].strip() if option == "--set" else ""
+        if key.split(".")[0] == "notify" and not all(map(_SHOWN.fullmatch, _told(*parse_override(value)))):
+            raise click.UsageError(
+                f"--set {key}: an address or a command may hold a secret, which a unit would show; write it into the "
+                f"config, with ${{NAME}} in place of what is secret"
+            )
+        if redact(value) != value:
+            instead = "write it into the config"
+            if option == "--tracking-uri" or key.split(".")[0] == "tracking":
+                instead = (
+                    "name no store here or in the config, and set MLFLOW_TRACKING_URI where the unit runs"
+                )
+            raise click.UsageError(
+                f"{option} {redact(value)}: credentials do not belong into a unit; {instead}"
+            )
+
+
+def _told(place: tuple[str | int, ...], value: Any) -> list[str]:
+    """Return what an assignment below ``notify`` says of whom to tell."""
+    if len(place) == 1:
+        parts = value.items() if isinstance(value, dict) else ()
+        return [text for key, part in parts for text in _told((*place, key), part)]
+    if place[1] not in ("url", "command") or value is None:
+        return []
+    return [str(text) for text in (value if isinstance(value, list) else [value])]
+
+
+def _show_unit(
+    unit: str, jobs: Sequence[Planned], typed: Sequence[str], out: Path | None, image: str | None
+) -> None:
+    from evalplugin.schedule import units
+
     files = units(unit, jobs, folder=Path.cwd(), options=typed, image=image)  # type: ignore[arg-type]
     if out is None:
         several = len(files) > 1
@@ -132,7 +183,11 @@ def _show_unit(
             nl=False,
         )
         return
-    out.mkdir(parents=True, exist_ok=True)
-    for name, text in files.items():
-        (out / name).write_text(text, encoding="utf-8")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"--out {out}: cannot write {error.filename}: {error.strerror}") from None
+    for name in files:
         click.echo(str(out / name))

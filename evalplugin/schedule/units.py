@@ -16,12 +16,16 @@ from evalplugin.config.schema import Schedule
 from evalplugin.cron import Cron
 from evalplugin.errors import ConfigError, DataError
 from evalplugin.placeholders import names_in
+from evalplugin.tracking.location import DEFAULT_URI
 
 __all__ = ["KINDS", "Kind", "Planned", "planned", "units"]
 
 Kind = Literal["cron", "systemd", "kubernetes", "github", "airflow"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
+# A CronJob's name may have 52 characters; with this many ours fit behind what each kind puts before them.
+_LONGEST_NAME = 41
+_STORE = "MLFLOW_TRACKING_URI"
 _GRACE_SECONDS = 90  # that a bake-off has to end its runs when it is told to stop
 
 
@@ -29,19 +33,27 @@ _GRACE_SECONDS = 90  # that a bake-off has to end its runs when it is told to st
 class Planned:
     """A config that is to be run by schedule."""
 
-    name: str  # of the unit: lower-case letters, digits and hyphens; different for every config
+    name: str  # of the unit: a few lower-case letters, digits and hyphens; different for every config
     file: Path  # absolute
     schedule: Schedule
     cron: Cron
     variables: tuple[str, ...]  # of the environment, that it asks for
 
 
-def planned(configs: Sequence[CheckedConfig], files: Sequence[Path]) -> list[Planned]:
+def planned(
+    configs: Sequence[CheckedConfig], files: Sequence[Path], *, tracking_uri: str | None = None
+) -> list[Planned]:
     """Return the configs with their schedules; ``files`` are where they stand, in the same order.
 
+    ``tracking_uri`` wins over the configs'.
+
     Raises:
-        ConfigError: Some have no schedule.
+        ConfigError: Some have no schedule, or one is given twice.
     """
+    places = [file.resolve() for file in files]
+    twice = dict.fromkeys(str(file) for n, file in enumerate(files) if places[n] in places[:n])
+    if twice:
+        raise ConfigError([f"{file}: is given twice; give each config once" for file in twice])
     without = [config.name for config in configs if config.spec.schedule is None]
     if without:
         add = "schedule: {cron: 0 3 * * *, timezone: Europe/Berlin}"
@@ -50,13 +62,16 @@ def planned(configs: Sequence[CheckedConfig], files: Sequence[Path]) -> list[Pla
     for config, file in zip(configs, files, strict=True):
         schedule, notify = config.spec.schedule, config.spec.notify
         assert schedule is not None
+        variables = names_in(*notify.texts) if notify else []
+        if not (tracking_uri or config.spec.tracking.uri):
+            variables.insert(0, _STORE)
         found.append(
             Planned(
                 name=_name(file.stem, [one.name for one in found]),
                 file=file.absolute(),
                 schedule=schedule,
                 cron=Cron.of(schedule.cron, schedule.timezone),
-                variables=tuple(names_in(*notify.texts)) if notify else (),
+                variables=tuple(dict.fromkeys(variables)),
             )
         )
     return found
@@ -108,7 +123,7 @@ def _cron(job: Planned, folder: Path, options: Sequence[str]) -> dict[str, str]:
             [
                 *_head(job, "Lines of a crontab: crontab -e"),
                 "# A cron that does not know CRON_TZ, as Debian's, reads the five fields in the machine's own time.\n",
-                *(f"# Set {name} here or in the environment of cron.\n" for name in job.variables),
+                *_needed(job, "Set {} here or in the environment of cron."),
                 f"CRON_TZ={job.cron.timezone}\n",
                 # To cron, a percent sign ends the command.
                 f"{job.cron.portable} {run.replace('%', chr(92) + '%')}\n",
@@ -119,13 +134,15 @@ def _cron(job: Planned, folder: Path, options: Sequence[str]) -> dict[str, str]:
 
 def _systemd(job: Planned, folder: Path, options: Sequence[str]) -> dict[str, str]:
     unit = f"evalplugin-{job.name}"
-    install = f"Into ~/.config/systemd/user; then: systemctl --user enable --now {unit}.timer"
-    needed = [f"# KEY=value lines with {', '.join(job.variables)}:\n"] if job.variables else []
+    install = (
+        f"Into ~/.config/systemd/user; then: systemctl --user enable --now {unit}.timer; and, so that it runs "
+        f"while nobody is logged in: loginctl enable-linger"
+    )
     service = [
         *_head(job, install),
         f"[Unit]\nDescription=Bake-off {_specifier(job.file.name)}\n\n",
         f"[Service]\nType=oneshot\nWorkingDirectory={_specifier(str(folder))}\n",
-        *needed,
+        *_needed(job, "KEY=value lines with {}."),
         "EnvironmentFile=-%h/.config/evalplugin.env\n",
         f"ExecStart={' '.join(map(_quoted, _command(job, options)))}\n",
         f"# Told to stop, the bake-off ends its runs as KILLED.\nTimeoutStopSec={_GRACE_SECONDS}\n",
@@ -143,7 +160,7 @@ def _systemd(job: Planned, folder: Path, options: Sequence[str]) -> dict[str, st
 
 
 def _kubernetes(job: Planned, folder: Path, options: Sequence[str], image: str | None) -> dict[str, str]:
-    name = f"evalplugin-{job.name}"[:52].rstrip("-")
+    name = f"evalplugin-{job.name}"
     container = {
         "name": "bake-off",
         "image": image or f"evalplugin:{__version__}",
@@ -170,7 +187,7 @@ def _kubernetes(job: Planned, folder: Path, options: Sequence[str], image: str |
         },
     }
     manifest = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": name}, "spec": spec}
-    needed = ", ".join(("MLFLOW_TRACKING_URI", *job.variables))
+    needed = ", ".join(dict.fromkeys((_STORE, *job.variables)))
     head = [
         *_head(job, "For: kubectl apply -f"),
         f"# The image (--image names yours) has evalplugin and, where it starts, {_inside(job.file, folder)}.\n",
@@ -184,12 +201,12 @@ def _github(job: Planned, folder: Path, options: Sequence[str]) -> dict[str, str
     when = {"cron": job.cron.portable}
     if job.cron.timezone != "UTC":
         when["timezone"] = job.cron.timezone
-    names = ("MLFLOW_TRACKING_URI", *job.variables)
+    names = tuple(dict.fromkeys((_STORE, *job.variables)))
     run = shlex.join(["python", *_command(job, options, file=_inside(job.file, folder))[1:]])
     steps = [
         {"uses": "actions/checkout@v5"},
         {"uses": "actions/setup-python@v6", "with": {"python-version": "3.12"}},
-        {"run": f"python -m pip install evalplugin=={__version__}"},
+        {"run": "python -m pip install -r requirements.txt"},
         {"run": run},
     ]
     workflow = {
@@ -208,16 +225,18 @@ def _github(job: Planned, folder: Path, options: Sequence[str]) -> dict[str, str
     head = [
         *_head(job, f".github/workflows/{name}.yml"),
         f"# The repository's secrets: {', '.join(names)}.\n",
+        f"# Its requirements.txt says where evalplugin comes from, which is not PyPI: a wheel such as "
+        f"./evalplugin-{__version__}-py3-none-any.whl, or git+https://...\n",
     ]
     return {f"{name}.yml": "".join(head) + _yaml(workflow)}
 
 
 def _airflow(job: Planned, folder: Path, options: Sequence[str]) -> dict[str, str]:
     command = shlex.join(_command(job, options))
-    if "{{" in command + str(folder) or "{%" in command + str(folder):
+    if re.search(r"\{[{%#]", f"{command} {folder}"):
         raise DataError(f"{job.file}: Airflow would read this path or option as a template")
     name = f"evalplugin_{job.name.replace('-', '_')}"
-    needed = [f"# The workers' environment has {', '.join(job.variables)}.\n"] if job.variables else []
+    needed = _needed(job, "The workers' environment has {}.")
     text = f"""\
 import pendulum
 from airflow.providers.standard.operators.bash import BashOperator
@@ -259,6 +278,14 @@ def _head(job: Planned, install: str) -> list[str]:
     return [f"# Bake-off {job.file.name}, {when}; made by evalplugin {__version__}.\n", f"# {install}\n"]
 
 
+def _needed(job: Planned, where: str) -> list[str]:
+    """Return the line that names the variables of the environment, if there are any."""
+    if not job.variables:
+        return []
+    otherwise = f" Without {_STORE}, runs are logged to {DEFAULT_URI}." if _STORE in job.variables else ""
+    return [f"# {where.format(', '.join(job.variables))}{otherwise}\n"]
+
+
 def _inside(file: Path, folder: Path) -> str:
     """Return where a config stands in a checkout or an image of the folder."""
     inside = file.relative_to(folder) if file.is_relative_to(folder) else Path(file.name)
@@ -267,9 +294,10 @@ def _inside(file: Path, folder: Path) -> str:
 
 def _name(stem: str, taken: Sequence[str]) -> str:
     base = re.sub(r"[^a-z0-9]+", "-", stem.lower()).strip("-") or "bake-off"
-    name, number = base, 2
+    name, number = base[:_LONGEST_NAME].rstrip("-"), 2
     while name in taken:
-        name, number = f"{base}-{number}", number + 1
+        end = f"-{number}"
+        name, number = base[: _LONGEST_NAME - len(end)].rstrip("-") + end, number + 1
     return name
 
 

@@ -54,8 +54,14 @@ def config(name: str = "nightly.yaml", **changes: Any) -> Path:
     return file
 
 
-def made(kind: Any, *files: Path, options: tuple[str, ...] = (), image: str | None = None) -> dict[str, str]:
-    jobs = planned([load(file) for file in files], files)
+def made(
+    kind: Any,
+    *files: Path,
+    options: tuple[str, ...] = (),
+    image: str | None = None,
+    tracking_uri: str | None = None,
+) -> dict[str, str]:
+    jobs = planned([load(file) for file in files], files, tracking_uri=tracking_uri)
     return units(kind, jobs, folder=Path.cwd(), options=options, image=image)
 
 
@@ -142,8 +148,8 @@ def test_kubernetes_gets_a_cron_job_that_fits_its_schema(place: Path) -> None:
     (container,) = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "r.io/ours:1"
     assert container["command"] == ["python", *command(file)[1:-1], "configs/nightly.yaml"]
-    assert "HOOK" in text
-    assert "hold" in text
+    assert "# The secret evalplugin-nightly holds MLFLOW_TRACKING_URI, HOOK.\n" in text
+    assert container["envFrom"] == [{"secretRef": {"name": "evalplugin-nightly", "optional": False}}]
 
 
 def test_github_gets_a_workflow_that_its_linter_accepts(place: Path) -> None:
@@ -157,6 +163,9 @@ def test_github_gets_a_workflow_that_its_linter_accepts(place: Path) -> None:
     assert workflow["on"]["schedule"] == [{"cron": "0 3 * * 0", "timezone": "Europe/Berlin"}]
     job = workflow["jobs"]["bake-off"]
     assert job["env"]["HOOK"] == "${{ secrets.HOOK }}"
+    # The name is anybody's on PyPI: what the repository says is installed, and nothing else.
+    assert job["steps"][-2]["run"] == "python -m pip install -r requirements.txt"
+    assert "# Its requirements.txt says where evalplugin comes from, which is not PyPI" in text
     run = shlex.split(job["steps"][-1]["run"])
     assert run == ["python", *command(file, "--set", "a=it's")[1:-1], "nightly.yaml"]
 
@@ -191,6 +200,48 @@ def test_configs_of_one_name_get_units_of_their_own() -> None:
     assert list(made("airflow", *files)) == ["evalplugin_my_config.py", "evalplugin_my_config_2.py"]
 
 
+def test_long_names_are_cut_and_stay_different() -> None:
+    files = [config(f"{'long-' * 20}{end}.yaml") for end in ("a", "b", "c")]
+    names, secrets = [], []
+    for text in made("kubernetes", *files).values():
+        manifest = yaml.safe_load(text)
+        names.append(manifest["metadata"]["name"])
+        (container,) = manifest["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+        secrets.append(container["envFrom"][0]["secretRef"]["name"])
+    assert names == secrets
+    assert len(set(names)) == 3
+    assert max(map(len, names)) <= 52
+    assert all(name[-1] != "-" and "--" not in name for name in names)
+
+
+@pytest.mark.parametrize("kind", ["cron", "systemd", "airflow"])
+def test_the_store_that_the_environment_names_is_not_forgotten(kind: Any) -> None:
+    plain, hook = config(), config("hook.yaml", notify={"url": "https://h/${HOOK}"})
+    said = "Without MLFLOW_TRACKING_URI, runs are logged to sqlite:///mlflow.db.\n"
+    assert said in "".join(made(kind, plain).values())
+    assert "MLFLOW_TRACKING_URI, HOOK" in "".join(made(kind, hook).values())
+    for named in (
+        made(kind, hook, tracking_uri="https://h"),
+        made(kind, config("hook.yaml", tracking={"uri": "https://h"}, notify={"url": "https://h/${HOOK}"})),
+    ):
+        text = "".join(named.values())
+        assert "HOOK" in text
+        assert "MLFLOW_TRACKING_URI" not in text
+
+
+def test_a_timer_of_a_user_runs_while_nobody_is_logged_in() -> None:
+    for text in made("systemd", config()).values():
+        assert "loginctl enable-linger" in text.splitlines()[1]
+
+
+@pytest.mark.parametrize("names", [("nightly.yaml", "./nightly.yaml"), ("nightly.yaml", "link.yaml")])
+def test_a_config_that_is_given_twice_is_refused(names: tuple[str, str]) -> None:
+    config()
+    Path("link.yaml").symlink_to("nightly.yaml")
+    with pytest.raises(ConfigError, match="yaml: is given twice; give each config once"):
+        made("cron", *map(Path, names))
+
+
 def test_a_config_without_a_schedule_is_told() -> None:
     file = config(schedule=None)
     with pytest.raises(
@@ -203,8 +254,9 @@ def test_a_path_that_a_unit_cannot_hold_is_told() -> None:
     file = config("two\nlines.yaml")
     with pytest.raises(DataError, match="characters that cannot be printed"):
         made("cron", file)
-    with pytest.raises(DataError, match="Airflow would read this path or option as a template"):
-        made("airflow", config("{{x}}.yaml"))
+    for name in ("{{x}}.yaml", "{%x.yaml", "{#x.yaml"):
+        with pytest.raises(DataError, match="Airflow would read this path or option as a template"):
+            made("airflow", config(name))
 
 
 def test_the_command_prints_one_file_or_writes_all(capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,12 +277,22 @@ def test_the_command_prints_one_file_or_writes_all(capsys: pytest.CaptureFixture
     ("argv", "message"),
     [
         (["--print", "cron", "--once"], "--once runs now, --print prints a unit: choose one"),
-        (["--image", "x"], "--image goes with --print"),
+        (["--image", "x"], "--image goes with --print kubernetes"),
+        (["--print", "cron", "--image", "x"], "--image goes with --print kubernetes"),
         (["--out", "x"], "--out goes with --print"),
         (["--outcome", "x"], "--outcome goes with --once"),
         (
             ["--print", "cron", "--tracking-uri", "https://a:secret@h"],
-            "credentials do not belong into a unit",
+            "--tracking-uri https://***@h: credentials do not belong into a unit; name no store here or in the config, "
+            "and set MLFLOW_TRACKING_URI where the unit runs",
+        ),
+        (
+            ["--print", "cron", "--set", "tracking.uri=https://a:secret@h"],
+            "--set tracking.uri=https://***@h: credentials do not belong into a unit; name no store",
+        ),
+        (
+            ["--print", "cron", "--set", "datasets.0.name=https://a:secret@h"],
+            "--set datasets.0.name=https://***@h: credentials do not belong into a unit; write it into the config",
         ),
         (["--print", "cron", "--set", "models.0.params.api_key=secret"], "unknown parameter 'api_key'"),
         (["--print", "crn"], "'crn' is not one of 'cron'"),
@@ -246,10 +308,78 @@ def test_what_makes_no_sense_is_told(
     assert "secret" not in err
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("notify.url", "https://host/hook/secret"),
+        ("notify.url", "https://host?key=secret"),
+        ("notify", "{url: 'https://host/secret'}"),
+        ("notify.command", "[tell, secret]"),
+        ("notify", "{command: ['${A}', secret]}"),
+    ],
+)
+def test_whom_to_tell_is_not_shown_in_a_unit(
+    key: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config()
+    assert main(["schedule", "--print", "cron", "--set", f"{key}={value}", "nightly.yaml"]) == 2
+    out, err = capsys.readouterr()
+    assert f"--set {key}: an address or a command may hold a secret, which a unit would show" in err
+    assert "write it into the config, with ${NAME} in place of what is secret" in err
+    assert "secret" not in err.replace("what is secret", "").replace("a secret", "") + out
+
+
+@pytest.mark.parametrize(
+    "assignment",
+    ["notify.url=${HOOK}", "notify.url=https://host/${A}/${B}", "notify={url: 'https://h', tries: 2}"],
+)
+def test_a_host_and_placeholders_may_be_shown(assignment: str, capsys: pytest.CaptureFixture[str]) -> None:
+    config()
+    assert main(["schedule", "--print", "cron", "--set", assignment, "nightly.yaml"]) == 0
+    assert shlex.quote(assignment) in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    config()
+    Path("afile").touch()
+    Path("folder/evalplugin.crontab").mkdir(parents=True)
+    for out, file in (("afile/x", "afile/x"), ("folder", "folder/evalplugin.crontab")):
+        assert main(["schedule", "--print", "cron", "--out", out, "nightly.yaml"]) == 2
+        assert f"--out {out}: cannot write {file}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_folder_of_datasets_is_the_one_that_is_typed(
+    kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config()
+    elsewhere = kind in ("kubernetes", "github")
+    monkeypatch.setenv("EVALPLUGIN_DATA_HOME", "/of/this/machine")
+    assert main(["schedule", "--print", kind, "nightly.yaml"]) == 0
+    assert ("/of/this/machine" in capsys.readouterr().out) is not elsewhere
+    assert main(["schedule", "--print", kind, "--data-home", "there", "nightly.yaml"]) == 0
+    folder = "there" if elsewhere else str(Path("there").absolute())
+    words = capsys.readouterr().out.replace("- ", "").split()
+    assert words[words.index("--data-home") + 1] == folder
+
+
+@pytest.mark.parametrize("argv", [["--print", "github"], ["--print", "cron"], []])
+@pytest.mark.parametrize("uri", ["./mlruns", "file:./mlruns"])
+def test_a_store_that_cannot_be_used_is_told_at_once(
+    argv: list[str], uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config(tracking={"uri": uri})
+    assert main(["schedule", *argv, "nightly.yaml"]) == 1
+    assert f"error: tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
+
+
 def test_a_store_that_would_be_lost_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     config(tracking={"uri": "sqlite:///mlflow.db"})
     assert main(["schedule", "--print", "github", "nightly.yaml"]) == 0
     assert "logs to sqlite:///mlflow.db, a file that is gone with the machine" in capsys.readouterr().err
+    config(tracking={"uri": "sqlite+pysqlite:///mlflow.db"})
+    assert main(["schedule", "--print", "kubernetes", "nightly.yaml"]) == 0
+    assert "a file that is gone with the machine" in capsys.readouterr().err
     assert main(["schedule", "--print", "cron", "nightly.yaml"]) == 0
     assert capsys.readouterr().err == ""
 
