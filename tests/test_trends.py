@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_ind_from_stats
 
+from evalplugin.cli import main
 from evalplugin.errors import DataError
 from evalplugin.report.trend import trend_spec, write_trend
 from evalplugin.terminal.history import history_csv, history_json, show_history
@@ -205,6 +207,36 @@ def test_the_table_shows_decisions_and_what_got_worse(capsys: pytest.CaptureFixt
     assert lines[-1] == "svd got worse on toy, last_n since b-2: -0.1000 (-0.1278 to -0.0722)"
 
 
+def test_the_table_shows_a_decision_only_where_it_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    both = [model(name, 0.5, dataset=dataset) for dataset in ("one", "two") for name in ("knn", "svd")]
+    decided = {"outcome": "promote", "champion": "knn", "promoted": "svd", "decided": ("one", "last_n")}
+    show_history(history_of("nightly", [night(1, *both, **decided)]))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["bake-off", "decision", "knn", "svd"]
+    assert lines[4].split() == ["b-1", "promote", "0.5000", "☆", "0.5000", "★"]
+    (second,) = (i for i, line in enumerate(lines) if line == "nightly: ndcg@10 on two, last_n")
+    assert lines[second + 2].split() == ["bake-off", "knn", "svd"]
+    assert lines[second + 4].split() == ["b-1", "0.5000", "0.5000"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "means", "said"),
+    [
+        ({}, (0.5, 0.5), []),
+        ({"outcome": "keep", "champion": "svd"}, (0.5, 0.5), ["☆ champion then."]),
+        ({}, (0.5, 0.4), ["▼ worse than in the bake-off before"]),
+    ],
+)
+def test_the_legend_explains_only_what_is_shown(
+    changes: dict[str, Any], means: tuple[float, float], said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights = [night(i, model("svd", mean), **changes) for i, mean in enumerate(means)]
+    show_history(history_of("nightly", nights))
+    out = capsys.readouterr().out
+    legend = out[out.index("Small: 95% interval of the mean.") :].splitlines()[1:]
+    assert [line.split(":")[0] for line in legend if "got worse" not in line] == said
+
+
 def test_a_metric_whose_direction_is_unknown_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     nights = [night(i, model("svd", 0.5, "unheard-of"), metric="unheard-of") for i in (1, 2)]
     show_history(history_of("nightly", nights))
@@ -221,6 +253,51 @@ def test_the_picture_has_a_panel_for_each_dataset_and_split_and_every_mean() -> 
     assert len(drawn) == sum(point.value is not None for point in history.points)
 
 
+def test_the_picture_joins_only_what_was_asked_alike_and_explains_only_what_it_shows() -> None:
+    spec = trend_spec(history_of("nightly", [night(i, model("svd", 0.5)) for i in (1, 2)]))
+    assert spec["title"]["subtitle"] == "shaded: 95% interval of the mean"
+    nights = [
+        night(i, model("svd", 0.5, asked=asked), outcome="promote", champion="random", promoted="svd")
+        for i, asked in enumerate(("k=10", "k=10", "k=20"))
+    ]
+    spec = trend_spec(history_of("nightly", nights))
+    (panel,) = spec["vconcat"]
+    assert panel["encoding"]["detail"]["field"] == "line"
+    assert [(row["line"], row["sign"]) for row in panel["data"]["values"]] == [(0, "★"), (0, "★"), (1, "★")]
+    assert spec["title"]["subtitle"].split(" · ")[1:] == [
+        "★ promoted then",
+        "no line where type, parameters or rules changed",
+    ]
+
+
+def test_what_stands_in_the_picture_stays_within_its_frame(tmp_path: Path) -> None:
+    alone = [night(i, model("svd", Value(mean)), promoted="svd") for i, mean in ((1, 0.7), (2, 0.6))]
+    write_trend(history_of("nightly", alone), tmp_path / "a.svg")
+    drawn = (tmp_path / "a.svg").read_text("utf-8")
+    stars = re.findall(r'<text [^>]*transform="translate\(([\d.]+),([\d.-]+)\)"[^>]*>★<', drawn)
+    assert len(stars) == 2
+    assert all(10 < float(x) < 630 and float(y) > 5 for x, y in stars)  # the frame is 640 wide
+
+
+@pytest.mark.parametrize(
+    ("step", "labels"),
+    [
+        (timedelta(seconds=10), {"03:00 2026-11-01", "03:00:05 2026-11-01"}),
+        (timedelta(minutes=10), {"03:00 2026-11-01", "03:05 2026-11-01"}),
+        (timedelta(days=2), {"12:00 2026-11-01", "2026-11-02", "12:00 2026-11-02", "2026-11-03"}),
+        (timedelta(days=6), {f"2026-11-0{day}" for day in range(2, 8)}),
+    ],
+)
+def test_the_axis_of_time_has_dates(tmp_path: Path, step: timedelta, labels: set[str]) -> None:
+    begin = datetime(2026, 11, 1, 3, tzinfo=UTC)
+    nights = [night(i, model("svd", 0.5), at=begin + i * step) for i in (0, 1)]
+    write_trend(history_of("nightly", nights), tmp_path / "a.svg")
+    drawn = (tmp_path / "a.svg").read_text("utf-8")
+    texts = re.findall(r"<text[^>]*>(?:<tspan[^>]*>([\d:]+)</tspan><tspan[^>]*>)?(2026-[\d-]+)<", drawn)
+    assert labels <= {" ".join(filter(None, text)) for text in texts}
+    assert not re.search(r">:\d\d<", drawn)
+
+
 @pytest.mark.parametrize(
     ("name", "begins"), [("a.svg", b"<svg"), ("a.PNG", b"\x89PNG"), ("a.html", b"<!DOCTYPE html>")]
 )
@@ -235,5 +312,26 @@ def test_the_picture_is_written_and_needs_no_network(tmp_path: Path, name: str, 
 
 
 def test_another_kind_of_picture_is_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a.jpg: a picture is written as .html, .png, .svg"):
+    with pytest.raises(DataError, match=r"a.jpg: a picture is written as .html, .png, .svg, not '.jpg'"):
         write_trend(sample(), tmp_path / "a.jpg")
+
+
+def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.svg").mkdir()
+    with pytest.raises(DataError, match=r"a.svg: the picture cannot be written: "):
+        write_trend(sample(), tmp_path / "a.svg")
+
+
+@pytest.mark.parametrize(
+    ("chart", "told"),
+    [
+        ("none/a.png", "none/a.png: there is no folder "),
+        ("a.pdf", "a.pdf: a picture is written as .html, .png, .svg, not '.pdf'"),
+    ],
+)
+def test_the_command_checks_the_picture_before_anything_is_read(
+    chart: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # There is no store either, which would be told next.
+    assert main(["history", "--experiment", "nightly", "--chart", chart]) == 2
+    assert told in " ".join(capsys.readouterr().err.split())

@@ -41,9 +41,11 @@ def history(
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
     from evalplugin import api, terminal
     from evalplugin.registry import load_plugin_file
-    from evalplugin.report.trend import write_trend
+    from evalplugin.report.trend import check_picture, write_trend
     from evalplugin.terminal.history import history_csv, history_json, show_history
 
+    if chart is not None:
+        check_picture(chart)
     for path in plugins:
         load_plugin_file(path)
     with terminal.observer().work("read the bake-offs"):

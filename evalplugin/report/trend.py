@@ -5,109 +5,161 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from evalplugin.comparison import LEVEL
 from evalplugin.errors import DataError
 from evalplugin.report.palette import model_colours
-from evalplugin.trends import History
+from evalplugin.trends import History, Point
 
-__all__ = ["FORMATS", "trend_spec", "write_trend"]
+__all__ = ["FORMATS", "TIME_AXIS", "check_picture", "trend_spec", "write_trend"]
 
 FORMATS = (".html", ".png", ".svg")
 _WORSE = "#B0400B"
+_ROOM = 16  # pixels between the first and the last points and the frame
+
+# Of the axis of time: each label has its date, and the hour where there are several a day.
+_CLOCK = "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : '%H:%M')"
+_DATE = "utcFormat(datum.value, '%Y-%m-%d')"
+TIME_AXIS: dict[str, Any] = {
+    "title": "started (UTC)",
+    "tickCount": 6,
+    "labelOverlap": True,
+    "labelExpr": f"datum.value % 86400000 ? [{_CLOCK}, {_DATE}] : {_DATE}",
+}
 
 
 def trend_spec(history: History) -> dict[str, Any]:
     """Return the picture as Vega-Lite with its numbers, a panel for each dataset and split."""
-    rows = [row for row in history.rows() if row["mean"] is not None]
+    every = zip(history.rows(), history.points, strict=True)
+    rows = [_row(row, point) for row, point in every if point.value is not None]
     models = list(dict.fromkeys(row["model"] for row in rows))
     colours = model_colours(models, history.bakeoffs[-1].baseline)
-    places = dict.fromkeys((row["dataset"], row["split"]) for row in rows)
-    days = (history.bakeoffs[-1].at - history.bakeoffs[0].at).days
-    time = {
-        "field": "at",
-        "type": "temporal",
-        "title": None,
-        "scale": {"type": "utc"},
-        "axis": {"format": "%Y-%m-%d", "tickCount": {"interval": "day", "step": days // 8 + 1}}
-        if days
-        else {},
-    }
-    panels = [
-        _panel(
-            [row for row in rows if (row["dataset"], row["split"]) == place],
-            ", ".join(filter(None, place)),
-            history.metric,
-            time,
-        )
-        for place in places
-    ]
     scale = {"domain": models, "range": [colours[model] for model in models]}
+    places = dict.fromkeys((row["dataset"], row["split"]) for row in rows)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
-        "title": f"{history.experiment}: {history.metric}",
-        "vconcat": [_coloured(panel, scale) for panel in panels],
+        "title": {
+            "text": f"{history.experiment}: {history.metric}",
+            "subtitle": _legend(rows),
+            "anchor": "start",
+            "offset": 12,
+        },
+        "vconcat": [
+            _panel(
+                [row for row in rows if (row["dataset"], row["split"]) == place],
+                ", ".join(filter(None, place)),
+                history.metric,
+                scale,
+            )
+            for place in places
+        ],
     }
+
+
+def check_picture(path: Path) -> None:
+    """Check, before any work is done, that a picture can be written.
+
+    Raises:
+        DataError: Another kind of file, or no folder to write into.
+    """
+    if path.suffix.lower() not in FORMATS:
+        raise DataError(f"{path}: a picture is written as {', '.join(FORMATS)}, not {path.suffix!r}")
+    if not path.absolute().parent.is_dir():
+        raise DataError(f"{path}: there is no folder {path.absolute().parent}")
 
 
 def write_trend(history: History, path: Path) -> None:
     """Write the picture to a file: ``.html`` (one that needs no network), ``.png`` or ``.svg``.
 
     Raises:
-        DataError: Another kind of file.
+        DataError: Another kind of file, or it cannot be written.
     """
-    kind = path.suffix.lower()
-    if kind not in FORMATS:
-        raise DataError(f"{path}: a picture is written as {', '.join(FORMATS)}")
+    check_picture(path)
     import vl_convert
 
-    spec = trend_spec(history)
+    spec, kind = trend_spec(history), path.suffix.lower()
     if kind == ".png":
-        path.write_bytes(vl_convert.vegalite_to_png(spec, scale=2))
+        drawn = vl_convert.vegalite_to_png(spec, scale=2)
     elif kind == ".svg":
-        path.write_text(vl_convert.vegalite_to_svg(spec), encoding="utf-8")
+        drawn = vl_convert.vegalite_to_svg(spec).encode()
     else:
-        path.write_text(vl_convert.vegalite_to_html(spec, bundle=True), encoding="utf-8")
+        drawn = vl_convert.vegalite_to_html(spec, bundle=True).encode()
+    try:
+        path.write_bytes(drawn)
+    except OSError as error:
+        raise DataError(f"{path}: the picture cannot be written: {error.strerror}") from None
 
 
-def _panel(rows: list[dict[str, Any]], place: str, metric: str, time: dict[str, Any]) -> dict[str, Any]:
-    mean = {"field": "mean", "type": "quantitative", "title": metric, "scale": {"zero": False}}
+def _row(row: dict[str, Any], point: Point) -> dict[str, Any]:
+    signs = ["★"] * (point.role == "promoted") + ["▼"] * bool(row["worse"])
+    return {**row, "line": point.line, "sign": " ".join(signs)}
+
+
+def _legend(rows: list[dict[str, Any]]) -> str:
+    signs = {row["sign"] for row in rows}
+    said = {
+        f"shaded: {LEVEL:.0%} interval of the mean": any(row["low"] is not None for row in rows),
+        "★ promoted then": any("★" in sign for sign in signs),
+        "▼ worse than in the bake-off before": any("▼" in sign for sign in signs),
+        "no line where type, parameters or rules changed": any(row["line"] for row in rows),
+    }
+    return " · ".join(text for text, is_shown in said.items() if is_shown)
+
+
+def _domain(rows: list[dict[str, Any]]) -> list[float]:
+    ends = [row[name] for row in rows for name in ("mean", "low", "high") if row[name] is not None]
+    low, high = min(ends), max(ends)
+    room = 0.08 * (high - low or abs(high) or 1)  # for the signs above the points
+    return [low - room, high + room]
+
+
+def _panel(rows: list[dict[str, Any]], place: str, metric: str, colours: dict[str, Any]) -> dict[str, Any]:
+    mean = {
+        "field": "mean",
+        "type": "quantitative",
+        "title": metric,
+        "scale": {"domain": _domain(rows), "nice": False, "zero": False},
+    }
+    interval = {"y": {**mean, "field": "low"}, "y2": {"field": "high"}}
+    has_interval = {"filter": "isValid(datum.low)"}
     told = ["model", "bakeoff", "mean", "low", "high", "role", "outcome"]
-    marked = {"filter": "datum.role == 'promoted' || datum.worse"}
+    colour = {
+        "field": "model",
+        "type": "nominal",
+        "scale": colours,
+        "legend": {"symbolType": "circle", "symbolOpacity": 1},
+    }
     return {
         "title": {"text": place, "anchor": "start"},
         "width": 640,
         "height": 260,
         "data": {"values": rows},
-        "encoding": {"x": time},
-        "layer": [
-            {
-                "mark": {"type": "errorband", "opacity": 0.15},
-                "encoding": {"y": {**mean, "field": "low"}, "y2": {"field": "high"}},
+        "encoding": {
+            "x": {
+                "field": "at",
+                "type": "temporal",
+                "scale": {"type": "utc", "padding": _ROOM},
+                "axis": TIME_AXIS,
             },
+            "color": colour,
+            "detail": {"field": "line", "type": "nominal"},
+        },
+        "layer": [
+            {"transform": [has_interval], "mark": {"type": "area", "opacity": 0.15}, "encoding": interval},
+            # Else a point that stands alone would have no interval to be seen.
+            {"transform": [has_interval], "mark": {"type": "rule", "opacity": 0.4}, "encoding": interval},
             {"mark": "line", "encoding": {"y": mean}},
             {
                 "mark": {"type": "point", "filled": True, "opacity": 1},
                 "encoding": {"y": mean, "tooltip": [{"field": name} for name in told]},
             },
             {
-                "transform": [
-                    marked,
-                    {"calculate": "datum.role == 'promoted' ? '★ promoted' : '▼ worse'", "as": "said"},
-                ],
-                "mark": {"type": "text", "dy": -12, "align": "center"},
+                "transform": [{"filter": "datum.sign"}],
+                "mark": {"type": "text", "dy": -12, "fontSize": 14},
                 "encoding": {
                     "y": mean,
-                    "text": {"field": "said"},
+                    "text": {"field": "sign"},
                     "color": {"condition": {"test": "datum.worse", "value": _WORSE}, "value": "black"},
                 },
             },
         ],
     }
-
-
-def _coloured(panel: dict[str, Any], scale: dict[str, Any]) -> dict[str, Any]:
-    colour = {"field": "model", "type": "nominal", "title": "model", "scale": scale}
-    layers = [
-        layer if "color" in layer["encoding"] else layer | {"encoding": layer["encoding"] | {"color": colour}}
-        for layer in panel["layer"]
-    ]
-    return panel | {"layer": layers}

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evalplugin.comparison import LEVEL
 from evalplugin.terminal.tables import stdout
 from evalplugin.trends import History, Point
 
@@ -57,7 +58,7 @@ def show_history(history: History) -> None:
 
 def _show(console: Console, history: History, trends: dict[str, list[Point]]) -> None:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    gated = any(b.outcome for b in history.bakeoffs)
+    gated = any(p.outcome for points in trends.values() for p in points)
     for head in ("bake-off", *(["decision"] if gated else [])):
         table.add_column(head, no_wrap=True)
     for name in trends:
@@ -65,9 +66,10 @@ def _show(console: Console, history: History, trends: dict[str, list[Point]]) ->
     at = {name: {p.bakeoff.id: p for p in points} for name, points in trends.items()}
     for bakeoff in history.bakeoffs:
         row = [at[name].get(bakeoff.id) for name in trends]
-        if not any(row):
+        there = [point for point in row if point is not None]
+        if not there:
             continue
-        decided = [_OUTCOMES.get(bakeoff.outcome or "", "")] if gated else []
+        decided = [_OUTCOMES.get(there[0].outcome or "", "")] if gated else []
         table.add_row(f"{bakeoff.id}\n[dim]{bakeoff.at:%Y-%m-%d %H:%M} UTC[/dim]", *decided, *map(_cell, row))
     console.print(table)
 
@@ -83,14 +85,15 @@ def _cell(point: Point | None) -> str:
 
 
 def _legend(history: History) -> Iterator[str]:
-    roles = {p.role for p in history.points}
+    roles = {p.role for p in history.points if p.value is not None}
     if any(p.value is not None and not math.isnan(p.value.low) for p in history.points):
-        yield "[dim]Small: the interval of the mean.[/dim]"
-    if "champion" in roles or "promoted" in roles:
-        yield "[dim]☆ champion then, [green]★[/green] promoted then.[/dim]"
+        yield f"[dim]Small: {LEVEL:.0%} interval of the mean.[/dim]"
+    signs = {"champion": "☆ champion then", "promoted": "[green]★[/green] promoted then"}
+    if said := [text for role, text in signs.items() if role in roles]:
+        yield f"[dim]{', '.join(said)}.[/dim]"
     if history.higher_is_better is None:
         yield f"[dim]Which way {escape(history.metric)} is better is not known: nothing is marked as worse.[/dim]"
-    elif any(p.change is not None for p in history.points):
+    elif any(p.change is not None and p.change.worse for p in history.points):
         yield (
             f"[dim][red]▼[/red] worse than in the bake-off before: Welch's {history.level:.0%} interval of the change "
             f"excludes 0; by chance alone so does about 1 change in {round(2 / (1 - history.level))}.[/dim]"
