@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from evalplugin.report.trend import TIME_AXIS
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -184,7 +186,7 @@ def _groups() -> dict[str, Any]:
 
 
 def _trend() -> dict[str, Any]:
-    """Means over time with the intervals behind them; a sign where one was promoted or got worse."""
+    """Means over time with their intervals, joined where they can be compared; signs: promoted, got worse."""
     import altair as alt
 
     mean = alt.Y(
@@ -194,14 +196,15 @@ def _trend() -> dict[str, Any]:
         axis=alt.Axis(tickCount=5),
     )
     base = _base().encode(
-        x=alt.X(
-            "at:T", title=None, scale=alt.Scale(type="utc"), axis=alt.Axis(tickCount=6, labelOverlap=True)
-        ),
+        x=alt.X("at:T", scale=alt.Scale(type="utc", padding=10), axis=alt.Axis(**TIME_AXIS)),
         y=mean,
         color=_as_is(alt.Color, "colour:N"),
-        detail="model:N",
+        detail=["model:N", "line:N"],
     )
-    shade = base.mark_area(opacity=0.12, aria=False).encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
+    bounds = base.encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
+    shade = bounds.mark_area(opacity=0.12, aria=False)
+    # Else a point that stands alone would have no interval to be seen.
+    bar = bounds.mark_rule(opacity=0.4, aria=False)
     line = base.mark_line(strokeCap="round", aria=False).encode(
         strokeWidth=_as_is(alt.StrokeWidth, "width:Q")
     )
@@ -213,7 +216,7 @@ def _trend() -> dict[str, Any]:
         .mark_text(dy=-13, fontSize=14, aria=False)
         .encode(text="sign:N", color=_as_is(alt.Color, "signColour:N"))
     )
-    return _layered(shade, line, points, signs, height=_HEIGHT)
+    return _layered(shade, bar, line, points, signs, height=_HEIGHT)
 
 
 def _base() -> alt.Chart:

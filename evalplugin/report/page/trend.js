@@ -19,8 +19,8 @@ function trendFigures(contest) {
     kind: "trend", why: "",
     rows: points.map(({ model, point, bakeoff }) => ({
       model: model.name, at: bakeoff.at, mean: point.mean, low: point.low ?? point.mean, high: point.high ?? point.mean,
-      colour: model.colour, shape: model.shape, width: model.name === focus ? 3.5 : 1.75,
-      sign: point.role === "promoted" ? "★" : point.worse ? "▼" : "", signColour: point.worse ? "var(--worse)" : "var(--ink)",
+      line: point.line, colour: model.colour, shape: model.shape, width: model.name === focus ? 3.5 : 1.75,
+      sign: [point.role === "promoted" ? "★" : "", point.worse ? "▼" : ""].join(""), signColour: point.worse ? "var(--worse)" : "var(--ink)",
       text: `${number(point.mean)} ${interval(point.low, point.high)} ${ROLES[point.role]}${point.worse ? " ▼ worse than before" : ""}`,
     })),
     values: { title: `${metric.name}, mean`, low: low - room, high: high + room },

@@ -25,8 +25,8 @@ def trend(
         past: Bake-offs of its experiment, its own one included, in any order.
         models: Those of the page, with the colour and the outline that each has there; others are grey.
 
-    Keys: ``bakeoffs`` (the oldest first), ``models``, each with its ``points``, and ``worse``: sentences on what got
-    worse in the newest one.
+    Keys: ``bakeoffs`` (the oldest first), ``models``, each with its ``points``, ``note``: what is shown, and
+    ``worse``: sentences on what got worse in the newest one.
     """
     history = _history(comparison, past)
     if history is None:
@@ -36,12 +36,15 @@ def trend(
     if len(bakeoffs) < _LEAST:
         return None
     place = {b.id: i for i, b in enumerate(bakeoffs)}
+    outcomes = {p.bakeoff.id: p.outcome for p in points}
     looks = {model["name"]: model for model in models}
     names = dict.fromkeys([*looks, *(p.model.model for p in points)])
     return {
+        "note": _note(points, len(bakeoffs)),
         "worse": _worse([p for p in history.worse if _is_here(p, comparison)]),
         "bakeoffs": [
-            {"id": b.id, "at": b.at.isoformat(timespec="seconds"), "outcome": b.outcome} for b in bakeoffs
+            {"id": b.id, "at": b.at.isoformat(timespec="seconds"), "outcome": outcomes[b.id]}
+            for b in bakeoffs
         ],
         "models": [
             {
@@ -51,6 +54,20 @@ def trend(
             for name in names
         ],
     }
+
+
+def _note(points: Sequence[Point], bakeoffs: int) -> str:
+    """Return in sentences what is shown, and what each sign that is there means."""
+    said = [
+        f"The latest {bakeoffs} bake-offs of this experiment on this dataset and split; the data may differ."
+    ]
+    if any(p.role == "promoted" for p in points):
+        said.append("★ promoted then.")
+    if any(p.change is not None and p.change.worse for p in points):
+        said.append("▼ worse than in the bake-off before: Welch's 95 % interval of the change excludes 0.")
+    if any(p.line for p in points):
+        said.append("No line where a model's type, its parameters or the rules changed.")
+    return " ".join(said)
 
 
 def _worse(points: Sequence[Point]) -> list[str]:
@@ -84,6 +101,7 @@ def _point(point: Point, place: Mapping[str, int]) -> dict[str, Any]:
         "low": plain(value.low),
         "high": plain(value.high),
         "role": point.role,
+        "line": point.line,
     }
     if change is not None:
         told |= {

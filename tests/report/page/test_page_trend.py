@@ -78,6 +78,35 @@ def test_less_than_two_bake_offs_make_no_trend(
     assert "From one bake-off to the next" not in comparison_page([comparison], past=past)
 
 
+def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_shown(
+    comparison: Comparison, contests: SimpleNamespace
+) -> None:
+    past = contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.5})
+    other = replace(past[1].models[1], asked="n=20, k=9")
+    decided = {"outcome": "promote", "champion": "base", "promoted": "knn"}
+    past[1] = replace(past[1], models=(past[1].models[0], other), decided=("other", "last_n"), **decided)
+    found = shown(comparison, past)
+    assert found is not None
+    assert [b["outcome"] for b in found["bakeoffs"]] == [None, None]
+    points = {m["name"]: m["points"] for m in found["models"]}
+    assert [(p["line"], p["role"]) for p in points["knn"]] == [(0, "challenger"), (1, "challenger")]
+    assert [(p["line"], p["role"]) for p in points["base"]] == [(0, "baseline"), (0, "baseline")]
+
+
+def test_the_note_explains_only_what_is_shown(comparison: Comparison, contests: SimpleNamespace) -> None:
+    same, worse = {"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}
+    plain = shown(comparison, contests.past(same, same))
+    signs = shown(comparison, contests.past(same, worse, outcome="promote", champion="base", promoted="knn"))
+    assert plain is not None
+    assert signs is not None
+    assert plain["note"] == (
+        "The latest 2 bake-offs of this experiment on this dataset and split; the data may differ."
+    )
+    assert signs["note"].removeprefix(plain["note"]) == (
+        " ★ promoted then. ▼ worse than in the bake-off before: Welch's 95 % interval of the change excludes 0."
+    )
+
+
 def test_the_page_says_what_the_gate_decided_where_it_did(contests: SimpleNamespace) -> None:
     here, there = (compare(contests.contest(dataset=name)) for name in ("toy", "other"))
     decision = Decision(
