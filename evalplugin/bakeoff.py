@@ -29,10 +29,11 @@ from evalplugin.runner import (
     one_by_one,
     prepare,
     results_of,
+    take,
 )
 from evalplugin.sizes import bytes_of
 from evalplugin.store import Store, store_path
-from evalplugin.store.journal import Header, Journal
+from evalplugin.store.journal import Header
 from evalplugin.store.steps import Kept
 from evalplugin.trends import PastBakeoff
 from evalplugin.workers import Limits, check_not_a_worker, in_processes
@@ -171,7 +172,8 @@ def run_bakeoff(
     bakeoff = replace(bakeoff, id=journal.header.id, inputs=inputs)
     jobs = jobs_of(config, prepared)
     try:
-        missing = _missing(jobs, kept, journal, observer)
+        take(jobs, kept)
+        missing = _missing(jobs, kept, observer)
         if missing and mode == "sync":
             raise StoreError(
                 f"{missing} tasks of the bake-off {bakeoff.id} are not computed yet; {go_on(journal)}"
@@ -209,19 +211,16 @@ def run_bakeoff(
     return outcome
 
 
-def _missing(jobs: Sequence[Job], kept: Kept, journal: Journal, observer: Observer) -> int:
+def _missing(jobs: Sequence[Job], kept: Kept, observer: Observer) -> int:
     """Return how many tasks are to be computed; those that need not be are told of."""
-    known = [
-        job for job in jobs if not any(job.name(fold) in journal.failures for fold in range(len(job.tasks)))
-    ]
-    tasks = [task for job in known for task in job.tasks]
-    there = sum(map(kept.has, tasks))
+    known = [job for job in jobs if not job.failed]
+    tasks, there = sum(len(job.tasks) for job in known), sum(len(job.done) for job in known)
     if there:
         observer.say(
-            f"{there} of {len(tasks)} tasks are in the store {kept.store.path} and are not computed again; their "
+            f"{there} of {tasks} tasks are in the store {kept.store.path} and are not computed again; their "
             f"costs are those measured when they were (--fresh computes anew)"
         )
-    return len(tasks) - there
+    return tasks - there
 
 
 def _execution(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from evalplugin.errors import StoreError
 from evalplugin.metrics import METRICS
 from evalplugin.models import MODELS
 from evalplugin.runner import Observer, Prepared
+from evalplugin.store.entries import DEFAULT_PATH, STORE, store_path
 from evalplugin.store.journal import Header, Journal, unfinished
 from evalplugin.store.steps import Kept
 from evalplugin.store.versions import code_of, own_code
@@ -66,6 +68,7 @@ def begin(header: Header, kept: Kept, mode: Mode, observer: Observer) -> Journal
             raise StoreError(words)
         observer.say(words if journal is not None else f"{words}; this is a new one")
     journal = journal or Journal.start(kept.store.journals, header)
+    journal.report = kept.store.report
     kept.belongs_to(journal)
     return journal
 
@@ -86,12 +89,19 @@ def go_on(journal: Journal) -> str:
     """Return how a bake-off that ended early is continued, in words."""
     if not journal.header.command:
         return "to go on: evalplugin.run(..., resume=True)"
-    return f"to go on: python -m evalplugin run --resume {shlex.join(journal.header.command)}"
+    return f"to go on: {_variable(journal)}python -m evalplugin run --resume {shlex.join(journal.header.command)}"
 
 
 def since(journal: Journal) -> str:
     """Return when a bake-off was started, in local time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(journal.header.started))
+
+
+def _variable(journal: Journal) -> str:
+    """Return what is to be typed first: the store, where it is another one without the environment."""
+    named = os.environ.get(STORE, "")
+    from_there = journal.path.parents[1] == store_path(named) != store_path(DEFAULT_PATH)
+    return f"{STORE}={shlex.quote(named)} " if from_there else ""
 
 
 def _continued(folder: Path, asked: Mapping[str, str]) -> tuple[Journal | None, str]:

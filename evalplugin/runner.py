@@ -43,6 +43,7 @@ __all__ = [
     "results_of",
     "run_model",
     "run_task",
+    "take",
 ]
 
 Result = TaskResult | str  # a string is the traceback of a task that failed
@@ -221,6 +222,16 @@ def _job(config: CheckedConfig, prepared: Prepared, model: NamedModel) -> Job:
     return Job(prepared.info, model, tasks)
 
 
+def take(jobs: Sequence[Job], kept: Kept) -> None:
+    """Fill in what is there already: what was computed before, and what is known to fail."""
+    known = {} if kept.journal is None else kept.journal.failures
+    for job in jobs:
+        job.done |= {fold: known[job.name(fold)] for fold in range(len(job.tasks)) if job.name(fold) in known}
+        if not job.failed:
+            found = {fold: kept.result(task) for fold, task in enumerate(job.tasks)}
+            job.done |= {fold: result for fold, result in found.items() if result is not None}
+
+
 def results_of(
     jobs: Sequence[Job],
     execute: Execution,
@@ -230,17 +241,15 @@ def results_of(
     """Yield the number and the result of each job as soon as all its folds are done; a failure is part of the result.
 
     Args:
-        jobs: What is to be done.
+        jobs: What is to be done, with what there is already.
         execute: Computes what is not there yet.
-        kept: What there is already, and where the rest is kept.
+        kept: Where it is kept then, and the lists of earlier bake-offs are.
         starting: Is told the number of each job before anything is computed for it.
     """
-    if kept is not None:
-        for number, job in enumerate(jobs):
-            _take(job, kept)
-            if job.ended:
-                starting(number)
-                yield number, _whole(job)
+    for number, job in enumerate(jobs):
+        if job.ended:
+            starting(number)
+            yield number, _whole(job)
     waiting = [number for number, job in enumerate(jobs) if not job.ended]
     places: list[tuple[int, int]] = []  # of the tasks that were handed out: job and fold
 
@@ -293,15 +302,6 @@ def run_model(
     """Return the result of one model over all folds of one split; a failure is part of the result."""
     ((_, result),) = results_of([_job(config, prepared, model)], one_by_one(observer))
     return result
-
-
-def _take(job: Job, kept: Kept) -> None:
-    """Fill in what is there already."""
-    known = {} if kept.journal is None else kept.journal.failures
-    job.done |= {f: known[job.name(f)] for f in range(len(job.tasks)) if job.name(f) in known}
-    if not job.failed:
-        found = {fold: kept.result(task) for fold, task in enumerate(job.tasks)}
-        job.done |= {fold: result for fold, result in found.items() if result is not None}
 
 
 def _keep(job: Job, fold: int, kept: Kept) -> Result:

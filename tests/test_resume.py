@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,12 @@ from evalplugin.config import CheckedConfig, load
 from evalplugin.errors import DataError, StoreError, TrackingError
 from evalplugin.models import MODELS
 from evalplugin.registry import load_plugin_file
-from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
+from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of, take
 from evalplugin.store import Store, store_path, versions
+from evalplugin.store.journal import Journal
 from evalplugin.store.steps import Kept
 from evalplugin.store.versions import code_of
-from evalplugin.tasks import Task, run_task
+from evalplugin.tasks import Task, TaskResult, run_task
 
 ROOT = Path(__file__).parents[1]
 
@@ -53,6 +55,15 @@ class Counted:
 
     def predict(self, users, items):
         return 1 + self.values[users, items]
+
+@evalplugin.model("moody")
+@dataclass
+class Moody(Counted):
+    '''Computes something else each time.'''
+
+    def fit(self, train, rng):
+        import numpy as np
+        super().fit(train, np.random.default_rng())
 
 @evalplugin.model("failing")
 @dataclass
@@ -168,7 +179,7 @@ POINTS: dict[str, tuple[str | None, int, int]] = {
     "half-written-folds": ("before sums", 1, 1),
     "a-run-was-made": ("after create_run", 1, 1),
     "fitting-the-second-fold": ("begin fit counted, fold 2 of 2", 1, 1),
-    "lists-are-there-and-scores-are-not": ("before write scores", 2, 1),
+    "scores-are-there-and-lists-are-not": ("before write lists", 2, 1),
     "stored-and-not-logged": ("begin log counted", 1, 1),
     "metrics-without-files": ("after log_batch", 1, 1),
     "after-a-model-that-failed": ("[2 of 3] failing", 1, 1),
@@ -230,7 +241,8 @@ def test_a_bake_off_that_is_killed_is_resumed_to_the_same_end(
     if begun:
         assert logged(place)["summary"]["bakeoff"] == begun[0]
     # Nothing whose lists were there was fitted again.
-    assert len((place / "fits.txt").read_text().splitlines()) == 2
+    fitted = 3 if point == "scores-are-there-and-lists-are-not" else 2
+    assert len((place / "fits.txt").read_text().splitlines()) == fitted
 
 
 def test_a_finished_model_is_not_logged_again(killed: tuple[Path, dict[str, list[int]]]) -> None:
@@ -333,6 +345,7 @@ def computed(config: Path) -> int:
     before, checked = fits(), load(config)
     kept = Kept(Store(store_path()))
     jobs = jobs_of(checked, prepare(checked, None, Silent(), kept))
+    take(jobs, kept)
     for _ in results_of(jobs, one_by_one(Silent()), kept):
         pass
     return fits() - before
@@ -388,6 +401,17 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
     )
 
 
+def test_what_is_damaged_is_not_counted_as_there(tmp_path: Path) -> None:
+    config = write_config(tmp_path, models=["counted", "popularity"])
+    bake(config)
+    store = Store(store_path())
+    scores = next(facts for facts in store.entries() if facts.step == "scores")
+    (store.folder_of(scores.key) / "facts.json").write_text("{}")
+    _, said = bake(config)
+    assert said.has("3 of 4 tasks are in the store")
+    assert said.has(f"the entry {scores.key[:12]} was damaged")
+
+
 def task_of(checked: CheckedConfig, kept: Kept | None = None) -> Task:
     return jobs_of(checked, prepare(checked, None, Silent(), kept))[0].tasks[0]
 
@@ -428,7 +452,6 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
                 assert (a.dtype, a.tobytes(), a.flags.writeable) == (b.dtype, b.tobytes(), False)
     read = again.result(read_task)
     assert read is not None
-    assert again.has(read_task)
     assert read.costs == made.costs
     assert read.lists.costs == made.lists.costs
     for name in ("user", "item", "score"):
@@ -485,6 +508,23 @@ def test_predictions_that_nobody_asked_for_may_fail_and_are_asked_for_again_when
     assert result.failure == "ValueError: no ratings"
 
 
+def test_a_journal_that_cannot_be_written_costs_no_bake_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = Journal._append
+
+    def full(self: Journal, line: Any) -> None:
+        if "id" not in line:
+            raise OSError(28, "No space left on device")
+        append(self, line)
+
+    monkeypatch.setattr(Journal, "_append", full)
+    outcome, said = bake(write_config(tmp_path, models=["popularity", "failing"]))
+    assert [model.error is None for model in outcome.result.models] == [True, False]
+    assert sum("No space left on device; should the bake-off be cut off" in line for line in said.lines) == 1
+    assert list(Store(store_path()).journals.iterdir()) == []
+
+
 def test_a_full_disk_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = Said()
     kept = Kept(Store(tmp_path / "s", report=said.say))
@@ -508,6 +548,55 @@ def test_the_first_result_of_two_processes_is_that_of_both(tmp_path: Path) -> No
     assert theirs.keep(task, first) is first
     kept = ours.keep(task, second)
     assert kept.costs == first.costs != second.costs
+
+
+def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
+    assert result is not None
+    scores = run_task(replace(task, lists=result.lists), "x", Silent()).per_user
+    assert scores.values.tobytes() == result.per_user.values.tobytes()
+
+
+def test_lists_that_are_made_anew_have_scores_of_their_own(tmp_path: Path) -> None:
+    kept = Kept(Store(tmp_path / "s"))
+    task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), kept)
+    first = kept.keep(task, run_task(task, "x", Silent()))
+    lists = next(facts.key for facts in kept.store.entries() if facts.step == "lists")
+    (kept.store.folder_of(lists) / "item.npy").unlink()
+    assert kept.result(task) is None
+    second = kept.keep(task, run_task(task, "x", Silent()))
+    assert second.top_n.item.tobytes() != first.top_n.item.tobytes()
+    read = kept.result(task)
+    for result in (second, read):
+        assert_of_its_lists(task, result)
+    assert read is not None
+    assert read.top_n.item.tobytes() == second.top_n.item.tobytes()
+
+
+@pytest.mark.parametrize("turn", [1, 2, 3])
+def test_two_processes_at_once_end_with_the_same_lists_and_their_scores(
+    tmp_path: Path, turn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = Kept(Store(tmp_path / "s")), Kept(Store(tmp_path / "s"))
+    task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), ours)
+    second = run_task(task, "x", Silent())
+    calls, found, write = 0, [], ours.store.write
+
+    def in_between(*args: Any, **kwargs: Any) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == turn:
+            found.append(theirs.keep(task, second))
+        return write(*args, **kwargs)
+
+    monkeypatch.setattr(ours.store, "write", in_between)
+    found.append(ours.keep(task, run_task(task, "x", Silent())))
+    if turn == 3:  # after us
+        found.append(theirs.keep(task, second))
+    one, other = found
+    assert one.top_n.item.tobytes() == other.top_n.item.tobytes()
+    assert one.costs == other.costs
+    for result in (one, other, ours.result(task)):
+        assert_of_its_lists(task, result)
 
 
 # ---- resuming
@@ -599,8 +688,6 @@ def test_what_has_changed_since_is_not_continued(tmp_path: Path, change: str, wo
 
 
 def test_a_bake_off_that_another_process_runs_is_not_continued(tmp_path: Path) -> None:
-    from evalplugin.store.journal import Journal
-
     config = write_config(tmp_path, models=["popularity"])
     interrupted(config)
     (path,) = Store(store_path()).journals.glob("*.jsonl")
@@ -618,6 +705,29 @@ def test_a_fresh_bake_off_is_resumed_with_what_it_computed_itself(tmp_path: Path
     assert fits() == 4
     outcome, _ = bake(config, "resume")
     assert fits() == 4
+    assert outcome.result.models[0].costs != old.result.models[0].costs
+
+
+def test_what_a_fresh_bake_off_was_about_to_write_is_not_taken_from_an_older_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_config(tmp_path, models=["counted"], compare={})
+    old, _ = bake(config)
+    write = Store.write
+
+    def cut_off(self: Store, step: str, *args: Any, **kwargs: Any) -> bool:
+        if step == "lists":
+            raise KeyboardInterrupt
+        return write(self, step, *args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Store, "write", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            bake(config, "fresh")
+    assert fits() == 3
+    outcome, said = bake(config, "resume")
+    assert not said.has("are in the store")
+    assert fits() == 5
     assert outcome.result.models[0].costs != old.result.models[0].costs
 
 
@@ -684,8 +794,8 @@ def test_what_was_not_computed_cannot_be_logged(tmp_path: Path, capsys: pytest.C
     for facts in kept.entries():
         if facts.step == "scores":
             (kept.folder_of(facts.key) / "values.npy").unlink()
-            assert kept.find(facts.key) is None
     assert main(["sync"]) == 1
+    assert fits() == 2
     assert "4 tasks of the bake-off" in (err := capsys.readouterr().err)
     assert f"are not computed yet; to go on: python -m evalplugin run --resume {config}" in err
     with pytest.raises(StoreError, match="nothing to continue: no bake-off of this config was cut off"):
@@ -707,6 +817,35 @@ def test_what_was_started_elsewhere_is_synced_there(
     monkeypatch.chdir(tmp_path)
     assert main(["sync", "--store", str(start / ".evalplugin")]) == 1
     assert f"it was started in {start}: go there" in capsys.readouterr().err
+
+
+def test_what_another_process_runs_is_not_synced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = write_config(tmp_path, models=["popularity"])
+    interrupted(config, command=[str(config)])
+    (path,) = Store(store_path()).journals.glob("*.jsonl")
+    held = Journal.take_up(path)
+    assert held is not None
+    assert main(["sync"]) == 0
+    assert f"bake-off {held.header.id}, started " in (err := capsys.readouterr().err)
+    assert err.endswith(", is still running\n")
+    held.close(finished=True)
+
+
+def test_a_store_that_the_environment_names_is_synced_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = write_config(tmp_path, models=["popularity"])
+    monkeypatch.setenv("EVALPLUGIN_STORE", "a store")
+    said = interrupted(config, command=[str(config)])
+    assert (
+        said.lines[-1] == f"to go on: EVALPLUGIN_STORE='a store' python -m evalplugin run --resume {config}"
+    )
+    monkeypatch.delenv("EVALPLUGIN_STORE")
+    assert main(["sync", "--store", "a store"]) == 0
+    assert "2 of 2 tasks are in the store" in capsys.readouterr().err
+    assert "summary" in logged(Path.cwd())
+    assert "EVALPLUGIN_STORE" not in os.environ
+    assert not Path(".evalplugin").exists()
 
 
 def test_a_tracking_store_that_is_not_there_leaves_nothing_to_resume(tmp_path: Path) -> None:

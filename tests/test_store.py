@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 import os
@@ -18,7 +19,7 @@ from evalplugin.errors import DataError, StoreError, UnknownNameError
 from evalplugin.sizes import bytes_of, seconds_of, size_text
 from evalplugin.store import Store, entries, store_path
 from evalplugin.store.entries import key_of
-from evalplugin.store.journal import KEPT_SECONDS, Header, Journal, kept_keys, unfinished
+from evalplugin.store.journal import KEPT_SECONDS, Header, Journal, is_running, kept_keys, unfinished
 
 DEPENDS = {"step": "lists", "n": 10}
 
@@ -83,14 +84,14 @@ def test_damage_of_any_byte_is_told_and_the_entry_is_gone(tmp_path: Path) -> Non
     sizes = {file.name: file.stat().st_size for file in store.folder_of(key).iterdir()}
     damages = 0
     for name, size in sizes.items():
-        for place in {*range(0, size, max(1, size // 40)), size - 1}:
+        for place in {*range(0, size, max(1, size // 40)), -1}:
             write(store)
             file = store.folder_of(key) / name
             content = bytearray(file.read_bytes())
-            content[place] ^= 1 << (place % 8)
+            content[place % len(content)] ^= 1 << (place % 8)  # a time has not always as many digits
             file.write_bytes(bytes(content))
             assert store.find(key) is None, (name, place)
-            assert not store.has(key)
+            assert not store.folder_of(key).exists()
             damages += 1
     assert damages > 100
     assert len(said) == damages
@@ -118,6 +119,50 @@ def test_a_half_written_entry_is_removed(tmp_path: Path, harm: Callable[[Path], 
     assert store.find(key) is not None
 
 
+def folder_in_the_place(path: Path) -> None:
+    path.mkdir()
+    (path / "notes.txt").write_text("mine")
+
+
+@pytest.mark.parametrize(
+    "put",
+    [lambda path: path.write_text("a file"), lambda path: path.symlink_to("nowhere"), folder_in_the_place],
+    ids=["file", "link to nothing", "alien folder"],
+)
+@pytest.mark.parametrize("found_first", [True, False])
+def test_what_stands_in_the_place_of_an_entry_is_replaced(
+    tmp_path: Path, put: Callable[[Path], object], found_first: bool
+) -> None:
+    store = Store(tmp_path)
+    key = write(store)
+    store.prune(older_than=0)
+    put(store.folder_of(key))
+    if found_first:
+        assert store.find(key) is None
+        assert not os.path.lexists(store.folder_of(key))
+    assert write(store) == key
+    assert store.find(key) is not None
+
+
+def test_a_damaged_entry_that_cannot_be_removed_is_told_and_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    store = Store(tmp_path, report=said.append)
+    key = write(store)
+    (store.folder_of(key) / "a.bin").unlink()
+    monkeypatch.setattr(Store, "_new_scratch", full_disk)
+    assert store.find(key) is None
+    assert said == [
+        f"store: the entry {key[:12]} is damaged and cannot be removed: cannot write to the store {tmp_path}: "
+        f"No space left on device"
+    ]
+
+
+def full_disk(*args: object, **kwargs: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def test_a_writer_that_fails_leaves_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
 
@@ -142,7 +187,7 @@ def test_the_first_of_two_entries_stays_unless_it_is_replaced(tmp_path: Path) ->
 def test_looking_for_nothing_finds_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.find("0" * 64) is None
-    assert not store.has("0" * 64)
+    assert not store.is_sound("0" * 64)
 
 
 def test_what_was_used_last_stays_when_the_store_is_full(tmp_path: Path) -> None:
@@ -160,9 +205,9 @@ def test_what_was_used_last_stays_when_the_store_is_full(tmp_path: Path) -> None
 def test_an_entry_larger_than_the_store_stays_until_the_next_one(tmp_path: Path) -> None:
     store = Store(tmp_path, max_size="100B")
     large = write(store, b"x" * 1000)
-    assert store.has(large)
+    assert store.find(large) is not None
     write(store, b"y", other=1)
-    assert not store.has(large)
+    assert store.find(large) is None
 
 
 def test_what_a_bake_off_in_progress_uses_is_never_pruned(tmp_path: Path) -> None:
@@ -190,6 +235,20 @@ def test_pruning_goes_by_age_and_by_size(tmp_path: Path) -> None:
     assert [f.key for f in store.prune(older_than=30 * 86_400, dry_run=True)] == [keys[0]]
     assert [f.key for f in store.prune(max_size=1200)] == keys[:2]
     assert [f.key for f in store.entries()] == [keys[2]]
+
+
+def test_an_empty_or_alien_folder_is_as_old_as_it_is(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    empty, alien = (tmp_path / "entries/ab" / name for name in ("empty", "alien"))
+    empty.mkdir(parents=True)
+    alien.mkdir()
+    (alien / "a link").symlink_to("nowhere")
+    assert {facts.step for facts in store.entries()} == {"damaged"}
+    assert all(time.time() - facts.used < 60 for facts in store.entries())
+    assert store.prune(older_than=3600) == []
+    long_ago = time.time() - 7200
+    os.utime(empty, (long_ago, long_ago))
+    assert [facts.key for facts in store.prune(older_than=3600)] == ["empty"]
 
 
 def in_process(work: Callable[..., object], *args: object) -> multiprocessing.process.BaseProcess:
@@ -261,6 +320,71 @@ def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
         Store(tmp_path / "s", max_size="much")
 
 
+def tree(folder: Path) -> dict[str, int]:
+    """Return all that is in a folder, with the times of the last change."""
+    return {str(path): path.lstat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.parametrize("names", [["notes.txt"], ["entries/2024/post.md"], ["a", "b", "c", "d"]])
+def test_a_folder_with_something_else_is_no_store_and_stays_as_it_is(
+    tmp_path: Path, names: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("mine")
+    if len(names) == 1:
+        (tmp_path / "README.md").write_text("mine")
+    before = tree(tmp_path)
+    words = "a, b, c and more" if len(names) > 1 else "README.md"
+    with pytest.raises(
+        StoreError, match=rf"the folder .* is no store: it holds {words}.*; name another folder by"
+    ):
+        Store(tmp_path)
+    for command in (["cache", "list"], ["cache", "prune", "--all"], ["sync"]):
+        assert main([*command, "--store", str(tmp_path)]) == 0
+    assert main(["cache", "show", "20", "--store", str(tmp_path)]) == 2
+    out, err = capsys.readouterr()
+    assert "nothing is stored in" in err
+    assert "removed 0 entries" in err
+    assert "nothing to log" in out
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        ["lost+found/"],
+        [".gitignore"],
+        ["entries/"],
+        ["entries/", "bakeoffs/"],
+        ["bakeoffs/", "scratch/", "lock"],
+    ],
+    ids=["empty", "a disk's", "committed", "begun", "begun and cut off", "entries removed"],
+)
+def test_an_empty_folder_becomes_a_store_and_one_that_was_begun_is_completed(
+    tmp_path: Path, names: list[str]
+) -> None:
+    for name in names:
+        (tmp_path / name).mkdir() if name.endswith("/") else (tmp_path / name).touch()
+    store = Store(tmp_path)
+    key = write(store)
+    assert (tmp_path / ".gitignore").read_text() == "*\n"
+    (tmp_path / "notes.txt").write_text("a user's")
+    assert Store(tmp_path).find(key) is not None  # a store stays one
+
+
+def test_looking_only_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = Store(tmp_path / "s")
+    key = write(store)
+    (store.path / "lock").unlink()
+    before = tree(store.path)
+    for command in (["cache", "list"], ["cache", "show", key]):
+        assert main([*command, "--store", str(store.path)]) == 0
+    assert capsys.readouterr().out.count(key[:12]) == 3
+    assert tree(store.path) == before
+
+
 def test_a_store_that_is_held_for_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "_LOCK_SECONDS", 0)
     first, second = Store(tmp_path), Store(tmp_path)
@@ -317,6 +441,69 @@ def test_the_newest_journal_comes_first_and_one_without_a_first_line_is_none(tmp
     assert kept_keys(tmp_path) == set()
 
 
+def test_a_journal_that_cannot_be_begun_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path)
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20, before[1]))  # a file ends there, in the middle of a line
+    try:
+        with pytest.raises(
+            StoreError, match=rf"cannot begin a bake-off in the store {tmp_path}: No space left"
+        ):
+            journal(store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(store.journals.iterdir()) == []
+    monkeypatch.setattr(Path, "open", full_disk)
+    with pytest.raises(StoreError, match=r"cannot begin a bake-off in the store .*: No space left on device"):
+        journal(store)
+    assert list(store.journals.iterdir()) == []
+
+
+def test_what_cannot_be_noted_is_said_once_and_leaves_no_half_line(tmp_path: Path) -> None:
+    said: list[str] = []
+    store = Store(tmp_path)
+    written = journal(store, "one", "k1")
+    written.report = said.append
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = written.path.stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, before[1]))
+    try:
+        written.uses("k2")
+        written.wrote("k2")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert written.path.stat().st_size == size
+    assert said == [
+        f"store: cannot write {written.path}: No space left on device; should the bake-off be cut off, some of it "
+        f"will be computed again"
+    ]
+    written.wrote("k3")
+    (seen,) = unfinished(store.journals)
+    assert (seen.entries, seen.written) == ({"k1"}, {"k3"})
+    written.close(finished=True)
+    assert list(store.journals.iterdir()) == []
+
+
+def test_a_journal_that_cannot_be_removed_is_told_and_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    store = Store(tmp_path)
+    written = journal(store)
+    written.report = said.append
+    assert is_running(written)
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", full_disk)
+        written.close(finished=True)
+    assert said == [f"store: the bake-off is finished, but its journal {written.path} cannot be removed"]
+    assert not is_running(written)
+    assert Journal.take_up(written.path) is not None
+
+
 @given(st.integers(1, 10**14))
 def test_sizes_read_back_as_what_they_say(size: int) -> None:
     assert bytes_of(f"{size}B") == size
@@ -358,6 +545,10 @@ def test_the_cache_is_listed_shown_and_pruned(capsys: pytest.CaptureFixture[str]
     out, err = capsys.readouterr()
     assert out.startswith(keys[0][:12])
     assert err == "would remove 1 entry, 18 B; 1 stay, 18 B\n"
+    assert main(["cache", "prune", "--max-size", "0"]) == 2
+    assert "such as 2GB or 500MB, not '0'; to remove everything: --all" in capsys.readouterr().err
+    assert main(["cache", "prune", "--max-size", "much"]) == 2
+    assert "--all" not in capsys.readouterr().err
     assert main(["cache", "prune", "--older-than", "soon"]) == 2
     assert "--older-than must be a time" in capsys.readouterr().err
     assert main(["cache", "prune", "--max-size", "20B"]) == 0

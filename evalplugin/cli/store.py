@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ from evalplugin.cli import options
 from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 
 if TYPE_CHECKING:
-    from evalplugin.store import Facts, Store
+    from evalplugin.store import Facts, StoreView
 
 __all__ = ["cache", "sync"]
 
@@ -26,7 +28,7 @@ _store = click.option(
     show_envvar=True,
     default=".evalplugin",
     show_default=True,
-    help="Folder of the store.",
+    help="Folder of the store; one that a config names under store.path is to be given here.",
 )
 
 
@@ -37,7 +39,7 @@ _store = click.option(
 def sync(context: click.Context, folder: Path) -> int:
     """Log what was computed while MLflow could not be reached; nothing is computed."""
     from evalplugin.resuming import since
-    from evalplugin.store.journal import unfinished
+    from evalplugin.store.journal import is_running, unfinished
 
     run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
     code, here = EXIT_DONE, str(Path.cwd())
@@ -46,7 +48,11 @@ def sync(context: click.Context, folder: Path) -> int:
         click.echo(f"nothing to log: no bake-off was cut off ({folder})")
     for journal in waiting:
         header = journal.header
-        click.echo(f"bake-off {header.id}, started {since(journal)}", err=True)
+        what = f"bake-off {header.id}, started {since(journal)}"
+        if is_running(journal):
+            click.echo(f"{what}, is still running", err=True)
+            continue
+        click.echo(what, err=True)
         try:
             if not header.command:
                 raise EvalpluginError(
@@ -55,7 +61,9 @@ def sync(context: click.Context, folder: Path) -> int:
             if header.folder != here:
                 raise EvalpluginError(f"it was started in {header.folder}: go there")
             command = ["--sync", *header.command]
-            code = max(code, run.main(command, "evalplugin run", standalone_mode=False, obj=context.obj) or 0)
+            with _named(folder):
+                done = run.main(command, "evalplugin run", standalone_mode=False, obj=context.obj)
+            code = max(code, done or EXIT_DONE)
         except EvalpluginError as error:
             click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
             code = EXIT_FAILED
@@ -129,13 +137,15 @@ def show(key: str, folder: Path) -> int:
 @options.debug
 def prune(older_than: str | None, max_size: str | None, everything: bool, dry_run: bool, folder: Path) -> int:
     """Remove entries; those of a bake-off in progress stay."""
-    from evalplugin.sizes import bytes_of, seconds_of, size_text
+    from evalplugin.sizes import seconds_of, size_text
+    from evalplugin.store import Store
 
     if not (older_than or max_size or everything):
         raise click.UsageError("say what to remove: --older-than 30d, --max-size 5GB or --all")
-    size = None if max_size is None else bytes_of(max_size, "--max-size")
+    size = None if max_size is None else _size(max_size)
     age = 0.0 if everything else None if older_than is None else seconds_of(older_than, "--older-than")
-    store = _opened(folder)
+    view = _opened(folder)
+    store = None if view is None else Store(view.path)
     gone = [] if store is None else store.prune(max_size=size, older_than=age, dry_run=dry_run)
     if gone:
         _show(gone)
@@ -148,12 +158,38 @@ def prune(older_than: str | None, max_size: str | None, everything: bool, dry_ru
     return EXIT_DONE
 
 
-def _opened(folder: Path) -> Store | None:
-    """Return the store in a folder, None if there is none: looking makes no folder."""
-    from evalplugin.store import Store, store_path
+def _opened(folder: Path) -> StoreView | None:
+    """Return the store in a folder, None if there is none: looking makes and changes nothing."""
+    from evalplugin.store import StoreView, store_path
 
-    path = store_path(folder)
-    return Store(path) if path.exists() else None
+    view = StoreView(store_path(folder))
+    return view if view.is_there else None
+
+
+@contextmanager
+def _named(store: Path) -> Iterator[None]:
+    """Let the environment name a store: a run that a config tells of no other takes it."""
+    from evalplugin.store import STORE
+
+    before = os.environ.get(STORE)
+    os.environ[STORE] = str(store)
+    try:
+        yield
+    finally:
+        os.environ.pop(STORE)
+        if before is not None:
+            os.environ[STORE] = before
+
+
+def _size(text: str) -> int:
+    from evalplugin.errors import DataError
+    from evalplugin.sizes import bytes_of
+
+    try:
+        return bytes_of(text, "--max-size")
+    except DataError as error:
+        hint = "; to remove everything: --all" if text.lstrip().startswith("0") else ""
+        raise DataError(f"{error}{hint}") from None
 
 
 def _show(found: Sequence[Facts]) -> None:

@@ -21,15 +21,27 @@ from evalplugin.redaction import redact_values
 from evalplugin.sizes import bytes_of
 from evalplugin.store.journal import kept_keys
 
-__all__ = ["DEFAULT_PATH", "FORMAT", "MAX_SIZE", "STORE", "Facts", "Store", "key_of", "store_path"]
+__all__ = [
+    "DEFAULT_PATH",
+    "FORMAT",
+    "MAX_SIZE",
+    "STORE",
+    "Facts",
+    "Store",
+    "StoreView",
+    "key_of",
+    "store_path",
+]
 
-FORMAT = 1  # raised when what an entry holds is written in another way
+FORMAT = 2  # raised when what an entry holds is written in another way
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
 DEFAULT_PATH = ".evalplugin"
 MAX_SIZE = "10GB"
 _MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"
 _LOCK_SECONDS = 60
-_CHUNK = 2**20
+_FOLDERS = {"entries", "bakeoffs", "scratch"}
+# What a folder may hold in which a store was only begun, or is to be begun.
+_HARMLESS = {*_FOLDERS, "lock", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
 
 Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> what writes the file
 
@@ -58,7 +70,58 @@ def store_path(path: str | Path | None = None) -> Path:
     return Path(path or os.environ.get(STORE) or DEFAULT_PATH).expanduser().absolute()
 
 
-class Store:
+class StoreView:
+    """What a folder of entries holds, for looking only: nothing in it is made, locked or changed."""
+
+    def __init__(self, path: Path) -> None:
+        """Look at a folder, which need not be there."""
+        self.path = path
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the folder is a store."""
+        return self._entries.is_dir() and not _strangers(self.path)
+
+    @property
+    def journals(self) -> Path:
+        """The folder of the journals of bake-offs in progress."""
+        return self.path / "bakeoffs"
+
+    def folder_of(self, key: str) -> Path:
+        """Return where an entry is, or would be."""
+        return self._entries / key[:2] / key
+
+    def is_sound(self, key: str) -> bool:
+        """Return whether the checksums of an entry are right."""
+        return _is_sound(self.folder_of(key))
+
+    def entries(self) -> list[Facts]:
+        """Return what is known of every entry, the one used last first."""
+        found = [_facts(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
+        return sorted((f for f in found if f is not None), key=lambda f: (-f.used, f.key))
+
+    def entry(self, key: str) -> Facts:
+        """Return what is known of the entry whose key begins so.
+
+        Raises:
+            UnknownNameError: There is none, or there are several.
+        """
+        found = [facts for facts in self.entries() if facts.key.startswith(key)]
+        if len(found) != 1:
+            several = ", ".join(f.key[:16] for f in found[:5])
+            raise UnknownNameError(
+                f"{self.path}: {len(found)} entries begin with {key!r}: {several}; give more of the key"
+                if found
+                else f"{self.path}: no entry begins with {key!r}; see: evalplugin cache list"
+            )
+        return found[0]
+
+    @property
+    def _entries(self) -> Path:
+        return self.path / "entries"
+
+
+class Store(StoreView):
     """A folder of entries that several processes share.
 
     An entry is a folder that is written beside and renamed into its place, so that it is there whole or not at all.
@@ -78,59 +141,52 @@ class Store:
             report: Is told of each entry that is damaged.
 
         Raises:
-            StoreError: The folder cannot be made or written to.
+            StoreError: The folder cannot be made or written to, or holds something else than a store.
         """
-        self.path, self.max_bytes, self.report = path, bytes_of(max_size, "max_size"), report
+        super().__init__(path)
+        self.max_bytes, self.report = bytes_of(max_size, "max_size"), report
         self._total: int | None = (
             None  # bytes of all entries, as far as this process knows; None: not counted yet
         )
         self._own_scratch: Path | None = None
         self._scratch_lock: FileLock | None = None
+        elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"
         try:
+            if strangers := _strangers(path):
+                raise StoreError(
+                    f"the folder {path} is no store: it holds {', '.join(strangers[:3])}"
+                    f"{' and more' * (len(strangers) > 3)}; {elsewhere}"
+                )
             for folder in (self._entries, self.journals, self._scratch):
                 folder.mkdir(parents=True, exist_ok=True)
             # Never meant for a repository.
             ignore = path / ".gitignore"
-            if not ignore.exists():
+            if not ignore.exists() or not ignore.stat().st_size:  # the disk was full
                 ignore.write_text("*\n", encoding="utf-8")
             self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS)
             with self._locked():
                 self._clear_scratch()
         except OSError as error:
-            raise StoreError(
-                f"cannot use the store {path}: {error.strerror or error}; name another folder by the environment "
-                f"variable {STORE} or by store.path in the config"
-            ) from None
-
-    @property
-    def journals(self) -> Path:
-        """The folder of the journals of bake-offs in progress."""
-        return self.path / "bakeoffs"
-
-    def folder_of(self, key: str) -> Path:
-        """Return where an entry is, or would be."""
-        return self._entries / key[:2] / key
-
-    def has(self, key: str) -> bool:
-        """Return whether there is an entry, damaged or not."""
-        return self.folder_of(key).is_dir()
-
-    def is_sound(self, key: str) -> bool:
-        """Return whether the checksums of an entry are right."""
-        return _is_sound(self.folder_of(key))
+            raise StoreError(f"cannot use the store {path}: {error.strerror or error}; {elsewhere}") from None
 
     def find(self, key: str) -> Path | None:
         """Return the folder of an entry whose checksums are right; None: there is none, or there is none any more."""
         folder = self.folder_of(key)
-        if not folder.is_dir():
+        if not os.path.lexists(folder):
             return None
         if not _is_sound(folder):
-            with self._locked():
-                # Another process may have put it right in between.
-                if folder.is_dir() and not _is_sound(folder):
-                    self._remove(folder)
-                    self.report(f"store: the entry {key[:12]} was damaged; it is removed and computed anew")
-                    return None
+            try:
+                with self._locked():
+                    # Another process may have put it right in between.
+                    if not _is_sound(folder):
+                        self._remove(folder)
+                        self.report(
+                            f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
+                        )
+                        return None
+            except (OSError, StoreError) as error:
+                self.report(f"store: the entry {key[:12]} is damaged and cannot be removed: {error}")
+                return None
         with suppress(OSError):
             os.utime(folder / _SUMS)  # the time of its last use
         return folder
@@ -168,10 +224,9 @@ class Store:
             _sync(entry)
             folder = self.folder_of(key)
             with self._locked():
-                if folder.is_dir() and (replace or not _is_sound(folder)):
-                    self._remove(folder)
-                if folder.is_dir():
+                if not replace and _is_sound(folder):
                     return False
+                self._remove(folder)
                 folder.parent.mkdir(exist_ok=True)
                 entry.rename(folder)
                 _sync(folder.parent)
@@ -180,27 +235,6 @@ class Store:
         if self._total is None or self._total > self.max_bytes:
             self.prune(max_size=self.max_bytes, keep={key})
         return True
-
-    def entries(self) -> list[Facts]:
-        """Return what is known of every entry, the one used last first."""
-        found = [_facts(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
-        return sorted((f for f in found if f is not None), key=lambda f: (-f.used, f.key))
-
-    def entry(self, key: str) -> Facts:
-        """Return what is known of the entry whose key begins so.
-
-        Raises:
-            UnknownNameError: There is none, or there are several.
-        """
-        found = [facts for facts in self.entries() if facts.key.startswith(key)]
-        if len(found) != 1:
-            several = ", ".join(f.key[:16] for f in found[:5])
-            raise UnknownNameError(
-                f"{self.path}: {len(found)} entries begin with {key!r}: {several}; give more of the key"
-                if found
-                else f"{self.path}: no entry begins with {key!r}; see: evalplugin cache list"
-            )
-        return found[0]
 
     def prune(
         self,
@@ -236,25 +270,19 @@ class Store:
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Yield a new empty folder on the store's file system, removed afterwards, whatever ends the process."""
-        if self._own_scratch is None:
-            with self._locked():
-                own = self._scratch / f"{os.getpid()}-{secrets.token_hex(4)}"
-                # The next one who uses the store sees by the lock whether this process is still there.
-                self._scratch_lock = FileLock(f"{own}.lock")
-                self._scratch_lock.acquire(timeout=0)
-                own.mkdir()
-                self._own_scratch = own
-        folder = self._own_scratch / secrets.token_hex(4)
-        folder.mkdir()
+        """Yield a new empty folder on the store's file system, removed afterwards, whatever ends the process.
+
+        Raises:
+            StoreError: It cannot be made.
+        """
+        try:
+            folder = self._new_scratch()
+        except OSError as error:
+            raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from None
         try:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-    @property
-    def _entries(self) -> Path:
-        return self.path / "entries"
 
     @property
     def _scratch(self) -> Path:
@@ -274,6 +302,19 @@ class Store:
             yield
         finally:
             self._lock.release()
+
+    def _new_scratch(self) -> Path:
+        if self._own_scratch is None:
+            with self._locked():
+                own = self._scratch / f"{os.getpid()}-{secrets.token_hex(4)}"
+                # The next one who uses the store sees by the lock whether this process is still there.
+                self._scratch_lock = FileLock(f"{own}.lock")
+                self._scratch_lock.acquire(timeout=0)
+                own.mkdir()
+                self._own_scratch = own
+        folder = self._own_scratch / secrets.token_hex(4)
+        folder.mkdir()
+        return folder
 
     def _remove(self, folder: Path) -> None:
         # Out of sight at once: a reader sees an entry whole or not at all.
@@ -333,11 +374,20 @@ def _facts(folder: Path) -> Facts | None:
         used = (folder / _SUMS).stat().st_mtime
         m = json.loads((folder / _MANIFEST).read_bytes())
         return Facts(folder.name, m["step"], m["about"], m["created"], used, m["size"], m["depends_on"])
-    except FileNotFoundError:
-        if not folder.exists():
-            return None  # it was removed just now
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    files = [file.stat() for file in folder.glob("*")]
-    when = max((s.st_mtime for s in files), default=0.0)
+    try:
+        files = [file.lstat() for file in folder.glob("*")]
+        when = max(s.st_mtime for s in (folder.stat(), *files))
+    except FileNotFoundError:
+        return None  # it was removed just now
     return Facts(folder.name, "damaged", "", when, when, sum(s.st_size for s in files))
+
+
+def _strangers(folder: Path) -> list[str]:
+    """Return what a folder holds that is no store; nothing of a store, whatever else is in it, or of a new folder."""
+    try:
+        names = {path.name for path in folder.iterdir()}
+    except FileNotFoundError:
+        return []
+    return [] if names >= _FOLDERS else sorted(names - _HARMLESS)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
+from evalplugin.errors import StoreError
 from evalplugin.redaction import redact
 
-__all__ = ["KEPT_SECONDS", "Header", "Journal", "kept_keys", "unfinished"]
+__all__ = ["KEPT_SECONDS", "Header", "Journal", "is_running", "kept_keys", "unfinished"]
 
 KEPT_SECONDS = 7 * 86_400  # how long a bake-off that was cut off may wait to be continued
 _GLANCE_SECONDS = 0.5  # somebody who only looks holds a lock for less
@@ -43,19 +46,30 @@ class Journal:
     path: Path
     header: Header
     entries: set[str] = field(default_factory=set)  # keys of the store's entries that the bake-off has used
+    written: set[str] = field(default_factory=set)  # keys of those that it has written itself
     failures: dict[str, str] = field(default_factory=dict)  # name of a task that failed -> traceback
-    _file: IO[bytes] = field(init=False, repr=False)
+    report: Callable[[str], None] = lambda text: None  # is told, once, that nothing can be noted any more
     _lock: FileLock = field(init=False, repr=False)
+    _told: bool = field(default=False, init=False, repr=False)
 
     @classmethod
     def start(cls, folder: Path, header: Header) -> Journal:
-        """Return a new journal in a folder of journals."""
+        """Return a new journal in a folder of journals.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
         journal = cls(folder / f"{header.id}.jsonl", header)
-        folder.mkdir(parents=True, exist_ok=True)
         journal._lock = _lock_of(journal.path)
-        journal._lock.acquire(timeout=0)
-        journal._file = journal.path.open("ab")
-        journal._write(asdict(header))
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            journal._lock.acquire(timeout=0)
+            journal._append(asdict(header))
+        except OSError as error:
+            journal._release(remove=True)
+            raise StoreError(
+                f"cannot begin a bake-off in the store {folder.parent}: {error.strerror or error}"
+            ) from None
         return journal
 
     @classmethod
@@ -71,10 +85,8 @@ class Journal:
             lock.release()
             return None
         journal._lock = lock
-        journal._file = path.open("r+b")
-        whole = path.read_bytes()
-        journal._file.seek(whole.rfind(b"\n") + 1)  # so that the next line does not join one that was cut off
-        journal._file.truncate()
+        # So that the next line does not join one that was cut off.
+        os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return journal
 
     def uses(self, key: str) -> None:
@@ -83,6 +95,12 @@ class Journal:
             self.entries.add(key)
             self._write({"uses": key})
 
+    def wrote(self, key: str) -> None:
+        """Note that the bake-off has written an entry of the store itself."""
+        if key not in self.written:
+            self.written.add(key)
+            self._write({"wrote": key})
+
     def fails(self, task: str, error: str) -> None:
         """Note that a task failed."""
         self.failures[task] = error
@@ -90,16 +108,39 @@ class Journal:
 
     def close(self, *, finished: bool) -> None:
         """End the work: a finished bake-off needs no journal any more, another one can be taken up."""
-        self._file.close()
-        if finished:
-            self.path.unlink(missing_ok=True)
-        self._lock.release()
-        if finished:
-            Path(self._lock.lock_file).unlink(missing_ok=True)
+        self._release(remove=finished)
+        if finished and self.path.exists():
+            self.report(f"store: the bake-off is finished, but its journal {self.path} cannot be removed")
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")
-        self._file.flush()
+        # What cannot be noted is computed again after a cut-off: it must not cost a result that is there.
+        try:
+            self._append(line)
+        except OSError as error:
+            if not self._told:
+                self._told = True
+                self.report(
+                    f"store: cannot write {self.path}: {error.strerror or error}; should the bake-off be cut off, "
+                    f"some of it will be computed again"
+                )
+
+    def _append(self, line: Mapping[str, Any]) -> None:
+        """Write a line, wholly or not at all."""
+        content = json.dumps(line).encode() + b"\n"
+        with self.path.open("ab", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if file.write(content) != len(content):
+                file.truncate(size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def _release(self, *, remove: bool) -> None:
+        if remove:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+        self._lock.release()
+        if remove:
+            with suppress(OSError):
+                Path(self._lock.lock_file).unlink(missing_ok=True)
 
 
 def unfinished(folder: Path) -> list[Journal]:
@@ -112,10 +153,16 @@ def kept_keys(folder: Path) -> set[str]:
     """Return the keys of all entries that a bake-off in progress uses: one that runs, or that was cut off lately."""
     keys: set[str] = set()
     for journal in unfinished(folder):
-        with _if_idle(journal.path) as idle:
+        with suppress(FileNotFoundError), _if_idle(journal.path) as idle:  # it may be finished just now
             if not idle or time.time() - journal.path.stat().st_mtime < KEPT_SECONDS:
                 keys |= journal.entries
     return keys
+
+
+def is_running(journal: Journal) -> bool:
+    """Return whether a process writes a journal."""
+    with _if_idle(journal.path) as idle:
+        return not idle
 
 
 @contextmanager
@@ -150,6 +197,8 @@ def _read(path: Path) -> Journal | None:
             event = cast(dict[str, str], json.loads(line))
             if "uses" in event:
                 journal.entries.add(event["uses"])
+            elif "wrote" in event:
+                journal.written.add(event["wrote"])
             else:
                 journal.failures[event["failed"]] = event["error"]
     return journal

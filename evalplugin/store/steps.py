@@ -58,17 +58,12 @@ class Kept:
             about = f"{split.name} of {len(data):,} interactions: {len(folds)} fold{'s' * (len(folds) > 1)}"
             self._write("folds", about, _folds_depend_on(data, split, seed), _folds_files(folds))
 
-    def has(self, task: Task) -> bool:
-        """Return whether lists and scores of a task seem to be there."""
-        both = (_lists_depend_on(task), _scores_depend_on(task))
-        return all(d is not None and self._may_use(key_of(d)) and self.store.has(key_of(d)) for d in both)
-
     def result(self, task: Task) -> TaskResult | None:
         """Return what a task yielded, with its costs at that time; None if it is not there."""
         lists = self.lists(task)
         if lists is None:
             return None
-        with self._reading(_scores_depend_on(task)) as folder:
+        with self._reading(_scores_depend_on(task, lists)) as folder:
             return None if folder is None else _read_scores(folder, lists)
 
     def lists(self, task: Task) -> Lists | None:
@@ -82,17 +77,16 @@ class Kept:
         """Write what a task yielded; return it, or what another process has written of it in the meantime."""
         n_users, n = result.top_n.item.shape
         metrics = ", ".join(metric.name for metric in task.metrics)
-        new = True
+        about = f"{task.model.name}: {metrics}"
+        # Scores go first: where another process is faster, its lists and their scores are both there.
+        new = self._write("scores", about, _scores_depend_on(task, result.lists), _scores_files(result))
         if task.lists is None:
             about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} users"
-            new = self._write("lists", about, _lists_depend_on(task), _lists_files(result.lists))
-        about = f"{task.model.name}: {metrics}"
-        new &= self._write("scores", about, _scores_depend_on(task), _scores_files(result))
-        # Both will be logged under the same costs.
+            new &= self._write("lists", about, _lists_depend_on(task), _lists_files(result.lists))
         return result if new else self.result(task) or result
 
     def _may_use(self, key: str) -> bool:
-        return not self.fresh or (self.journal is not None and key in self.journal.entries)
+        return not self.fresh or (self.journal is not None and key in self.journal.written)
 
     @contextmanager
     def _reading(self, depends_on: Depends | None) -> Iterator[Path | None]:
@@ -105,13 +99,17 @@ class Kept:
     def _write(self, step: str, about: str, depends_on: Depends | None, files: Files) -> bool:
         if depends_on is None:
             return True
+        key = key_of(depends_on)
+        self._uses(key)
         try:
-            self._uses(key_of(depends_on))
-            return self.store.write(step, about, depends_on, files, replace=self.fresh)
+            new = self.store.write(step, about, depends_on, files, replace=self.fresh)
         except (OSError, StoreError) as error:
             # A full disk must not cost the result, which is in memory and can still be logged.
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")
             return True
+        if new and self.journal is not None:
+            self.journal.wrote(key)
+        return new
 
     def _uses(self, key: str) -> None:
         if self.journal is None:
@@ -154,14 +152,16 @@ def _lists_depend_on(task: Task) -> Depends | None:
     }
 
 
-def _scores_depend_on(task: Task) -> Depends | None:
-    lists = _lists_depend_on(task)
+def _scores_depend_on(task: Task, lists: Lists) -> Depends | None:
+    made = _lists_depend_on(task)
     codes = [code_of(METRICS.entry(metric.family)) for metric in task.metrics]
-    if lists is None or None in codes:
+    if made is None or None in codes:
         return None
     return {
         "step": "scores",
-        "lists": key_of(lists),
+        "lists": key_of(made),
+        # Made anew they may be others, as not every model computes the same twice.
+        "content": _content_of(lists),
         "metrics": [metric.name for metric in task.metrics],
         "definitions": definitions_hash(task.metrics),
         "threshold": task.threshold,
@@ -182,6 +182,15 @@ def _candidates_text(candidates: Candidates) -> str:
     for array in (candidates.included.indptr, candidates.included.item):
         drawn.update(np.ascontiguousarray(array).data)
     return f"sampled {drawn.hexdigest()}"
+
+
+def _content_of(lists: Lists) -> str:
+    content = hashlib.sha256()
+    top_n = lists.top_n
+    for array in (top_n.user, top_n.item, top_n.score, lists.predictions):
+        if array is not None:
+            content.update(f"{array.dtype.str} {array.shape} ".encode() + array.tobytes())
+    return content.hexdigest()
 
 
 def _same_ids(data: Interactions, part: Interactions) -> bool:
