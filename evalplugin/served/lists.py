@@ -60,13 +60,14 @@ def make_lists(
         type, params: Of the model.
         data: All interactions.
         seed, stream: As of the bake-off's task: what the model draws is drawn from the same stream.
-        n: Length of the lists.
+        n: Length of the lists; no more than there are items.
         candidates: ``unseen``: less what the user has met in ``data``; ``all``: the whole catalogue.
         progress: Called after each block of users with their number.
 
     Raises:
         ModelError: The model broke its contract, or cannot be fitted on the data.
     """
+    n = min(n, data.n_items)
     users = np.unique(data.user)
     allowed = Candidates(candidates, excluded=data.rows if candidates == "unseen" else None)
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine

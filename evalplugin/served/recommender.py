@@ -36,15 +36,20 @@ class ListRecommender(PythonModel):
         """Return one row for each of ``user``: its ``items``, best first, their ``scores``, and their ``source``.
 
         ``source`` is ``model`` for a user of the data that the model was fitted on, and ``popularity`` for any other:
-        these get the items that most users met, with how many met them as scores. ``params["n"]`` is how many items.
+        these get the items that most users met, with how many met them as scores. ``params["n"]`` is how many items;
+        left out or None: all there are.
         """
         users = model_input["user"].tolist()
+        if len(users) == 1 and isinstance(users[0], list):
+            users = users[0]  # what MLflow makes of {"user": [...]} where the ids are text
         for user in users:
-            if not isinstance(user, self.id_type):
+            if not isinstance(user, self.id_type) or isinstance(user, bool):
                 words = "text" if self.id_type is str else "whole numbers"
                 raise MlflowException.invalid_parameter_value(f"ids of users are {words}, unlike {user!r}")
         longest = self.item.shape[1]
-        n = (params or {}).get("n", longest)
+        n = (params or {}).get("n")
+        if n is None:
+            n = longest
         if not 1 <= n <= longest:
             raise MlflowException.invalid_parameter_value(
                 f"n must be from 1 to {longest}, the length of the lists, not {n}"
