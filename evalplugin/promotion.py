@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
@@ -15,10 +14,9 @@ from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.contest import Contest
 from evalplugin.data import Interactions
 from evalplugin.errors import EvalpluginError, ModelError, TrackingError
-from evalplugin.gate import Decision, choose_contest, decide, first_gate, nobody_yet
+from evalplugin.gate import Decision, check_challengers, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping
-from evalplugin.redaction import redact
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.results import BakeoffResult
 from evalplugin.runner import Observer, Prepared
@@ -50,7 +48,7 @@ def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> En
     As long as nobody is registered, the baseline stands for the champion.
 
     Raises:
-        DataError: The run that is the champion is not there.
+        DataError: The run that is the champion is not there; or nobody is left to challenge the baseline.
         TrackingError: The store cannot be reached, or does not say how to fit the champion anew.
         EvalpluginError: The champion's type or parameters are not known here.
     """
@@ -70,6 +68,7 @@ def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> En
         assert champion.registry is not None and baseline is not None  # checked with the config
         found = recipe_of_registered(tracking_uri, champion.registry)
         if found is None:
+            check_challengers(gate, baseline)
             note = nobody_yet(champion.registry, baseline)
             return Entered(config, baseline, baseline, (note,), is_first=True)
         recipe = found
@@ -129,7 +128,6 @@ def register_winner(
     stays = decision.champion if decision.outcome == "keep" and not entered.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
-    from evalplugin.tracking.location import resolve_uri
     from evalplugin.tracking.registry import Evidence, register_lists
 
     model = next(m for m in config.models if m.name == winner)
@@ -162,11 +160,16 @@ def register_winner(
     )
     with observer.work(f"register {winner} as {register.name}"):
         registered = register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
-    store = shlex.quote(redact(resolve_uri(tracking_uri)))
-    observer.say(
-        f"{winner} is registered: version {registered.version} of {registered.name}, now its {CHAMPION_ALIAS}; "
-        f"to serve it: MLFLOW_TRACKING_URI={store} {registered.command}"
-    )
+    where = f"version {registered.version} of {registered.name}"
+    if registered.later is not None:
+        observer.say(
+            f"{winner} is not registered: {where}, its {CHAMPION_ALIAS}, is of the later bake-off {registered.later}"
+        )
+        return None
+    how = f"registered: {where}, now its {CHAMPION_ALIAS}"
+    if registered.is_same:
+        how = f"not registered again: {where}, its {CHAMPION_ALIAS}, has the same lists"
+    observer.say(f"{winner} is {how}; to serve it: {registered.command}")
     return registered
 
 

@@ -36,8 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def _own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test starts in an empty folder, with no tracking server of the user's in sight."""
     monkeypatch.chdir(tmp_path_factory.mktemp("cwd"))
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID", "MLFLOW_EXPERIMENT_NAME", "MLFLOW_EXPERIMENT_ID"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("TRACKING_URI", "REGISTRY_URI", "RUN_ID", "EXPERIMENT_NAME", "EXPERIMENT_ID"):
+        monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
 
 
 @pytest.fixture(autouse=True)

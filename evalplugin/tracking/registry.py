@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+import os
 import shlex
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +20,22 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.errors import TrackingError
 from evalplugin.redaction import redact, redact_values
 from evalplugin.served import ServedLists
-from evalplugin.tracking.connection import connect, connect_to_existing, is_there, loggers_at, talking
+from evalplugin.tracking.connection import (
+    BRIEFLY,
+    connect,
+    connect_to_existing,
+    is_there,
+    loggers_at,
+    talking,
+)
 from evalplugin.tracking.find import find_runs
 from evalplugin.tracking.labels import cut
-from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.location import resolve_uri, sqlite_path
 from evalplugin.tracking.logged import LoggedRun
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities.model_registry import RegisteredModel
+    from mlflow.entities.model_registry import ModelVersion, RegisteredModel
     from mlflow.models import ModelSignature
 
 __all__ = ["Evidence", "Recipe", "Registered", "recipe_of_registered", "recipe_of_run", "register_lists"]
@@ -36,6 +45,12 @@ _REQUIREMENTS = ("mlflow", "numpy", "pandas")
 _FOLDER = "model"  # of a run's artifacts
 _CHATTY = ("mlflow.pyfunc", "mlflow.store.model_registry.abstract_store")
 _NOT_THERE, _THERE = "RESOURCE_DOES_NOT_EXIST", "RESOURCE_ALREADY_EXISTS"
+_REGISTRY = "MLFLOW_REGISTRY_URI"
+_WHOLE_NUMBERS = (
+    "whole numbers; MLflow makes one of whatever else comes over HTTP, of true 1, of 0.5 0, before the model sees it: "
+    "the user of an answer is whose list it is"
+)
+_MADE_OF = ("model_type", "model_params", "data_digest", "lists_digest", "version")
 
 
 @dataclass(frozen=True)
@@ -66,11 +81,15 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of a registered model that is now the champion."""
+    """The version of a registered model that is the champion now."""
 
     name: str
     version: str
     previous: str | None  # the version of the champion before it
+    tracking_uri: str
+    registry_uri: str | None = None  # where it is not the tracking store
+    is_same: bool = False  # whether it was the champion before, with the same lists
+    later: str | None = None  # the bake-off it is of, where that is a later one, whose place is not taken
 
     @property
     def uri(self) -> str:
@@ -79,8 +98,10 @@ class Registered:
 
     @property
     def command(self) -> str:
-        """What serves the champion, given MLFLOW_TRACKING_URI."""
-        return f"mlflow models serve -m {shlex.quote(self.uri)} --env-manager local"
+        """What serves the champion, for a shell."""
+        stores = {"MLFLOW_TRACKING_URI": self.tracking_uri, _REGISTRY: self.registry_uri}
+        named = [f"{key}={shlex.quote(redact(uri))}" for key, uri in stores.items() if uri is not None]
+        return " ".join([*named, f"mlflow models serve -m {shlex.quote(self.uri)} --env-manager local"])
 
 
 def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | None:
@@ -90,23 +111,27 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
         TrackingError: The store cannot be reached, or the version is not one that evalplugin registered.
     """
     uri = resolve_uri(tracking_uri)
-    if not is_there(uri):
+    registry = _registry_of(uri)
+    if not is_there(registry):
         return None
-    client = connect(uri)
     name, _, alias = champion.partition("@")
-    with talking(uri, f"look up the registered model {champion}"):
+    with talking(registry, f"look up the registered model {champion}", waiting=BRIEFLY):
+        from mlflow import MlflowClient
+
+        # A client makes the tracking store that it is given, if it is not there yet.
+        client = MlflowClient(uri if is_there(uri) else registry)
         model = _model(client, name)
-        if model is None or alias not in model.aliases:
-            return None
-        found = client.get_model_version(name, str(model.aliases[alias]))
-    tags = {key.removeprefix("evalplugin."): value for key, value in found.tags.items()}
-    if "model_type" not in tags or "model_params" not in tags:
+        found = None if model is None else _version_with(client, model, alias)
+    if found is None:
+        return None
+    recipe = _recipe(_tags_of(found), f"{champion}, version {found.version}")
+    if recipe is None:
         raise TrackingError(
             f"version {found.version} of the registered model {name!r}, its {alias}, was not registered by evalplugin: "
-            f"its tags do not say how to fit it anew"
+            f"its tags do not say how to fit it anew; choose another name (register.name, gate.champion.registry), "
+            f"or give the alias {alias} to a version that evalplugin registered, or to none"
         )
-    origin = f"{champion}, version {found.version}: {tags['model']} of bake-off {tags['bakeoff']}"
-    return Recipe(tags["model"], tags["model_type"], json.loads(tags["model_params"]), origin)
+    return recipe
 
 
 def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
@@ -131,8 +156,9 @@ def register_lists(
 ) -> Registered:
     """Make the lists a version of the registered model ``name``, the one with the alias ``champion``.
 
-    The version that a promotion took the place of gets the alias ``previous``. For a bake-off that has its version
-    already, no second one is made.
+    The version that a promotion took the place of gets the alias ``previous``. No second version is made for a
+    bake-off that has its own already, or that comes to the champion's lists again, made by the same model of the same
+    data; and the champion of a later bake-off stays.
 
     Args:
         tracking_uri: The store.
@@ -150,37 +176,90 @@ def register_lists(
             f"{evidence.model} is not registered: its parameters hold a credential, which the registry would show"
         )
     uri = resolve_uri(tracking_uri)
+    registry = _registry_of(uri)
     client = connect(uri)
-    with talking(uri, f"register {evidence.model} as {name}"), _quiet():
+    with (
+        talking(registry, f"register {evidence.model} as {name}"),
+        _quiet(),
+        tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
+    ):
+        arrays = Path(folder) / "lists.npz"
+        lists.save(arrays)
+        tags = _tags(evidence, arrays)
         model = _model(client, name) or _create(client, name)
+        champion = _version_with(client, model, CHAMPION_ALIAS)
+        now = Registered(
+            name,
+            "" if champion is None else str(champion.version),
+            _text(model.aliases.get(PREVIOUS_ALIAS)),
+            uri,
+            None if registry == uri else registry,
+        )
+        if champion is not None and (stays := _stays(_tags_of(champion), tags)) is not None:
+            return replace(now, **stays)
         new = _version_of(client, name, evidence.bakeoff)
         if new is None:
-            with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-                _save(lists, evidence, Path(folder))
-                client.log_artifacts(run_id, str(Path(folder) / _FOLDER), _FOLDER)
+            files = Path(folder) / _FOLDER
+            _save(lists, arrays, evidence, files)
+            with talking(uri, f"log the files of {evidence.model}"):
+                client.log_artifacts(run_id, str(files), _FOLDER)
             made = client.create_model_version(
                 name,
                 f"runs:/{run_id}/{_FOLDER}",
                 run_id=run_id,
-                tags=_tags(evidence),
+                tags={f"evalplugin.{key}": value for key, value in tags.items()},
                 description=redact(evidence.description),
             )
             new = str(made.version)
-        return _crown(client, model, new, is_other=evidence.outcome == "promote")
+        return _crown(client, now, new, is_other=evidence.outcome == "promote")
 
 
-def _crown(client: MlflowClient, model: RegisteredModel, new: str, *, is_other: bool) -> Registered:
+def _stays(held: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return why a champion keeps its place, as fields of ``Registered``; None where it does not. Given: tags."""
+    of = held.get("bakeoff", "")
+    if of == new["bakeoff"]:
+        return {}
+    # A bake-off that is resumed late must not take the place of a later one. Ids begin with the time.
+    if of > new["bakeoff"]:
+        return {"later": of}
+    return {"is_same": True} if all(held.get(key) == new[key] for key in _MADE_OF) else None
+
+
+def _crown(client: MlflowClient, now: Registered, new: str, *, is_other: bool) -> Registered:
     """Move the aliases; the champion's last, so that there is one at any time."""
-    champion, previous = (_text(model.aliases.get(alias)) for alias in (CHAMPION_ALIAS, PREVIOUS_ALIAS))
-    # A bake-off that is resumed late must not take the place of a later one.
-    if champion is not None and int(champion) >= int(new):
-        return Registered(model.name, champion, previous)
+    if now.version and int(now.version) > int(new):  # somebody else's, put there since
+        return now
     # One that stays with newer lists does not take its own place: the way back still leads to the model before it.
-    if champion is not None and is_other:
-        previous = champion
-        client.set_registered_model_alias(model.name, PREVIOUS_ALIAS, previous)
-    client.set_registered_model_alias(model.name, CHAMPION_ALIAS, new)
-    return Registered(model.name, new, previous)
+    if now.version and is_other:
+        now = replace(now, previous=now.version)
+        client.set_registered_model_alias(now.name, PREVIOUS_ALIAS, now.version)
+    client.set_registered_model_alias(now.name, CHAMPION_ALIAS, new)
+    return replace(now, version=new)
+
+
+def _registry_of(uri: str) -> str:
+    """Return where the registered models of a tracking store are: with it, or where MLFLOW_REGISTRY_URI says."""
+    own = os.environ.get(_REGISTRY, "").strip()
+    return resolve_uri(own) if sqlite_path(own) else own.rstrip("/") or uri
+
+
+def _version_with(client: MlflowClient, model: RegisteredModel, alias: str) -> ModelVersion | None:
+    number = _text(model.aliases.get(alias))
+    return None if number is None else client.get_model_version(model.name, number)
+
+
+def _tags_of(version: ModelVersion) -> dict[str, str]:
+    return {key.removeprefix("evalplugin."): value for key, value in version.tags.items()}
+
+
+def _recipe(tags: Mapping[str, str], place: str) -> Recipe | None:
+    """Return what the tags of a version say; None where they do not say all of it."""
+    try:
+        params = json.loads(tags["model_params"])
+        origin = f"{place}: {tags['model']} of bake-off {tags['bakeoff']}"
+        return Recipe(tags["model"], tags["model_type"], params, origin) if isinstance(params, dict) else None
+    except (KeyError, ValueError):
+        return None
 
 
 def _model(client: MlflowClient, name: str) -> RegisteredModel | None:
@@ -207,38 +286,36 @@ def _create(client: MlflowClient, name: str) -> RegisteredModel:
 
 
 def _version_of(client: MlflowClient, name: str, bakeoff: str) -> str | None:
-    query = f"name = '{name}' and tags.`evalplugin.bakeoff` = '{bakeoff}'"
-    found = client.search_model_versions(query)
-    return max((str(one.version) for one in found), key=int, default=None)
+    found = client.search_model_versions(f"tags.`evalplugin.bakeoff` = '{bakeoff}'")
+    # Not every name fits into a query.
+    return max((str(one.version) for one in found if one.name == name), key=int, default=None)
 
 
-def _tags(evidence: Evidence) -> dict[str, str]:
+def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
     from evalplugin import __version__
 
-    values = {
+    return {
         "bakeoff": evidence.bakeoff,
         "model": evidence.model,
         "model_type": evidence.type,
         "model_params": json.dumps(evidence.params, sort_keys=True),
         "dataset": evidence.dataset,
         "data_digest": evidence.data_digest,
+        "lists_digest": hashlib.sha256(arrays.read_bytes()).hexdigest()[:32],
         "outcome": evidence.outcome,
         "reason": cut(redact(evidence.reason)),
         # NaN is no JSON, and what is undefined is no evidence.
         "metrics": json.dumps({m: value for m, value in evidence.metrics.items() if value == value}),
         "version": __version__,
     }
-    return {f"evalplugin.{key}": value for key, value in values.items()}
 
 
-def _save(lists: ServedLists, evidence: Evidence, folder: Path) -> None:
+def _save(lists: ServedLists, arrays: Path, evidence: Evidence, folder: Path) -> None:
     import pandas as pd
     from mlflow.pyfunc import save_model
 
-    arrays = folder / "lists.npz"
-    lists.save(arrays)
     save_model(
-        folder / _FOLDER,
+        folder,
         python_model=str(_CODE),
         artifacts={"lists": str(arrays)},
         signature=_signature(lists),
@@ -257,6 +334,7 @@ def _save(lists: ServedLists, evidence: Evidence, folder: Path) -> None:
                 else "all items"
             ),
             "fitted_on": f"all interactions of {evidence.dataset}, digest {evidence.data_digest}",
+            "user_ids": "text" if lists.users.dtype == object else _WHOLE_NUMBERS,
             "unknown_users": "the items that most users met, how many met them as scores; source is then "
             "'popularity', and 'model' otherwise",
         },

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -32,7 +33,8 @@ from evalplugin.models import MODELS, recommend
 from evalplugin.parameters import as_mapping
 from evalplugin.seeding import generator
 from evalplugin.served import ServedLists, make_lists
-from evalplugin.tracking.registry import Evidence, recipe_of_registered, register_lists
+from evalplugin.tracking.connection import BRIEFLY
+from evalplugin.tracking.registry import Evidence, Registered, recipe_of_registered, register_lists
 
 NAME = "toy-recommender"
 EVIDENCE = Evidence(
@@ -83,9 +85,17 @@ def run_in(uri: str) -> str:
     return str(client.create_run(home.experiment_id if home else client.create_experiment("toy")).info.run_id)
 
 
-def register(uri: str, served: ServedLists | None = None, **changes: Any) -> Any:
+def register(uri: str, served: ServedLists | None = None, **changes: Any) -> Registered:
     evidence = dataclasses.replace(EVIDENCE, **changes)
     return register_lists(uri, NAME, served or lists(), evidence, run_id=run_in(uri))
+
+
+def versions(uri: str) -> int:
+    return len(MlflowClient(uri).search_model_versions(f"name = '{NAME}'"))
+
+
+def interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def aliases(uri: str) -> dict[str, int]:
@@ -172,10 +182,26 @@ def test_a_client_may_ask_for_fewer_items(tmp_path: Path) -> None:
             ask([100], n=n)
 
 
-@pytest.mark.parametrize("user", [3, None, ["ü00"]])
-def test_an_id_of_another_kind_is_no_unknown_user(user: Any, tmp_path: Path) -> None:
-    ask = answers(lists(interactions(text_ids=True)), tmp_path)
-    with pytest.raises(MlflowException, match="ids of users are text, unlike"):
+def test_all_items_are_answered_with_where_a_client_leaves_n_out(tmp_path: Path) -> None:
+    ask = answers(lists(), tmp_path)
+    assert ask([100], n=None).equals(ask([100]))
+
+
+def test_lists_are_no_longer_than_there_are_items(tmp_path: Path) -> None:
+    served = lists(n=100_000, candidates="all")
+    assert served.top_n.n == served.popular.n == 20
+    assert answers(served, tmp_path)([100, 7])["items"].map(len).tolist() == [20, 20]
+
+
+@pytest.mark.parametrize(
+    ("text_ids", "user"),
+    [(True, 3), (True, None), (True, [["ü00"]]), (False, "100"), (False, 0.5), (False, True)],
+)
+def test_an_id_of_another_kind_is_no_unknown_user(text_ids: bool, user: Any, tmp_path: Path) -> None:
+    ask = answers(lists(interactions(text_ids=text_ids)), tmp_path)
+    with pytest.raises(
+        MlflowException, match=f"ids of users are {'text' if text_ids else 'whole numbers'}, unlike"
+    ):
         ask(pd.Series([user], dtype=object))
 
 
@@ -186,24 +212,89 @@ def test_a_promoted_model_becomes_the_champion_and_the_one_before_it_previous(ur
     first = register(uri)
     assert (first.name, first.version, first.previous) == (NAME, "1", None)
     assert aliases(uri) == {"champion": 1}
-    second = register(uri, bakeoff="b2")
+    second = register(uri, lists(n=3), bakeoff="b2")
     assert (second.version, second.previous) == ("2", "1")
     assert aliases(uri) == {"champion": 2, "previous": 1}
     # One that stays, with newer lists, is no other model: the way back leads to the one before it.
-    assert register(uri, bakeoff="b3", outcome="keep").previous == "1"
+    assert register(uri, lists(n=2), bakeoff="b3", outcome="keep").previous == "1"
     assert aliases(uri) == {"champion": 3, "previous": 1}
-    register(uri, bakeoff="b4")
+    register(uri, lists(n=3), bakeoff="b4")
     assert aliases(uri) == {"champion": 4, "previous": 3}
 
 
 def test_a_bakeoff_has_one_version_however_often_it_is_registered(uri: str) -> None:
     first = register(uri)
     assert register(uri) == first
-    register(uri, bakeoff="b2")
-    # A bake-off that is resumed late does not take the place of a later one.
+    assert (first.later, first.is_same) == (None, False)
+    assert versions(uri) == 1
+
+
+@pytest.mark.parametrize("is_registered", [True, False])
+def test_a_bakeoff_that_is_resumed_late_does_not_take_the_place_of_a_later_one(
+    uri: str, is_registered: bool
+) -> None:
+    if is_registered:
+        register(uri)
+    later = register(uri, lists(n=3), bakeoff="20260102-030000-77aa")
+    before = aliases(uri)
+    found = register(uri)
+    assert (found.version, found.later) == (later.version, "20260102-030000-77aa")
+    assert aliases(uri) == before
+    assert versions(uri) == int(later.version)
+
+
+def test_a_version_that_was_made_before_a_cut_is_crowned_after_it(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowClient, "set_registered_model_alias", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            register(uri)
+    assert aliases(uri) == {}
+    assert register(uri).version == "1"
+    assert aliases(uri) == {"champion": 1}
+
+
+def test_a_champion_that_somebody_else_put_there_since_stays(uri: str) -> None:
+    register(uri)
+    client = MlflowClient(uri)
+    client.create_model_version(NAME, f"runs:/{run_in(uri)}/model")
+    client.set_registered_model_alias(NAME, "champion", "2")
     assert register(uri).version == "2"
-    assert aliases(uri) == {"champion": 2, "previous": 1}
-    assert len(MlflowClient(uri).search_model_versions(f"name = '{NAME}'")) == 2
+    assert aliases(uri) == {"champion": 2}
+
+
+def test_the_same_lists_are_not_registered_again(uri: str) -> None:
+    first = register(uri)
+    again = register(uri, bakeoff="b2", outcome="keep", reason="knn stays")
+    assert again == dataclasses.replace(first, is_same=True)
+    assert (versions(uri), aliases(uri)) == (1, {"champion": 1})
+    changed: list[tuple[ServedLists | None, dict[str, Any]]] = [
+        (lists(n=3), {}),
+        (None, {"data_digest": "e" * 32}),
+        (None, {"params": {"k": 10}}),
+        (None, {"type": "surprise.KNNBaseline"}),
+    ]
+    for number, (served, changes) in enumerate(changed, 2):
+        assert not register(uri, served, bakeoff=f"b{number}", outcome="keep", **changes).is_same
+        assert versions(uri) == number
+
+
+def test_another_version_of_evalplugin_registers_the_same_lists_again(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register(uri)
+    monkeypatch.setattr("evalplugin.__version__", "99.0")
+    assert register(uri, bakeoff="b2", outcome="keep").version == "2"
+
+
+def test_a_bakeoff_finds_its_version_whatever_the_name(uri: str) -> None:
+    # The config refuses such names; MLflow does not.
+    name = 'eve\'s "best" `one`'
+    for _ in range(2):
+        found = register_lists(uri, name, lists(), EVIDENCE, run_id=run_in(uri))
+        MlflowClient(uri).delete_registered_model_alias(name, "champion")
+    assert found.version == "1"
 
 
 def test_a_version_holds_its_evidence(uri: str) -> None:
@@ -236,6 +327,9 @@ def test_the_champion_is_loaded_without_pickles(
     found = champion.predict(pd.DataFrame({"user": data.users[:2].tolist()}), params={"n": 3})
     assert list(found.columns) == ["user", "items", "scores", "source"]
     assert found["items"].map(len).tolist() == [3, 3]
+    alike = champion.predict({"user": data.users[:2].tolist()}, params={"n": None})
+    assert alike["user"].tolist() == data.users[:2].tolist()
+    assert alike["items"].map(len).tolist() == [4, 4]
 
     kind = "string" if text_ids else "long"
     assert champion.metadata.get_input_schema().to_dict() == [
@@ -244,6 +338,9 @@ def test_the_champion_is_loaded_without_pickles(
     assert [c["name"] for c in champion.metadata.get_output_schema().to_dict()] == list(found.columns)
     about = champion.metadata.metadata
     assert about["unknown_users"].startswith("the items that most users met")
+    assert about["user_ids"].startswith(
+        "text" if text_ids else "whole numbers; MLflow makes one of whatever else"
+    )
     assert about["fitted_on"] == f"all interactions of toy, digest {'d' * 32}"
     (files,) = (Path(p) for p in [mlflow.artifacts.download_artifacts(f"models:/{NAME}@champion")])
     held = {path.relative_to(files).as_posix() for path in files.rglob("*") if path.is_file()}
@@ -266,31 +363,114 @@ def test_a_registered_champion_is_found_by_name_and_alias(uri: str) -> None:
     assert recipe_of_registered(uri, f"{NAME}@live") is None
 
 
-def test_a_version_of_somebody_else_is_no_champion(uri: str) -> None:
+@pytest.mark.parametrize(
+    "held",
+    [
+        {},
+        {"model_type": "random", "model_params": "{}"},
+        {"model": "a", "bakeoff": "b", "model_type": "random", "model_params": "{oops"},
+        {"model": "a", "bakeoff": "b", "model_type": "random", "model_params": "[1]"},
+    ],
+)
+def test_a_version_of_somebody_else_is_no_champion(uri: str, held: dict[str, str]) -> None:
     client = MlflowClient(uri)
     client.create_registered_model("theirs")
-    client.create_model_version("theirs", f"runs:/{run_in(uri)}/model")
+    tags = {f"evalplugin.{key}": value for key, value in held.items()}
+    client.create_model_version("theirs", f"runs:/{run_in(uri)}/model", tags=tags)
     client.set_registered_model_alias("theirs", "champion", "1")
-    with pytest.raises(
-        TrackingError, match="version 1 of the registered model 'theirs', its champion, was not registered by"
-    ):
+    with pytest.raises(TrackingError) as caught:
         recipe_of_registered(uri, "theirs@champion")
+    assert str(caught.value) == (
+        "version 1 of the registered model 'theirs', its champion, was not registered by evalplugin: its tags do not "
+        "say how to fit it anew; choose another name (register.name, gate.champion.registry), or give the alias "
+        "champion to a version that evalplugin registered, or to none"
+    )
+
+
+# A registry that is not the tracking store
+
+
+@pytest.fixture
+def registry(uri: str, _empty_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    shutil.copy(_empty_store, tmp_path / "their registry.db")
+    registry = f"sqlite:///{tmp_path / 'their registry.db'}"
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", registry)
+    return registry
+
+
+def test_a_registry_of_its_own_is_named_in_what_serves_its_champion(
+    uri: str, registry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registered = register(uri)
+    *stores, mlflow_, models, serve = shlex.split(registered.command)[:5]
+    assert stores == [f"MLFLOW_TRACKING_URI={uri}", f"MLFLOW_REGISTRY_URI={registry}"]
+    assert [mlflow_, models, serve] == ["mlflow", "models", "serve"]
+    monkeypatch.delenv("MLFLOW_REGISTRY_URI")
+    assert recipe_of_registered(uri, f"{NAME}@champion") is None
+    assert recipe_of_registered(registry, f"{NAME}@champion") is not None
+    assert "MLFLOW_REGISTRY_URI" not in register(uri).command
+
+
+def test_a_relative_registry_is_named_by_its_whole_path(
+    uri: str, registry: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", "sqlite:///their registry.db")
+    assert register(uri).registry_uri == registry
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", uri)
+    assert register(uri).registry_uri is None
+
+
+def test_a_champion_is_found_in_a_registry_whose_tracking_store_is_new(
+    uri: str, registry: str, tmp_path: Path
+) -> None:
+    register(uri)
+    found = recipe_of_registered(f"sqlite:///{tmp_path / 'new.db'}", f"{NAME}@champion")
+    assert found is not None
+    assert not (tmp_path / "new.db").exists()
+
+
+def test_a_registry_that_does_not_answer_is_named_and_not_waited_for(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        nowhere = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", nowhere)
+    monkeypatch.delenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+    asked: list[str | None] = []
+    look_up = MlflowClient.get_registered_model
+
+    def noted(*given: Any) -> Any:
+        asked.append(os.environ.get("MLFLOW_HTTP_REQUEST_MAX_RETRIES"))
+        return look_up(*given)
+
+    monkeypatch.setattr(MlflowClient, "get_registered_model", noted)
+    with pytest.raises(
+        TrackingError, match=f"^MLflow at {nowhere}: cannot look up the registered model {NAME}@champ"
+    ):
+        recipe_of_registered(uri, f"{NAME}@champion")
+    assert asked == [BRIEFLY["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]]
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(TrackingError, match=f"^MLflow at {nowhere}: cannot register knn as {NAME}"):
+        register(uri)
 
 
 # Over HTTP
 
 
 @pytest.fixture
-def served(uri: str) -> Iterator[str]:
-    """The address of `mlflow models serve`, as a user starts it."""
+def served(uri: str, registry: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of `mlflow models serve`, as a user starts it from what is printed."""
     registered = register(uri)
+    monkeypatch.delenv("MLFLOW_REGISTRY_URI")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", *shlex.split(registered.command), "--port", str(port)]
+    command = ["sh", "-c", f"{registered.command} --port {port}"]
     environment = {
         **os.environ,
-        "MLFLOW_TRACKING_URI": uri,
         "MLFLOW_ALLOW_PICKLE_DESERIALIZATION": "false",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     }
@@ -337,6 +517,10 @@ def test_the_champion_answers_over_http(served: str) -> None:
     met = set(data.items[data.rows[0]].tolist())
     assert (known["user"], known["source"]) == (100, "model")
     assert known["items"] == [item for item in order if item not in met][:2]
+    (whole,) = ask(served, {"dataframe_records": [{"user": 100}], "params": {"n": None}})
+    assert len(whole["items"]) == 4
+    # MLflow makes whole numbers of other values before the model sees them: the answer says whose list it is.
+    assert [row["user"] for row in ask(served, {"inputs": {"user": [True, 100.5]}})] == [1, 100]
     with pytest.raises(urllib.error.HTTPError) as caught:
         ask(served, {"dataframe_records": [{"user": 100}], "params": {"n": 5}})
     assert "n must be from 1 to 4" in json.load(caught.value)["message"]

@@ -100,6 +100,14 @@ def third(uri: str, second: SimpleNamespace) -> SimpleNamespace:
     return night(uri, ["popularity", NMF, SVD])
 
 
+@pytest.fixture(scope="module")
+def without_gate(uri: str) -> SimpleNamespace:
+    """A bake-off that decides nothing, in an experiment of its own."""
+    asked = config(uri, ["popularity", SVD], experiment="by hand")
+    del asked["gate"], asked["register"]
+    return SimpleNamespace(links=run_bakeoff(load(asked)).links)
+
+
 def test_on_the_first_night_the_baseline_stands_for_the_champion(uri: str, first: SimpleNamespace) -> None:
     assert first.entered.champion == first.decision.champion == "popularity"
     assert first.decision.notes[0].startswith(
@@ -162,6 +170,29 @@ def test_a_champion_that_stays_may_get_newer_lists(uri: str, third: SimpleNamesp
     recipe = recipe_of_registered(uri, f"{NAME}@champion")
     assert recipe is not None
     assert recipe.model == "nmf"
+    # The next night finds nothing new.
+    found = night(uri, ["popularity", SVD], register={"name": NAME, "refresh": True})
+    assert found.aliases == {"champion": 3, "previous": 1}
+    assert len(MlflowClient(uri).search_model_versions(f"name = '{NAME}'")) == 3
+    assert found.said[-1].startswith(
+        f"champion is not registered again: version 3 of {NAME}, its champion, has the same lists; to serve it: MLFLOW_"
+    )
+    tags = MlflowClient(uri).get_run(found.links.summary_run_id).data.tags
+    assert tags["evalplugin.registered"] == f"{NAME}, version 3"
+
+
+def test_the_champion_of_a_later_bakeoff_stays(
+    uri: str, third: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = recipe_of_registered(uri, f"{NAME}@champion")
+    monkeypatch.setattr("evalplugin.bakeoff.new_id", lambda: "20200101-030000-3f2a")
+    found = night(uri, ["popularity", NMF], register={"name": NAME, "n": 3, "refresh": True})
+    assert recipe_of_registered(uri, f"{NAME}@champion") == before
+    number = found.aliases["champion"]
+    assert found.said[-1].startswith(
+        f"nmf is not registered: version {number} of {NAME}, its champion, is of the later bake-off "
+    )
+    assert "evalplugin.registered" not in MlflowClient(uri).get_run(found.links.summary_run_id).data.tags
 
 
 def test_a_baseline_that_stands_for_a_champion_is_never_registered(uri: str, third: SimpleNamespace) -> None:
@@ -195,6 +226,17 @@ def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
     assert [model.name for model in entered.config.models] == ["popularity", "nmf", "champion"]
     with pytest.raises(DataError, match="has no run with results called 'svdd'; did you mean 'svd'"):
         enter_champion(load({**asked, "gate": {"champion": {"run": "svdd"}}}), uri)
+
+
+def test_a_baseline_that_stands_for_the_champion_cannot_be_the_only_challenger(uri: str) -> None:
+    asked = config(uri, ["popularity", SVD], register={"name": "nobody-yet"})
+    asked["gate"]["challengers"] = ["popularity"]
+    with pytest.raises(
+        DataError, match="'popularity' is the only challenger that is named, and is the champ"
+    ):
+        enter_champion(load(asked), uri)
+    asked["gate"]["challengers"] = ["popularity", "svd"]
+    assert enter_champion(load(asked), uri) is not None
 
 
 def test_without_a_gate_nothing_changes(uri: str) -> None:
@@ -232,12 +274,11 @@ def test_the_command_decides_on_logged_models_as_the_night_did(
     uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = bakeoff_of(uri, third)
-    guardrails = ["--set", "gate.champion=svd"]
+    champion = ["--champion", "svd"]
     file = Path("nightly.yaml")
     file.write_text(yaml.safe_dump(config(uri, ["popularity", NMF, SVD])))
     assert (
-        gate(uri, "--bakeoff", found, "--config", str(file), *guardrails, "--format", "json", "--dry-run")
-        == 0
+        gate(uri, "--bakeoff", found, "--config", str(file), *champion, "--format", "json", "--dry-run") == 0
     )
     decision = Decision.from_json(capsys.readouterr().out)
     assert decision.conditions == third.decision.conditions
@@ -245,25 +286,42 @@ def test_the_command_decides_on_logged_models_as_the_night_did(
 
 
 def test_the_decision_is_logged_on_the_summary_run(
-    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    uri: str, without_gate: SimpleNamespace, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    client, run = MlflowClient(uri), third.links.summary_run_id
-    asked = ["--bakeoff", bakeoff_of(uri, third), "--champion", "nmf"]
+    client, run = MlflowClient(uri), without_gate.links.summary_run_id
+    asked = ["--bakeoff", bakeoff_of(uri, without_gate), "--champion", "svd"]
     assert gate(uri, *asked) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("KEEP: the champion stays\nnmf stays: svd: ndcg@10 -")
-    assert f"logged on the run {run}: decision.md, decision.json" in err
+    assert out.startswith("KEEP: the champion stays\nsvd stays: popularity: ndcg@10 -")
+    assert f"logged on the run {run}: decision.md, decision.json\n" in err
     tags = client.get_run(run).data.tags
     logged = {key: tags[f"evalplugin.{key}"] for key in ("outcome", "champion", "promoted")}
-    assert logged == {"outcome": "keep", "champion": "nmf", "promoted": ""}
+    assert logged == {"outcome": "keep", "champion": "svd", "promoted": ""}
     decision = Decision.from_json(
         Path(client.download_artifacts(run, "decision.json", str(tmp_path))).read_text()
     )
     assert decision.reason == tags["evalplugin.reason"]
     assert "# KEEP" in Path(client.download_artifacts(run, "decision.md", str(tmp_path))).read_text()
-    # Decided anew, the decision is replaced.
-    assert gate(uri, *asked[:2], "--champion", "svd") == 0
-    assert client.get_run(run).data.tags["evalplugin.promoted"] == "nmf"
+    # Decided anew, it is the same.
+    assert gate(uri, *asked) == 0
+    assert f"the run {run} has this decision already" in capsys.readouterr().err
+
+
+def test_a_decision_that_was_made_before_is_not_replaced(
+    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    client, summary = MlflowClient(uri), third.links.summary_run_id
+    before = client.get_run(summary).data.tags
+    assert before["evalplugin.promoted"] == "nmf"
+    assert gate(uri, "--bakeoff", bakeoff_of(uri, third), "--champion", "nmf") == 0
+    err = capsys.readouterr().err
+    run = client.get_run(err.split("logged on the run ")[1][:32])
+    assert f"; the summary run {summary} keeps the decision that it has" in err
+    tags = {key: run.data.tags[f"evalplugin.{key}"] for key in ("role", "outcome", "champion", "promoted")}
+    assert tags == {"role": "decision", "outcome": "keep", "champion": "nmf", "promoted": ""}
+    assert client.get_run(summary).data.tags == before
+    text = Path(client.download_artifacts(summary, "decision.json", str(tmp_path))).read_text()
+    assert Decision.from_json(text) == third.decision
 
 
 @pytest.mark.parametrize(
@@ -289,6 +347,11 @@ def test_the_exit_code_says_what_came_of_it(
     [
         (["--champion", "swd"], "has no run with results called 'swd'; did you mean 'svd'?"),
         (["--challenger", "swd"], "no model is called 'swd' to be a challenger; did you mean 'svd'?"),
+        (
+            ["--champion", "popularity", "--challenger", "popularity"],
+            "'popularity' is the only challenger that is named, and is the champion",
+        ),
+        (["--set", "gate.min_users=50"], "--set sets a value of the config: give it with --config"),
         (["--metric", "ndcgs@10"], "unknown metric 'ndcgs'; did you mean 'ndcg'?"),
         (["--metric", "rr"], "there is no metric 'rr' to rank by"),
         (["--metric", "coverage@10"], "the gate cannot decide by 'coverage@10'"),
@@ -357,3 +420,15 @@ def test_a_registered_champion_is_found_among_logged_models(
         "is none of these models: a bake-off whose config has this gate fits it anew"
         in capsys.readouterr().err
     )
+
+
+def test_a_registered_champion_may_be_named_on_the_command_line(
+    uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["--bakeoff", bakeoff_of(uri, third), "--dry-run", "--format", "json"]
+    assert gate(uri, *asked, "--champion", f"{NAME}@champion") == 0
+    assert Decision.from_json(capsys.readouterr().out).champion == "nmf"
+    assert gate(uri, *asked, "--champion", "nobody-yet@champion") == 0
+    decision = Decision.from_json(capsys.readouterr().out)
+    assert decision.champion == "popularity"
+    assert decision.notes[-1].startswith("there is no nobody-yet@champion in the registry yet: the baseline")
