@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 from evalplugin.comparison import Comparison, compare
 from evalplugin.config import CheckedConfig
 from evalplugin.contest import contests_of
-from evalplugin.errors import StoreError, TrackingError
+from evalplugin.errors import ModelError, StoreError, TrackingError
 from evalplugin.gate import Decision
 from evalplugin.metrics import definitions_hash
 from evalplugin.notebook import Comparisons
@@ -24,6 +26,7 @@ from evalplugin.runner import (
     Execution,
     Job,
     Observer,
+    Prepared,
     Silent,
     jobs_of,
     one_by_one,
@@ -56,6 +59,7 @@ class Outcome:
     links: Links
     decision: Decision | None = None  # of the gate, where there is one
     past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
+    unregistered: str | None = None  # why the winner could not be registered, where that was asked for
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
         """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
@@ -183,6 +187,7 @@ def run_bakeoff(
     except BaseException:
         journal.close(finished=not resumed)  # nothing was computed
         raise
+    can_go_on = False
     try:
         begun(bakeoff.id)
         if not resumed:
@@ -193,22 +198,39 @@ def run_bakeoff(
         with kept.store.scratch() as folder:
             execute = _execution(config, observer, folder, missing, workers)
             outcome = _run(config, bakeoff, jobs, tracker, kept, execute, observer, entered)
-            if entered is not None and outcome.decision is not None:
-                register_winner(
-                    entered, outcome.decision, prepared, outcome.result, observer,
-                    tracking_uri=uri, run_id=outcome.links.summary_run_id,
-                )  # fmt: skip
+        if entered is not None and outcome.decision is not None:
+            with kept.store.scratch() as folder:
+                why = _register(entered, prepared, outcome, tracker, observer, folder)
+            can_go_on = isinstance(why, TrackingError)
+            if why is not None:
+                outcome = replace(outcome, unregistered=f"{why}; {go_on(journal)}" if can_go_on else str(why))
     except BaseException as error:
         # Ctrl-C and SIGTERM included: no run may stay RUNNING for ever.
-        tracker.abort()
-        journal.close(finished=False)
+        with _undisturbed(), observer.work("end the open runs"):
+            tracker.abort()
+            journal.close(finished=False)
         if isinstance(error, TrackingError):
             what = f"{error}. What was computed is in the store {kept.store.path}"
             raise TrackingError(f"{what}; {go_on(journal)}") from error
         observer.say(go_on(journal))
         raise
-    journal.close(finished=True)
+    journal.close(finished=not can_go_on)
     return outcome
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Take no notice of signals that end a program, if this is its main thread, which hears them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _missing(jobs: Sequence[Job], kept: Kept, observer: Observer) -> int:
@@ -226,14 +248,43 @@ def _missing(jobs: Sequence[Job], kept: Kept, observer: Observer) -> int:
 def _execution(
     config: CheckedConfig, observer: Observer, folder: Path, missing: int, workers: int | None
 ) -> Execution:
-    asked = config.spec.limits
-    limits = Limits(asked.seconds, None if asked.memory is None else bytes_of(asked.memory))
+    limits = _limits(config)
     workers = workers or config.spec.workers
     if workers == 1 and limits == Limits():
         return one_by_one(observer)
     return in_processes(
         observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder, total=missing
     )
+
+
+def _limits(config: CheckedConfig) -> Limits:
+    asked = config.spec.limits
+    return Limits(asked.seconds, None if asked.memory is None else bytes_of(asked.memory))
+
+
+def _register(
+    entered: Entered,
+    prepared: Sequence[Prepared],
+    outcome: Outcome,
+    tracker: MlflowTracker,
+    observer: Observer,
+    folder: Path,
+) -> ModelError | TrackingError | None:
+    """Register the winner, if there is one; return why that failed, which must not cost what is known of the models."""
+    run_id = outcome.links.summary_run_id
+    assert outcome.decision is not None
+    try:
+        registered = register_winner(
+            entered, outcome.decision, prepared, outcome.result, observer,
+            tracking_uri=tracker.uri, run_id=run_id, limits=_limits(entered.config), folder=folder,
+        )  # fmt: skip
+        if registered is not None:
+            tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")
+    except (ModelError, TrackingError) as error:
+        with suppress(TrackingError):
+            tracker.tag(run_id, "registered", f"failed: {error}")
+        return error
+    return None
 
 
 def _run(

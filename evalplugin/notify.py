@@ -110,7 +110,14 @@ def run_and_tell(
     links = outcome.links
     shown = {"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url}
     teller.tell(
-        message_of(config, outcome.result, outcome.comparisons, decision=outcome.decision, links=shown)
+        message_of(
+            config,
+            outcome.result,
+            outcome.comparisons,
+            decision=outcome.decision,
+            unregistered=outcome.unregistered,
+            links=shown,
+        )
     )
     return outcome
 
@@ -138,11 +145,13 @@ def message_of(
     comparisons: Sequence[Comparison],
     *,
     decision: Decision | None = None,
+    unregistered: str | None = None,
     links: Mapping[str, str | None] | None = None,
 ) -> Message:
     """Return what came of a bake-off as values that JSON can hold, without credentials.
 
-    ``decision`` is what the gate decided, if there is one; ``links`` lead to the results. Under ``failed`` each model
+    ``decision`` is what the gate decided, if there is one, ``unregistered`` why the winner could not be registered, which
+    stands under ``error``; ``links`` lead to the results. Under ``failed`` each model
     that failed stands once for every dataset and split on which it did: ``dataset``, ``split``, ``model``, ``error``.
     """
     outcome = "failure" if result.failed else "done"
@@ -156,6 +165,7 @@ def message_of(
             {"dataset": one.data.dataset, "split": one.data.split, "model": one.model, "error": one.failure}
             for one in result.failed
         ],
+        error=unregistered,
         links=dict(links or {}),
     )
 
@@ -191,7 +201,8 @@ def notify(
 
 
 def _is_wanted(spec: Notify, message: Mapping[str, Any]) -> bool:
-    return message["outcome"] in spec.on or (bool(message["failed"]) and "failure" in spec.on)
+    failed = message["failed"] or message["error"]
+    return message["outcome"] in spec.on or (bool(failed) and "failure" in spec.on)
 
 
 def _encoded(message: Mapping[str, Any]) -> bytes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from evalplugin.cli import options
-from evalplugin.cli.shared import end_politely, load_all
+from evalplugin.cli.shared import end_politely, load_all, show_error
 from evalplugin.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.sizes import count_text
 
@@ -111,6 +111,9 @@ def run(
 
             show_decision(outcome.decision)
             failed = failed or outcome.decision.exit_code(gate.fail_on) != EXIT_DONE
+        if outcome.unregistered is not None:
+            show_error(outcome.unregistered)
+            failed = True
     return EXIT_FAILED if failed else EXIT_DONE
 
 

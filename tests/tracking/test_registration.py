@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +94,10 @@ def journals() -> list[Path]:
 def test_a_winner_that_cannot_be_fitted_on_all_data_is_told_with_the_results(
     on_all: str, limits: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["run", config(on_all, limits=limits)]) == 1
+    told = {"command": ["tee", "told.json"], "on": ["failure"]}
+    assert main(["run", config(on_all, limits=limits, notify=told)]) == 1
     out, err = capsys.readouterr()
+    assert json.loads(Path("told.json").read_text())["error"].endswith(why)
     assert "PROMOTE: upright is promoted" in out
     assert f"error: upright cannot be registered: fitted on all data, it failed: {why}\n" in err
     assert "Traceback" not in err
