@@ -186,7 +186,8 @@ def test_the_champion_of_a_later_bakeoff_stays(
 ) -> None:
     before = recipe_of_registered(uri, f"{NAME}@champion")
     monkeypatch.setattr("evalplugin.bakeoff.new_id", lambda: "20200101-030000-3f2a")
-    found = night(uri, ["popularity", NMF], register={"name": NAME, "n": 3, "refresh": True})
+    asked = {"name": NAME, "n": 3, "refresh": True}
+    found = night(uri, ["popularity", NMF], register=asked, experiment="resumed")
     assert recipe_of_registered(uri, f"{NAME}@champion") == before
     number = found.aliases["champion"]
     assert found.said[-1].startswith(
