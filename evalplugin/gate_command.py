@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from evalplugin.config.gate import ChampionSpec, Gate, Register
+from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
 from evalplugin.contest import Contest, with_choice
 from evalplugin.errors import ConfigError, DataError, Problem
-from evalplugin.gate import Decision, choose_contest, decide, first_gate, nobody_yet
+from evalplugin.gate import Decision, check_challengers, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.parameters import problems_of
 
 __all__ = ["decide_logged", "gate_of"]
@@ -57,8 +57,9 @@ def decide_logged(
 ) -> tuple[Decision, tuple[str, ...]]:
     """Return what a gate decides on logged models, and the ids of the challengers' runs.
 
-    The champion is one of these models, or another run on the same data. For a registered one it is the model of the
-    same type and parameters; as long as nobody is registered, the baseline. Where none is named, it is the baseline.
+    The champion is one of these models, or another run on the same data. For a registered one, which may be named by
+    name@alias, it is the model of the same type and parameters; as long as nobody is registered, the baseline. Where
+    none is named, it is the baseline.
 
     Args:
         gate: The conditions.
@@ -78,16 +79,20 @@ def decide_logged(
     champion = champion_of(gate, register, contest.baseline)
     if champion is None:
         raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")
+    is_here = champion in {c.model for c in contest.contenders}
+    if isinstance(champion, str) and not is_here and is_registered(champion):
+        champion = ChampionSpec(registry=champion)
     registered = champion.registry if isinstance(champion, ChampionSpec) else None
     run = champion.run if isinstance(champion, ChampionSpec) else champion
     if registered is not None:
         name, gate, note = _registered(contest, gate, registered, tracking_uri)
-    elif run == champion and run in {c.model for c in contest.contenders}:
-        name, note = run, None
+    elif isinstance(champion, str) and is_here:
+        name, note = champion, None
     else:
         assert run is not None
         contest, name = _with_run(contest, run, tracking_uri, intersect=intersect)
         note = f"the champion is the run {run}, here called {name}"
+    check_challengers(gate, name)
     if gate.metric is not None:
         contest = with_choice(contest, primary=gate.metric)
     decision = decide(contest, gate, name, notes=[*contest.notes, *([note] if note else [])])

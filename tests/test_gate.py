@@ -14,7 +14,7 @@ from scipy import stats
 from evalplugin.config.gate import Gate
 from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.errors import DataError
-from evalplugin.gate import choose_contest, decide, first_gate
+from evalplugin.gate import check_challengers, choose_contest, decide, first_gate
 from evalplugin.gate.decision import Condition, Decision
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.results import Costs
@@ -258,6 +258,16 @@ def test_a_metric_that_is_one_number_is_compared_as_it_is() -> None:
         assert loss.required.endswith("; one number for all users has no bound")
 
 
+def test_a_loss_of_one_number_may_be_as_large_as_its_margin() -> None:
+    models = (
+        contender("old", BASE, **{"coverage@10": 0.5}),
+        contender("new", BASE + WAVE, **{"coverage@10": 0.25}),
+    )
+    loss = only(decided(*models, guardrails={"metrics": {"coverage@10": 0.25}}), "metric")
+    assert (loss.measured, loss.passed) == (-0.25, True)
+    assert loss.required.startswith("loss at most 0.25; ")
+
+
 def test_a_guardrail_that_was_not_measured_does_not_hold() -> None:
     decision = decided(OLD, NEW, guardrails={"metrics": {"rr": 0.1, "coverage@10": 1}})
     assert decision.outcome == "keep"
@@ -419,6 +429,24 @@ def test_the_gate_refuses_without_scores_by_its_metric() -> None:
     assert decided(contender("old", BASE, rr=BASE), NEW, metric="rr").reason == (
         "the gate cannot decide: new: has no scores by rr"
     )
+
+
+def test_a_metric_that_no_user_has_a_score_by_was_not_measured() -> None:
+    none = np.full(N, np.nan)
+    old, new = contender("old", BASE, rmse=BASE), contender("new", BASE + WAVE, rmse=none)
+    assert decided(old, new, metric="rmse").reason == ("the gate cannot decide: new: has no scores by rmse")
+    assert decided(new, old, champion="new", metric="rmse").reason == (
+        "the gate cannot decide: the champion new has no scores by rmse"
+    )
+    loss = only(decided(old, new, guardrails={"metrics": {"rmse": 0.1}}), "metric")
+    assert (loss.passed, loss.note) == (False, "not measured")
+
+
+def test_a_champion_is_no_challenger_of_its_own() -> None:
+    check_challengers(gate(), "old")
+    check_challengers(gate(challengers=["old", "new"]), "old")
+    with pytest.raises(DataError, match="'old' is the only challenger that is named, and is the champion"):
+        check_challengers(gate(challengers=["old"]), "old")
 
 
 def test_a_challenger_that_failed_is_no_obstacle_for_another() -> None:

@@ -15,7 +15,8 @@ __all__ = ["gate"]
 _HELP = """Decide on logged models: is a challenger to take the champion's place?
 
 RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off. Nothing is fitted and
-nothing is registered; the decision is logged on the bake-off's summary run: tags, decision.md and decision.json.
+nothing is registered. The decision is logged on the bake-off's summary run: tags, decision.md and decision.json. What
+was decided there before is not replaced: a further decision goes to a run of its own, with the role decision.
 
 \b
 The outcome is one of
@@ -44,7 +45,8 @@ Exit codes:
 )  # fmt: skip
 @click.option(
     "--champion", metavar="MODEL",
-    help="Who is to be beaten: a model, or a run by id or name; else the gate's, or the baseline.",
+    help="Who is to be beaten: a model, a run by id or name, or a registered model as NAME@ALIAS; else the gate's, or "
+    "the baseline.",
 )  # fmt: skip
 @click.option(
     "--challenger", "challengers", metavar="MODEL", multiple=True,
@@ -90,6 +92,8 @@ def gate(
     from evalplugin.gate_command import decide_logged, gate_of
     from evalplugin.registry import load_plugin_file
 
+    if overrides and config is None:
+        raise click.UsageError("--set sets a value of the config: give it with --config")
     for path in plugins:
         load_plugin_file(path)
     given = {**options, "challengers": list(challengers) or None, "min_gain": _amount(min_gain)}
@@ -114,8 +118,8 @@ def gate(
         from evalplugin.tracking.decisions import log_decision
 
         with observer.work("log the decision"):
-            run_id = log_decision(uri, decision, run_ids)
-        observer.say(f"logged on the run {run_id}: decision.md, decision.json")
+            logged = log_decision(uri, decision, run_ids)
+        observer.say(logged.words)
     return decision.exit_code(asked.fail_on)
 
 

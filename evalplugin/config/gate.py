@@ -28,6 +28,7 @@ __all__ = [
     "Guardrails",
     "Register",
     "SegmentMargin",
+    "is_registered",
 ]
 
 FailOn = Literal["keep", "refuse", "never"]
@@ -40,6 +41,9 @@ COSTS: dict[Cost, str] = {
 }
 
 _SHARE = r"\d+(\.\d+)?\s*%"
+# Of a registered model: MLflow's own rule, what its filters can quote, and what its models:/ URIs can hold.
+_NAME = r"[^/:@?'\"`\x00-\x1f\x7f]+"
+_ALIAS = "[A-Za-z0-9_-]+"
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,16 @@ _Amount = Annotated[
 _Confidence = Annotated[float, Field(ge=0.5, lt=1)]
 
 
+def _is_name(text: str) -> bool:
+    return bool(re.fullmatch(_NAME, text)) and text.strip() not in ("", ".", "..")
+
+
+def is_registered(text: str) -> bool:
+    """Return whether a text has the form of a registered model: name@alias."""
+    name, _, alias = text.partition("@")
+    return _is_name(name) and bool(re.fullmatch(_ALIAS, alias))
+
+
 class _Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -91,11 +105,18 @@ class ChampionSpec(_Closed):
     registry: Annotated[
         str | None,
         Field(
-            pattern=r"^[^/:@'\"`]+@[A-Za-z0-9_-]+$",
+            json_schema_extra={"pattern": f"^{_NAME}@{_ALIAS}$"},
             description="name@alias of a model that evalplugin registered. Until there is one, compare.baseline "
             "stands for it.",
         ),
     ] = None
+
+    @field_validator("registry")
+    @classmethod
+    def _is_registered(cls, registry: str | None) -> str | None:
+        if registry is not None and not is_registered(registry):
+            raise ValueError(f"must be name@alias, such as shop@champion, not {registry!r}")
+        return registry
 
     @model_validator(mode="after")
     def _one_of_them(self) -> ChampionSpec:
@@ -163,7 +184,7 @@ class Gate(_Closed):
         str | ChampionSpec | None,
         Field(
             description="A model of this config by name, a run, or a registered model; left out: the model that "
-            "`register` names, or else compare.baseline."
+            "`register` names, beside which no other can be the champion, or else compare.baseline."
         ),
     ] = None
     challengers: Annotated[
@@ -221,7 +242,9 @@ class Register(_Closed):
     @field_validator("name")
     @classmethod
     def _name_for_mlflow(cls, name: str) -> str:
-        # MLflow's own rule; and its filters cannot hold every quote.
-        if not name.strip() or any(c in name for c in "/:@'\"`"):
-            raise ValueError(f"the name of a registered model holds no /, :, @ or quotes, unlike {name!r}")
+        if not _is_name(name):
+            raise ValueError(
+                f"the name of a registered model holds no /, :, @, ?, quotes or control characters and is neither . "
+                f"nor .., unlike {name!r}"
+            )
         return name

@@ -1,6 +1,14 @@
 """The gate: whether a challenger takes the champion's place, and why."""
 
-from evalplugin.gate.decide import choose_contest, decide, first_gate, nobody_yet
+from evalplugin.gate.decide import check_challengers, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.gate.decision import Condition, Decision
 
-__all__ = ["Condition", "Decision", "choose_contest", "decide", "first_gate", "nobody_yet"]
+__all__ = [
+    "Condition",
+    "Decision",
+    "check_challengers",
+    "choose_contest",
+    "decide",
+    "first_gate",
+    "nobody_yet",
+]

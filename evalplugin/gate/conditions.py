@@ -16,11 +16,16 @@ from evalplugin.metrics import parse
 from evalplugin.scoring import PerUserScores
 from evalplugin.statistics import holm, lower_bound, p_above, paired_difference
 
-__all__ = ["Judge"]
+__all__ = ["Judge", "has_scores"]
 
 Column = npt.NDArray[np.float64]  # (users,)
 
 _SHARE_OF_LESS = "a share of a mean below 0 means nothing"
+
+
+def has_scores(scores: PerUserScores, metric: str) -> bool:
+    """Return whether any user has a score: a metric of ratings has a column where no model predicts any."""
+    return metric in scores.metrics and not bool(np.isnan(scores.column(metric)).all())
 
 
 @dataclass
@@ -46,7 +51,7 @@ class Judge:
     def _unfit(self, challenger: Contender) -> Condition | None:
         """Return the condition that a challenger without enough results fails."""
         scores, least = challenger.scores, self.gate.min_users
-        if scores is None or self.metric not in scores.metrics:
+        if scores is None or not has_scores(scores, self.metric):
             why = f"failed: {challenger.error}" if scores is None else f"has no scores by {self.metric}"
             return Condition(challenger.model, "result", "result", False, "scores for each user", note=why)
         users = len(self._common(challenger, self.metric).a)
@@ -106,7 +111,7 @@ class Judge:
         lost = margin.value * theirs if margin.is_share else margin.value
         return Condition(
             challenger.model, "metric", metric, gain >= -lost,
-            f"{_words(margin, lost, theirs, loss=True)}; one number for all users has no bound",
+            f"{_words('loss at most', margin, lost, theirs)}; one number for all users has no bound",
             limit=_number(-lost), measured=_number(gain),
         )  # fmt: skip
 
@@ -165,7 +170,7 @@ class Judge:
 
     def _was_measured(self, challenger: Contender, metric: str) -> bool:
         both = challenger.scores, self.champion.scores
-        return all(s is not None and (metric in s.metrics or metric in s.overall) for s in both)
+        return all(s is not None and (metric in s.overall or has_scores(s, metric)) for s in both)
 
     def _common(self, challenger: Contender, metric: str) -> _Common:
         assert challenger.scores is not None and self.champion.scores is not None
@@ -231,10 +236,11 @@ class _Tested:
 
     def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
         bound = lower_bound(self.excess, level=confidence) + self.limit
+        rule = "loss below" if self.loss else "gain above"
         return Condition(
             challenger, kind, name,
             passed=self.means_something and bound > self.limit,
-            required=_words(self.amount, abs(self.limit), self.champion, loss=self.loss),
+            required=_words(rule, self.amount, abs(self.limit), self.champion),
             limit=_number(self.limit), measured=_number(self.measured), bound=_number(bound),
             confidence=confidence, p=_number(self.p), users=len(self.excess),
             note="" if self.means_something else _SHARE_OF_LESS,
@@ -274,9 +280,9 @@ def _cost_of(contender: Contender, cost: Cost) -> float:
             return costs.peak_memory_mb
 
 
-def _words(amount: Amount, limit: float, champion: float, *, loss: bool) -> str:
+def _words(rule: str, amount: Amount, limit: float, champion: float) -> str:
     share = f" ({100 * amount.value:g} % of {champion:.4f})" if amount.is_share else ""
-    return f"{'loss below' if loss else 'gain above'} {limit:.4g}{share}"
+    return f"{rule} {limit:.4g}{share}"
 
 
 def _number(value: float) -> float | None:

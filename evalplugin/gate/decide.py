@@ -8,11 +8,11 @@ from dataclasses import replace
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.contest import Contender, Contest
 from evalplugin.errors import DataError, did_you_mean
-from evalplugin.gate.conditions import Judge
+from evalplugin.gate.conditions import Judge, has_scores
 from evalplugin.gate.decision import Condition, Decision, percent
 from evalplugin.metrics import parse
 
-__all__ = ["choose_contest", "decide", "first_gate", "nobody_yet"]
+__all__ = ["check_challengers", "choose_contest", "decide", "first_gate", "nobody_yet"]
 
 _TOLD = 3  # challengers in a sentence
 
@@ -96,6 +96,19 @@ def first_gate(gate: Gate) -> Gate:
     return gate.model_copy(update={"guardrails": Guardrails(costs=costs)})
 
 
+def check_challengers(gate: Gate, champion: str) -> None:
+    """Check that a gate names somebody beside the champion, if it names its challengers.
+
+    Raises:
+        DataError: It names the champion alone, or the baseline that stands for one.
+    """
+    if gate.challengers is not None and set(gate.challengers) == {champion}:
+        raise DataError(
+            f"{champion!r} is the only challenger that is named, and is the champion or stands for it: nobody could "
+            f"be promoted"
+        )
+
+
 def _check_metric(metric: str) -> None:
     what = parse(metric).metric
     if what.scope != "user" or what.higher_is_better is None:
@@ -120,7 +133,7 @@ def _why_not(held: Contender | None, champion: str, metric: str, challengers: Se
         return f"the champion {champion} has no results here"
     if held.scores is None:
         return f"the champion {champion} failed: {held.error}"
-    if metric not in held.scores.metrics:
+    if not has_scores(held.scores, metric):
         return f"the champion {champion} has no scores by {metric}"
     if not challengers:
         return f"there is no challenger beside the champion {champion}"
