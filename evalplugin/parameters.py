@@ -7,7 +7,8 @@ import functools
 import json
 import re
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -92,7 +93,7 @@ def problems_of(
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
             allowed = _field_names(_class_at(cls, path[:-1]))
             of = f" of {owner}" if owner else ""
-            near = did_you_mean(str(path[-1]), allowed) or f"; it takes no {noun}s"
+            near = _nearest(str(path[-1]), allowed) or f"; it takes no {noun}s"
             message = f"unknown {noun} {path[-1]!r}{of}{near}"
             at_key = True
         elif kind in ("missing", "missing_argument"):
@@ -100,7 +101,9 @@ def problems_of(
             of = f" of {owner}" if owner else ""
             message = f"missing {noun} {path[-1]!r}{of}"
         elif kind == "literal_error":
-            allowed = [str(a) for a in _literals(_annotation_at(cls, path))]
+            at_key = item["loc"][-1] == "[key]"
+            annotation = _keys_at(cls, path[:-1]) if at_key else _annotation_at(cls, path)
+            allowed = [str(a) for a in _literals(annotation)]
             near = did_you_mean(str(given), allowed)
             message = f"must be {item['ctx']['expected']}, not {given!r}{near if 'mean' in near else ''}"
         elif kind in ("value_error", "assertion_error"):
@@ -110,11 +113,28 @@ def problems_of(
         else:
             message = f"{_in_yaml_words(item['msg'])}, not {given!r}"
         problems.setdefault(path, []).append(Problem(path, message, at_key))
-    # A union reports one error an alternative: they stand at one place, so they make one problem.
+    # A union reports one error an alternative: they stand at one place, so they make one problem. Where one of them
+    # took the form, what is wrong stands further inside, and the other forms are beside the point.
     return [
         same[0] if len(same) == 1 else Problem(path, _join([p.message for p in same]), same[0].at_key)
         for path, same in problems.items()
+        if not any(len(other) > len(path) and other[: len(path)] == path for other in problems)
     ]
+
+
+def _nearest(name: str, allowed: Sequence[str]) -> str:
+    """Return the nearest name where it is likely what was meant, or else all of them: ``folds`` is not ``cold``."""
+    given = name.casefold()
+
+    def is_likely(other: str) -> bool:
+        return (
+            other.casefold()[:1] == given[:1] or SequenceMatcher(None, given, other.casefold()).ratio() > 0.7
+        )
+
+    near = did_you_mean(name, [other for other in allowed if is_likely(other)])
+    if "mean" in near or not allowed:
+        return near
+    return f"; allowed: {', '.join(allowed)}"
 
 
 def _in_yaml_words(message: str) -> str:
@@ -244,6 +264,12 @@ def _annotation_at(cls: Any, path: tuple[str | int, ...]) -> Any:
     for part in path:
         annotation = next((found for found in _step(annotation, part)), None)
     return annotation
+
+
+def _keys_at(cls: Any, path: tuple[str | int, ...]) -> Any:
+    """Return the annotation of the keys of the mapping that a path leads to."""
+    annotation = _annotation_at(cls, path)
+    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is dict else None
 
 
 def _step(annotation: Any, part: str | int) -> Iterator[Any]:

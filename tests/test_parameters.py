@@ -60,6 +60,8 @@ def test_round_trip() -> None:
         ({"k": True}, [("k", "must be an integer, not True")]),
         ({"k": 0}, [("k", "must be greater than or equal to 1, not 0")]),
         ({"k": 13}, [("", "k=13 brings bad luck")]),
+        ({"sale": 1}, [("sale", "unknown parameter 'sale' of it; did you mean 'scale'?")]),
+        ({"dead": 1}, [("dead", "unknown parameter 'dead' of it; allowed: k, options, seed, scale, cut")]),
         ({"options": {"nme": 1}}, [("options.nme", "unknown parameter 'nme' of it; did you mean 'name'?")]),
         (
             {"options": {"name": "cosin"}},

@@ -25,6 +25,8 @@ class Known:
     splits: Sequence[str]
     segments: Sequence[str]
     baseline: str | None
+    # False where the sections that say who is the champion are not well formed.
+    knows_champion: bool = True
 
 
 def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> str | ChampionSpec | None:
@@ -32,7 +34,7 @@ def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> 
     if gate.champion is not None:
         return gate.champion
     if register is not None:
-        return ChampionSpec(registry=f"{register.name}@{CHAMPION_ALIAS}")
+        return _champion_in(register)
     return baseline
 
 
@@ -42,10 +44,12 @@ def problems_of_gate(gate: Gate | None, register: Register | None, known: Known)
         if register is not None:
             yield Problem(("register",), "needs a gate: only what the gate promotes is registered")
         return
-    yield from _champion(gate, register, known)
+    champion = champion_of(gate, register, known.baseline) if known.knows_champion else gate.champion
+    if known.knows_champion:
+        yield from _champion(champion, gate, register, known)
     for place, model in enumerate(gate.challengers or ()):
         yield from _named("model", model, known.models, ("gate", "challengers", place))
-        if model == gate.champion:
+        if model == champion:
             yield Problem(("gate", "challengers", place), f"{model!r} is the champion")
     for key, chosen, names in (
         ("dataset", gate.dataset, known.datasets),
@@ -69,30 +73,40 @@ def problems_of_gate(gate: Gate | None, register: Register | None, known: Known)
             yield from _metric(margin.metric, known.metrics, (*path, "metric"), per_user=True)
 
 
-def _champion(gate: Gate, register: Register | None, known: Known) -> Iterator[Problem]:
-    path = ("gate",) if gate.champion is None else ("gate", "champion")
-    champion = champion_of(gate, register, known.baseline)
+def _champion(
+    champion: str | ChampionSpec | None, gate: Gate, register: Register | None, known: Known
+) -> Iterator[Problem]:
+    is_named = gate.champion is not None
+    path = ("gate", "champion") if is_named else ("gate",)
     if champion is None:
         yield Problem(
             path, "names no champion; give one, or a register, or a compare.baseline to stand for it"
         )
-    elif isinstance(champion, str):
-        yield from _named("model", champion, known.models, path)
+        return
+    if isinstance(champion, str):
+        words = repr(champion)
+        if register is None:
+            yield from _named("model", champion, known.models, path)
     else:
+        words = f"the run {champion.run!r}" if champion.registry is None else repr(champion.registry)
+        who = "" if is_named else f"the champion {champion.registry} "
         if CHAMPION in known.models:
-            yield Problem(path, f"comes from MLflow and is called {CHAMPION!r}: call no other model so")
-        if champion.registry is None:
-            return
-        if known.baseline is None:
-            yield Problem(
-                path, "is a registered model, and until there is one compare.baseline stands for it: name one"
-            )
-        if register is not None and champion.registry != f"{register.name}@{CHAMPION_ALIAS}":
+            yield Problem(path, f"{who}comes from MLflow and is called {CHAMPION!r}: call no other model so")
+        if champion.registry is not None and known.baseline is None:
             yield Problem(
                 path,
-                f"is {champion.registry!r}, but what is promoted becomes {register.name}@{CHAMPION_ALIAS}: it would "
-                f"never be compared with",
+                f"{who}is a registered model, and until there is one compare.baseline stands for it: name one",
             )
+    if register is not None and champion != (own := _champion_in(register)):
+        yield Problem(
+            path,
+            f"is {words}, but what is promoted takes the place of {own.registry}, which it would never be compared "
+            f"with; leave champion out",
+        )
+
+
+def _champion_in(register: Register) -> ChampionSpec:
+    return ChampionSpec(registry=f"{register.name}@{CHAMPION_ALIAS}")
 
 
 def _named(

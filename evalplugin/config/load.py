@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -179,6 +179,7 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     except ValidationError as error:
         spec = None
         checks.problems += problems_of(error, Config, document.data, noun="key")
+        checks.malformed |= {problem.path[0] for problem in checks.problems if problem.path}
 
     before = len(checks.problems)
     for path, file in checks.parts("plugins", str):
@@ -199,30 +200,16 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
         for path, one in checks.parts("split", SplitSpec)
         if (splitter := checks.component(SPLITS, one, path)) is not None
     ]
-    models = [
-        (path, model) for path, one in checks.parts("models", ModelSpec) for model in checks.expand(one, path)
-    ]
+    models = [model for path, one in checks.parts("models", ModelSpec) for model in checks.expand(one, path)]
     segments = checks.segments(context)
     recommended = next((r for _, r in checks.parts("recommend", Recommend)), Recommend())
     metrics = checks.metrics(recommended.n)
 
-    checks.unique("dataset", [(path, one.name) for path, one in checks.parts("datasets", DatasetSpec)])
-    checks.unique("split", [(path, one.name) for path, one in checks.parts("split", SplitSpec)])
-    checks.unique("segment", [(path, one.name) for path, one in checks.parts("segments", SegmentSpec)])
-    checks.unique("model", [(path, model.name) for path, model in models])
     compared = next((c for _, c in checks.parts("compare", Compare)), Compare())
-    primary = checks.primary(compared, metrics)
-    checks.baseline(compared, [model.name for _, model in models])
-    checks.gate(
-        Known(
-            models=[model.name for _, model in models],
-            metrics=metrics,
-            datasets=[one.name for one in datasets],
-            splits=[one.name for one in splits],
-            segments=[one.name for one in segments],
-            baseline=compared.baseline,
-        )
-    )
+    known = checks.known(metrics, segments, compared)
+    primary = checks.primary(compared, known.metrics)
+    checks.baseline(compared, known.models)
+    checks.gate(known)
     checks.stop_if_any()
     assert spec is not None
     assert primary is not None
@@ -233,7 +220,7 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
         folder=folder,
         datasets=tuple(datasets),
         splits=tuple(splits),
-        models=tuple(model for _, model in models),
+        models=tuple(models),
         metrics=tuple(metrics),
         primary=primary,
         segments=tuple(segments),
@@ -246,6 +233,7 @@ class _Checks:
     def __init__(self, document: Document) -> None:
         self.document = document
         self.problems: list[Problem] = []
+        self.malformed: set[str | int] = set()  # the top-level keys under which something is
 
     def stop_if_any(self) -> None:
         if self.problems:
@@ -314,16 +302,15 @@ class _Checks:
             return []
         before = len(self.problems)
         found = []
-        for point in itertools.product(*spec.grid.values()):
-            chosen = dict(zip(spec.grid, point, strict=True))
-            model = self._model(spec, chosen, path)
+        for name, chosen in _points(spec):
+            model = self._model(spec, name, chosen, path)
             if model is not None:
                 found.append(model)
         # Many points of a grid share one mistake: tell it once.
         self.problems[before:] = dict.fromkeys(self.problems[before:])
         return found
 
-    def _model(self, spec: ModelSpec, chosen: dict[str, Any], path: Place) -> NamedModel | None:
+    def _model(self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: Place) -> NamedModel | None:
         params = json.loads(json.dumps(spec.params))
         for key, value in chosen.items():
             _put(params, key, value)
@@ -343,8 +330,7 @@ class _Checks:
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
             return None
-        label = ", ".join(f"{key}={_word(value)}" for key, value in chosen.items())
-        return NamedModel(f"{spec.name}({label})" if chosen else spec.name, spec.type, as_mapping(model))
+        return NamedModel(name, spec.type, as_mapping(model))
 
     def metrics(self, n: int) -> list[MetricSpec]:
         """Return the metrics; none looks further than lists of ``n`` items reach."""
@@ -362,6 +348,33 @@ class _Checks:
                 )
             found[metric.name] = metric
         return list(found.values())
+
+    def known(
+        self, metrics: Sequence[MetricSpec], segments: Sequence[NamedSegment], compare: Compare
+    ) -> Known:
+        """Return what there is to be named, whether or not what a name stands for could be made; no name stands twice.
+
+        Where one of a kind is not well formed nothing is known of the kind: any name may be that one's.
+        """
+        return Known(
+            models=self._names("model", "models", ModelSpec, lambda one: [name for name, _ in _points(one)]),
+            metrics=[] if any(problem.path[:1] == ("metrics",) for problem in self.problems) else metrics,
+            datasets=self._names("dataset", "datasets", DatasetSpec, lambda one: [one.name]),
+            splits=self._names("split", "split", SplitSpec, lambda one: [one.name]),
+            segments=(
+                self._names("segment", "segments", SegmentSpec, lambda one: [one.name])
+                if "segments" in self.document.data
+                else [one.name for one in segments]
+            ),
+            baseline=compare.baseline,
+            knows_champion=not self.malformed & {"compare", "register"},
+        )
+
+    def _names(self, noun: str, key: str, kind: type[T], names_of: Callable[[T], list[str]]) -> list[str]:
+        """Return the names under a top-level key, after a check that none stands twice."""
+        named = [(path, name) for path, one in self.parts(key, kind) for name in names_of(one)]
+        self.unique(noun, named)
+        return [] if key in self.malformed else [name for _, name in named]
 
     def primary(self, compare: Compare, metrics: Sequence[MetricSpec]) -> MetricSpec | None:
         """Return the metric that ranks the models: the one that is named, or else the first."""
@@ -427,6 +440,14 @@ def _put(params: dict[str, Any], key: str, value: Any) -> None:
     for part in outer:
         params = params.setdefault(part, {})
     params[last] = value
+
+
+def _points(spec: ModelSpec) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the points of a model's grid, each with its name; of a model without one the model itself."""
+    for point in itertools.product(*spec.grid.values()):
+        chosen = dict(zip(spec.grid, point, strict=True))
+        label = ", ".join(f"{key}={_word(value)}" for key, value in chosen.items())
+        yield f"{spec.name}({label})" if chosen else spec.name, chosen
 
 
 def _word(value: Any) -> str:
