@@ -150,9 +150,9 @@ def message_of(
 ) -> Message:
     """Return what came of a bake-off as values that JSON can hold, without credentials.
 
-    ``decision`` is what the gate decided, if there is one, ``unregistered`` why the winner could not be registered, which
-    stands under ``error``; ``links`` lead to the results. Under ``failed`` each model
-    that failed stands once for every dataset and split on which it did: ``dataset``, ``split``, ``model``, ``error``.
+    ``decision`` is what the gate decided, if there is one; ``unregistered`` why the winner could not be registered: it
+    is told as ``error``; ``links`` lead to the results. Under ``failed`` each model that failed stands once for every
+    dataset and split on which it did: ``dataset``, ``split``, ``model``, ``error``.
     """
     outcome = "failure" if result.failed else "done"
     return _message(
@@ -201,7 +201,7 @@ def notify(
 
 
 def _is_wanted(spec: Notify, message: Mapping[str, Any]) -> bool:
-    failed = message["failed"] or message["error"]
+    failed = message.get("failed") or message.get("error")
     return message["outcome"] in spec.on or (bool(failed) and "failure" in spec.on)
 
 

@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from evalplugin.errors import EvalpluginError
+from evalplugin.errors import EvalpluginError, StoreError
 from evalplugin.models import thread_count
 from evalplugin.registry import load_plugin_file
 from evalplugin.sizes import size_text
@@ -118,7 +118,8 @@ def run_alone(
     import joblib
 
     file = folder / "shared"
-    joblib.dump(dict(shared), file)
+    with _writing(file):
+        joblib.dump(dict(shared), file)
     one = _start(0, function, file, rest, folder, thread_count(), limits, plugins)
     try:
         while not one.has_ended():
@@ -212,7 +213,8 @@ def _start(
     plugins: Sequence[Path],
 ) -> _Running:
     out, file = folder / f"result-{place}", folder / f"task-{place}"
-    file.write_bytes(pickle.dumps(rest, protocol=5))
+    with _writing(file):
+        file.write_bytes(pickle.dumps(rest, protocol=5))
     order = _Order(function, shared, file, out, threads, limits, tuple(path.absolute() for path in plugins))
     # Spawned, and not forked: a copy of a process with threads may wait for ever for one that is not there.
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(order,), name=f"task {place}")
@@ -248,8 +250,18 @@ def _written(task: Task, folder: Path, data: dict[int, Path]) -> Path:
         import joblib
 
         data[key] = folder / f"fold-{len(data)}"
-        joblib.dump({name: getattr(task, name) for name in _SHARED}, data[key])
+        with _writing(data[key]):
+            joblib.dump({name: getattr(task, name) for name in _SHARED}, data[key])
     return data[key]
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreError(f"cannot write {file}, which a worker process needs: {reason}") from error
 
 
 def _work(order: _Order) -> None:

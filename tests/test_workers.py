@@ -17,7 +17,7 @@ import pytest
 
 from evalplugin import workers as workers_module
 from evalplugin.config import CheckedConfig, load
-from evalplugin.errors import EvalpluginError
+from evalplugin.errors import EvalpluginError, StoreError
 from evalplugin.results import ModelResult
 from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
 from evalplugin.workers import Limits, in_processes
@@ -418,3 +418,14 @@ def test_too_little_memory_to_import_anything_is_told_as_such(tmp_path: Path) ->
     checked = config(tmp_path, models=["random"], split={"type": "last_n", "n": 2})
     (found,) = results(checked, tmp_path, 1, Limits(memory=1024))
     assert found.failure == "out of memory: the process of the task may allocate 1.0 KB (limits.memory)"
+
+
+def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("joblib.dump", full)
+    with pytest.raises(
+        StoreError, match="cannot write .*fold-0, which a worker process needs: No space left on"
+    ):
+        results(config(tmp_path, models=["random"]), tmp_path, 2)
