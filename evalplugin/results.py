@@ -98,8 +98,8 @@ class ModelResult:
 
 
 def new_id() -> str:
-    """Return an id for a bake-off: when it began, in local time, and what makes it unique."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+    """Return an id for a bake-off: when it began, in UTC, so that ids sort by time, and what makes it unique."""
+    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
 @dataclass(frozen=True)

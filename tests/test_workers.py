@@ -426,6 +426,6 @@ def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path, monkeypatch: pytes
 
     monkeypatch.setattr("joblib.dump", full)
     with pytest.raises(
-        StoreError, match="cannot write .*fold-0, which a worker process needs: No space left on"
+        StoreError, match=r"cannot write .*fold-0, which a worker process needs: No space left on"
     ):
         results(config(tmp_path, models=["random"]), tmp_path, 2)
