@@ -323,6 +323,11 @@ def test_a_decision_that_was_made_before_is_not_replaced(
     assert client.get_run(summary).data.tags == before
     text = Path(client.download_artifacts(summary, "decision.json", str(tmp_path))).read_text()
     assert Decision.from_json(text) == third.decision
+    # The same is not logged again, though other things were noted on the way to it.
+    Path("nightly.yaml").write_text(yaml.safe_dump(config(uri, ["popularity", NMF, SVD])))
+    same = ["--config", "nightly.yaml", "--champion", "svd"]
+    assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *same) == 0
+    assert f"the run {summary} has this decision already" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
