@@ -1,4 +1,4 @@
-"""``evalplugin.run``, ``compare`` and ``score``: a bake-off, who won, and lists made elsewhere, from Python."""
+"""``evalplugin.run``, ``compare``, ``history`` and ``score``: what the command line does, from Python."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def run(
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
-        workers: How many tasks run at a time, each in a process of its own; None: what the config says.
+        workers: How many tasks run at a time, of several each in a process of its own; None: what the config says.
         resume: Go on with the newest bake-off of this config that was cut off, if there is one.
         fresh: Compute all anew; else what was computed before is taken from the store.
 
     Raises:
         ConfigError: Everything that is wrong with the config.
-        DataError: Data that is missing or breaks a rule.
+        DataError: Data that is missing or breaks a rule; or fewer than one worker.
         TrackingError: The tracking store cannot be reached.
     """
     from evalplugin.config import load
@@ -58,6 +58,8 @@ def run(
     except Exception as error:
         tell_of_mistake(source, error, overrides=overrides, experiment=experiment)
         raise
+    if workers is not None and workers < 1:
+        raise DataError(f"workers: must be 1 or more, not {workers}")
     if resume and fresh:
         raise DataError("a bake-off is either continued (resume) or computed anew (fresh), not both")
     return run_and_tell(

@@ -21,7 +21,7 @@ from evalplugin.notebook import Comparisons
 from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
 from evalplugin.redaction import redact
 from evalplugin.results import Bakeoff, BakeoffResult, ModelResult, new_id
-from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on
+from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
 from evalplugin.runner import (
     Execution,
     Job,
@@ -165,7 +165,8 @@ def run_bakeoff(
     bakeoff = describe_bakeoff(config, experiment=experiment)
     asked = asked_of(config, prepared, experiment=bakeoff.experiment, tracking=redact(uri))
     inputs = inputs_of(config, asked)
-    if if_changed:
+    # One that was cut off, if only before its winner was registered, is not done.
+    if if_changed and not is_waiting(kept, asked):
         with observer.work("look for the last bake-off"):
             check_changed(uri, bakeoff.experiment, inputs)
     header = Header(
@@ -199,9 +200,8 @@ def run_bakeoff(
             execute = _execution(config, observer, folder, missing, workers)
             outcome = _run(config, bakeoff, jobs, tracker, kept, execute, observer, entered)
         if entered is not None and outcome.decision is not None:
-            with kept.store.scratch() as folder:
-                why = _register(entered, prepared, outcome, tracker, observer, folder)
-            can_go_on = isinstance(why, TrackingError)
+            why = _register(entered, prepared, outcome, tracker, observer, kept.store)
+            can_go_on = why is not None and not isinstance(why, ModelError)
             if why is not None:
                 outcome = replace(outcome, unregistered=f"{why}; {go_on(journal)}" if can_go_on else str(why))
     except BaseException as error:
@@ -268,19 +268,20 @@ def _register(
     outcome: Outcome,
     tracker: MlflowTracker,
     observer: Observer,
-    folder: Path,
-) -> ModelError | TrackingError | None:
+    store: Store,
+) -> ModelError | StoreError | TrackingError | None:
     """Register the winner, if there is one; return why that failed, which must not cost what is known of the models."""
     run_id = outcome.links.summary_run_id
     assert outcome.decision is not None
     try:
-        registered = register_winner(
-            entered, outcome.decision, prepared, outcome.result, observer,
-            tracking_uri=tracker.uri, run_id=run_id, limits=_limits(entered.config), folder=folder,
-        )  # fmt: skip
+        with store.scratch() as folder:
+            registered = register_winner(
+                entered, outcome.decision, prepared, outcome.result, observer,
+                tracking_uri=tracker.uri, run_id=run_id, limits=_limits(entered.config), folder=folder,
+            )  # fmt: skip
         if registered is not None:
             tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")
-    except (ModelError, TrackingError) as error:
+    except (ModelError, StoreError, TrackingError) as error:
         with suppress(TrackingError):
             tracker.tag(run_id, "registered", f"failed: {error}")
         return error

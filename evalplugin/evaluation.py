@@ -18,8 +18,8 @@ from evalplugin.lists.frames import catalogue_of, interactions_alone, top_n_on
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import TopN
 from evalplugin.parameters import build
-from evalplugin.runner import curve_ks
 from evalplugin.scoring import PerUserScores, check_request, score_top_n
+from evalplugin.tasks import curve_ks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus, unquote
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["hide", "keep_secret", "keep_secrets", "redact", "redact_values", "redact_yaml"]
+__all__ = ["hide", "keep_address", "keep_secret", "keep_secrets", "redact", "redact_values", "redact_yaml"]
 
 _HIDDEN = "***"
 # Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
@@ -68,6 +68,14 @@ def keep_secrets(values: Mapping[str, Any]) -> None:
             _keep_all(value)
         else:
             _keep_inside(value)
+
+
+def keep_address(address: str) -> None:
+    """Hide from now on what stands behind the host of an address that is notified, as that often is the secret."""
+    host = re.match(r"https?://[^/?#\s]+", address)
+    rest = address[host.end() :] if host else address
+    if len(rest) >= _NAMED and not _PLACEHOLDER.search(rest):
+        keep_secret(rest)
 
 
 def redact(text: str) -> str:

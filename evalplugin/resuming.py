@@ -18,11 +18,11 @@ from evalplugin.metrics import METRICS
 from evalplugin.models import MODELS
 from evalplugin.runner import Observer, Prepared
 from evalplugin.store.entries import DEFAULT_PATH, STORE, store_path
-from evalplugin.store.journal import Header, Journal, unfinished
+from evalplugin.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.store.steps import Kept
 from evalplugin.store.versions import code_of, own_code
 
-__all__ = ["Mode", "asked_of", "begin", "given_up", "go_on", "since"]
+__all__ = ["Mode", "asked_of", "begin", "given_up", "go_on", "is_waiting", "since"]
 
 Mode = Literal["run", "fresh", "resume", "sync"]
 
@@ -71,6 +71,12 @@ def begin(header: Header, kept: Kept, mode: Mode, observer: Observer) -> Journal
     journal.report = kept.store.report
     kept.belongs_to(journal)
     return journal
+
+
+def is_waiting(kept: Kept, asked: Mapping[str, str]) -> bool:
+    """Return whether a bake-off was cut off of which all that was asked is the same."""
+    found = [one for one in unfinished(kept.store.journals) if one.header.asked == asked]
+    return any(not is_running(one) for one in found)
 
 
 def given_up(new: Journal) -> list[Journal]:

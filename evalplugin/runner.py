@@ -23,7 +23,7 @@ from evalplugin.scoring import average_folds
 from evalplugin.seeding import generator
 from evalplugin.segments import Segmentation, segmentation
 from evalplugin.store.steps import Kept
-from evalplugin.tasks import Observer, Silent, Task, TaskResult, curve_ks, run_task
+from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,15 +34,10 @@ __all__ = [
     "Observer",
     "Prepared",
     "Silent",
-    "Task",
-    "TaskResult",
-    "curve_ks",
     "jobs_of",
     "one_by_one",
     "prepare",
     "results_of",
-    "run_model",
-    "run_task",
     "take",
 ]
 
@@ -294,14 +289,6 @@ def one_by_one(observer: Observer) -> Execution:
             yield place, result
 
     return execute
-
-
-def run_model(
-    config: CheckedConfig, prepared: Prepared, model: NamedModel, observer: Observer
-) -> ModelResult:
-    """Return the result of one model over all folds of one split; a failure is part of the result."""
-    ((_, result),) = results_of([_job(config, prepared, model)], one_by_one(observer))
-    return result
 
 
 def _keep(job: Job, fold: int, kept: Kept) -> Result:

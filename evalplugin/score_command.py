@@ -13,7 +13,7 @@ from evalplugin.lists.files import FileSource, Format
 from evalplugin.lists.frames import interactions_alone
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.metrics import MetricSpec
-from evalplugin.runner import curve_ks
+from evalplugin.tasks import curve_ks
 
 __all__ = ["Request", "log", "score", "score_as"]
 

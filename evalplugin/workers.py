@@ -32,8 +32,10 @@ T = TypeVar("T")
 
 _GRACE_SECONDS = 5  # a process that does not end itself in time is killed so much later
 _LOOK_SECONDS = 1.0  # a sentinel tells nothing while a process lives that the task has started
-_NOT_GUARDED = 79  # exit code of a worker that would start a bake-off of its own
+# Exit codes of a worker that would start a bake-off of its own, and of one that cannot write its result.
+_NOT_GUARDED, _NOT_WRITTEN = 79, 80
 _SHARED = ("split", "candidates")  # fields of a task, that it shares with the other models on its fold
+_ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -81,7 +83,8 @@ def in_processes(
                 place, _, task = following
                 shared = _written(task, folder, data)
                 rest = {f.name: getattr(task, f.name) for f in fields(task) if f.name not in _SHARED}
-                running.append(_start(place, _run, shared, rest, folder, threads, limits, plugins))
+                with _no_interrupt():
+                    running.append(_start(place, _run, shared, rest, folder, threads, limits, plugins))
 
         with observer.work(label, total) as advance:
             try:
@@ -120,14 +123,18 @@ def run_alone(
     file = folder / "shared"
     with _writing(file):
         joblib.dump(dict(shared), file)
-    one = _start(0, function, file, rest, folder, thread_count(), limits, plugins)
+    running: list[_Running] = []
     try:
+        with _no_interrupt():
+            running.append(_start(0, function, file, rest, folder, thread_count(), limits, plugins))
+        (one,) = running
         while not one.has_ended():
             wait([one.process.sentinel], timeout=_time_left([one]))
         result: T | str = one.result()
         return result
     finally:
-        one.kill()
+        for one in running:
+            one.kill()
 
 
 def check_not_a_worker() -> None:
@@ -156,9 +163,11 @@ class _Running:
     out: Path
     limits: Limits
     deadline: float  # on the monotonic clock
+    is_late: bool = False
 
     def has_ended(self) -> bool:
         if self.process.is_alive() and time.monotonic() > self.deadline:
+            self.is_late = True
             self.kill()
             self.process.join()
         return not self.process.is_alive()
@@ -167,14 +176,16 @@ class _Running:
         """End the process, if it has not ended, and all that it has started."""
         self.process.kill()
         if os.name == "posix":
+            assert self.process.pid is not None  # it was started
             with suppress(ProcessLookupError):  # nothing is left of its group
-                os.killpg(self.process.pid or 0, signal.SIGKILL)
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def result(self) -> Any:
         """Return what the process has left, or else what became of it and where it was.
 
         Raises:
             EvalpluginError: No process can be started from the script that runs.
+            StoreError: The result could not be written.
         """
         self.process.join()
         self.kill()
@@ -183,6 +194,8 @@ class _Running:
                 "a worker process imports the script that started it, and this script starts a bake-off when it is "
                 'imported: put the call below `if __name__ == "__main__":`'
             )
+        if self.process.exitcode == _NOT_WRITTEN:
+            raise StoreError(f"a worker process cannot write its result to {self.out}: is the disk full?")
         if self.out.exists():
             result = pickle.loads(self.out.read_bytes())  # our own process wrote it
             self.out.unlink()
@@ -193,7 +206,7 @@ class _Running:
 
     def _reason(self, where: str) -> str:
         code = self.process.exitcode or 0
-        if where.startswith("Timeout") or time.monotonic() > self.deadline:
+        if where.startswith("Timeout") or self.is_late:
             return f"stopped: the task took more than {self.limits.seconds:g} s, its limit (limits.seconds)"
         if code >= 0:
             return f"the process of the task ended with exit code {code} before the task was done"
@@ -218,19 +231,21 @@ def _start(
     order = _Order(function, shared, file, out, threads, limits, tuple(path.absolute() for path in plugins))
     # Spawned, and not forked: a copy of a process with threads may wait for ever for one that is not there.
     process = multiprocessing.get_context("spawn").Process(target=_work, args=(order,), name=f"task {place}")
-    with _no_interrupt():
-        process.start()
+    process.start()
     seconds = float("inf") if limits.seconds is None else limits.seconds + _GRACE_SECONDS
     return _Running(place, process, out, limits, time.monotonic() + seconds)
 
 
 @contextmanager
 def _no_interrupt() -> Iterator[None]:
-    """Hold Ctrl-C back, also from a process that is started inside, until it can take it."""
+    """Hold back what ends a program: from a process that is started inside, until it can take it; and from this one.
+
+    From this one as far as the system leaves it to this thread.
+    """
     if os.name != "posix":
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield
     finally:
@@ -268,7 +283,7 @@ def _work(order: _Order) -> None:
     """Run a task and write its result: all that a worker process does."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
     if os.name == "posix":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         os.setpgid(0, 0)  # what the task starts is in its group, and ends with it
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a model prints is no result
     _end_with_parent()
@@ -285,15 +300,20 @@ def _work(order: _Order) -> None:
             allowed = size_text(order.limits.memory)
             result += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
     beside = order.out.with_suffix(".part")
-    with beside.open("wb") as file:
-        pickle.dump(result, file, protocol=5)
-    beside.rename(order.out)
+    try:
+        with beside.open("wb") as file:
+            pickle.dump(result, file, protocol=5)
+        beside.rename(order.out)
+    except OSError:  # no failure of the model's: it may be tried again
+        os._exit(_NOT_WRITTEN)
     sys.stdout.flush()
     sys.stderr.flush()
     _end()
 
 
 def _is_memory(error: BaseException) -> bool:
+    if isinstance(error, ImportError):  # of compiled code; the system's loader says no more
+        return "failed to map segment" in str(error)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 

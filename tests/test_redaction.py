@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from evalplugin import redaction
 from evalplugin.errors import ConfigError, DataError
-from evalplugin.redaction import hide, keep_secret, keep_secrets, redact, redact_values, redact_yaml
+from evalplugin.redaction import (
+    hide,
+    keep_address,
+    keep_secret,
+    keep_secrets,
+    redact,
+    redact_values,
+    redact_yaml,
+)
 from evalplugin.results import ModelResult
 
 
@@ -181,3 +189,14 @@ def test_what_a_config_holds_in_secret_places_is_hidden_wherever_it_is_repeated(
     said = "hidden-key of 40 as hidden for ann with p@ss-w or p%40ss-w and hidden-option, db, tell, ${TOKEN}"
     assert redact(said) == "*** of 40 as *** for ann with *** or *** and ***, db, tell, ${TOKEN}"
     assert hide("hidden-key") == "***"
+
+
+def test_of_an_address_that_is_notified_only_the_host_stays() -> None:
+    keep_address("https://hooks.example.org/services/T0/hidden?x=1")
+    assert redact("--set notify.url=https://hooks.example.org/services/T0/hidden?x=1") == (
+        "--set notify.url=https://hooks.example.org***"
+    )
+    keep_address("hooks.example.org/T0/hidden")  # not even an address
+    assert hide("not 'hooks.example.org/T0/hidden'") == "not '***'"
+    keep_address("https://h/${HOOK_PATH}")
+    assert hide("${HOOK_PATH}") == "${HOOK_PATH}"

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from evalplugin.config import load
+from evalplugin.config import CheckedConfig, NamedModel, load
 from evalplugin.data import LoadContext
 from evalplugin.errors import DataError
 from evalplugin.plan import plan
-from evalplugin.runner import Silent, Task, _in_tenths, prepare, run_model, run_task
+from evalplugin.results import ModelResult
+from evalplugin.runner import Observer, Prepared, Silent, _in_tenths, jobs_of, one_by_one, prepare, results_of
+from evalplugin.tasks import Task, run_task
 
 
 @dataclass
@@ -47,6 +49,14 @@ def config(**changes: object) -> dict[str, object]:
         "models": ["random", "popularity", "surprise.SVD"],
         **changes,
     }
+
+
+def run_model(
+    checked: CheckedConfig, prepared: Prepared, model: NamedModel, observer: Observer
+) -> ModelResult:
+    jobs = [job for job in jobs_of(checked, [prepared]) if job.model is model]
+    ((_, result),) = results_of(jobs, one_by_one(observer))
+    return result
 
 
 def test_every_user_with_a_truth_gets_a_list_and_progress_reaches_its_end() -> None:

@@ -48,10 +48,17 @@ class Bad:
             "memory": lambda: np.ones(2**30),
             "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
             "print": lambda: print("learning rate 0.1"),
+            "small files": lambda: small_files(),
             "GeneratorExit": lambda: (_ for _ in ()).throw(GeneratorExit),
         }[self.how]()
 
     def scores(self, users): ...
+
+def small_files():
+    import resource
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+    raise RuntimeError("x" * 1000)
 
 @evalplugin.model("noting")
 @dataclass
@@ -429,3 +436,35 @@ def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path, monkeypatch: pytes
         StoreError, match=r"cannot write .*fold-0, which a worker process needs: No space left on"
     ):
         results(config(tmp_path, models=["random"]), tmp_path, 2)
+
+
+def test_why_a_task_ended_does_not_depend_on_when_it_is_looked_at(tmp_path: Path) -> None:
+    import multiprocessing
+
+    process = multiprocessing.get_context("spawn").Process(target=os._exit, args=(3,))
+    process.start()
+    process.join()
+    long_ago = time.monotonic() - 60  # what others have left was logged meanwhile
+    ended = workers_module._Running(0, process, tmp_path / "result", Limits(seconds=10.0), long_ago)
+    assert ended.has_ended()
+    assert ended.result() == HOWS["exit"]
+
+
+def test_a_result_that_cannot_be_written_is_no_failure_of_the_model(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SMALL_FILES.format(tests=str(ROOT / "tests"), folder=str(tmp_path)))
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=120)
+    assert "StoreError: a worker process cannot write its result to" in done.stderr, done.stderr
+
+
+SMALL_FILES = """
+import resource, signal, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_workers
+if __name__ == "__main__":
+    folder = Path({folder!r})
+    limited = {{"type": "bad", "params": {{"how": "small files"}}}}
+    test_workers.results(test_workers.config(folder, models=[limited], split={{"type": "last_n", "n": 2}}), folder, 1)
+"""

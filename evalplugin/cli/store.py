@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from evalplugin.cli import options
+from evalplugin.cli.shared import show_error
 from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 
 if TYPE_CHECKING:
@@ -60,12 +61,16 @@ def sync(context: click.Context, folder: Path) -> int:
                 )
             if header.folder != here:
                 raise EvalpluginError(f"it was started in {header.folder}: go there")
+            if any("***" in part for part in header.command):
+                raise EvalpluginError(
+                    "its credentials are not kept: set MLFLOW_TRACKING_URI, and use run --resume without --tracking-uri"
+                )
             command = ["--sync", *header.command]
             with _named(folder):
                 done = run.main(command, "evalplugin run", standalone_mode=False, obj=context.obj)
             code = max(code, done or EXIT_DONE)
         except EvalpluginError as error:
-            click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
+            show_error(str(error))
             code = EXIT_FAILED
     return code
 

@@ -31,7 +31,7 @@ from evalplugin.errors import EvalpluginError, ParameterError, Problem, did_you_
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.parameters import as_mapping, problems_of
-from evalplugin.redaction import keep_secrets
+from evalplugin.redaction import keep_address, keep_secrets
 from evalplugin.registry import Registry, load_plugin_file
 from evalplugin.segments import SEGMENTS, Segmenter
 
@@ -173,6 +173,9 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     """
     if isinstance(document.data, Mapping):
         keep_secrets(document.data)
+        notify = document.data.get("notify")
+        if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
+            keep_address(notify["url"])
     checks = _Checks(document)
     try:
         spec = Config.model_validate(document.data)

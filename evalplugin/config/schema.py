@@ -213,8 +213,8 @@ class Notify(_Closed):
         Field(
             min_length=1,
             description="What is told: what the gate decided; done: a bake-off without a gate has ended; failure: it "
-            "could not be run, or a model failed; interrupted, which is told only where it is named here: it was "
-            "ended by Ctrl-C or a signal.",
+            "could not be run, a model failed, or the winner was not registered; interrupted, which is told only "
+            "where it is named here: it was ended by Ctrl-C or a signal.",
         ),
     ] = ["promote", "keep", "refuse", "done", "failure"]
     tries: Annotated[int, Field(ge=1, le=10, description="How often it is tried until it works.")] = 3

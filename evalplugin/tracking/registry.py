@@ -228,7 +228,9 @@ def _stays(held: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Any] | 
 def _crown(client: MlflowClient, now: Registered, new: str, *, is_other: bool) -> Registered:
     """Move the aliases; the champion's last, so that there is one at any time."""
     if now.version and int(now.version) > int(new):  # somebody else's, put there since
-        return now
+        return replace(
+            now, later=_tags_of(client.get_model_version(now.name, now.version)).get("bakeoff", "?")
+        )
     # One that stays with newer lists does not take its own place: the way back still leads to the model before it.
     if now.version and is_other:
         now = replace(now, previous=now.version)

@@ -11,8 +11,9 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from evalplugin import promotion
 from evalplugin.cli import main
-from evalplugin.errors import TrackingError
+from evalplugin.errors import StoreError, TrackingError
 from evalplugin.tracking import registry
 
 PLUGIN = """
@@ -122,10 +123,26 @@ def test_a_registry_that_is_away_costs_nothing_that_was_computed(
     first = summary()
     assert len(journals()) == 1
 
-    assert main(["run", "--resume", "config.yaml"]) == 0
+    # Nothing has changed since, and yet there is something to do.
+    assert main(["schedule", "--once", "--if-changed", "config.yaml"]) == 0
     again = summary()
     assert again.info.run_id == first.info.run_id
     assert again.data.tags["evalplugin.registered"] == "shop, version 1"
     assert str(client().get_model_version_by_alias("shop", "champion").version) == "1"
     assert fits() == ["5400", "6000", "6000"]
     assert journals() == []
+
+
+def test_a_full_disk_while_registering_costs_nothing_that_was_computed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object, **more: object) -> None:
+        raise StoreError("cannot write shared, which a worker process needs: No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(promotion, "run_alone", full)
+        assert main(["run", config("fit", limits={"seconds": 60})]) == 1
+    out, err = capsys.readouterr()
+    assert "PROMOTE: upright is promoted" in out
+    assert "No space left on device; to go on: python -m evalplugin run --resume config.yaml" in err
+    assert summary().data.tags["evalplugin.registered"].startswith("failed: cannot write")
