@@ -28,7 +28,7 @@ from evalplugin.models import MODELS
 from evalplugin.registry import load_plugin_file
 from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of, take
 from evalplugin.store import Store, store_path, versions
-from evalplugin.store.journal import Journal
+from evalplugin.store.journal import Header, Journal
 from evalplugin.store.steps import Kept
 from evalplugin.store.versions import code_of
 from evalplugin.tasks import Task, TaskResult, run_task
@@ -817,6 +817,17 @@ def test_what_was_started_elsewhere_is_synced_there(
     monkeypatch.chdir(tmp_path)
     assert main(["sync", "--store", str(start / ".evalplugin")]) == 1
     assert f"it was started in {start}: go there" in capsys.readouterr().err
+
+
+def test_what_was_started_with_credentials_is_not_synced_without_them(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ("--tracking-uri", "http://***@host", "config.yaml")
+    header = Header("one", {}, 0.0, False, str(Path.cwd()), command)
+    store = Store(store_path())
+    Journal.start(store.journals, header).close(finished=False)
+    assert main(["sync"]) == 1
+    assert "error: its credentials are not kept: set MLFLOW_TRACKING_URI" in capsys.readouterr().err
 
 
 def test_what_another_process_runs_is_not_synced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

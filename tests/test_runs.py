@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 FAILING = """
 from dataclasses import dataclass
 import evalplugin
+from evalplugin.errors import DataError
 
 @evalplugin.model("failing")
 @dataclass
@@ -192,6 +193,11 @@ def test_an_interrupted_bake_off_leaves_no_run_running(tmp_path: Path, number: s
     assert statuses["random"] == "FINISHED"
     assert statuses["waiting"] == "KILLED"
     assert "RUNNING" not in statuses.values()
+
+
+def test_less_than_one_worker_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="workers: must be 1 or more, not -1"):
+        evalplugin.run(config(tmp_path), workers=-1)
 
 
 def test_a_tracking_server_that_is_not_there_is_told_before_anything_is_fitted(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from evalplugin.parameters import as_mapping
 from evalplugin.seeding import generator
 from evalplugin.served import ServedLists, make_lists
 from evalplugin.tracking.connection import BRIEFLY
-from evalplugin.tracking.registry import Evidence, Registered, recipe_of_registered, register_lists
+from evalplugin.tracking.registry import Evidence, Registered, _crown, recipe_of_registered, register_lists
 
 NAME = "toy-recommender"
 EVIDENCE = Evidence(
@@ -524,3 +524,10 @@ def test_the_champion_answers_over_http(served: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as caught:
         ask(served, {"dataframe_records": [{"user": 100}], "params": {"n": 5}})
     assert "n must be from 1 to 4" in json.load(caught.value)["message"]
+
+
+def test_a_version_that_was_made_before_the_champion_is_not_crowned() -> None:
+    champion = SimpleNamespace(version="4", tags={"evalplugin.bakeoff": "20260101-000000-b"})
+    client: Any = SimpleNamespace(get_model_version=lambda name, version: champion)  # moves no alias
+    now = _crown(client, Registered("shop", "4", None, "sqlite:///x.db"), "3", is_other=True)
+    assert (now.version, now.later) == ("4", "20260101-000000-b")
