@@ -8,18 +8,23 @@ import re
 import signal
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.cli import main
+from evalplugin.data import Interactions, Split
 from evalplugin.errors import DataError, StoreError, UnknownNameError
 from evalplugin.sizes import bytes_of, seconds_of, size_text
-from evalplugin.store import Store, entries, store_path
+from evalplugin.store import Store, entries, steps, store_path
 from evalplugin.store.entries import key_of
 from evalplugin.store.journal import KEPT_SECONDS, Header, Journal, is_running, kept_keys, unfinished
+from evalplugin.store.steps import Kept
 
 DEPENDS = {"step": "lists", "n": 10}
 
@@ -257,15 +262,22 @@ def in_process(work: Callable[..., object], *args: object) -> multiprocessing.pr
     return process
 
 
+def read_slowly(folder: Path) -> bytes:
+    time.sleep(0.002)
+    return (folder / "a.bin").read_bytes()
+
+
 def busy(path: Path, number: int) -> None:
-    store = Store(path, max_size="20KB")
+    said: list[str] = []
+    store = Store(path, max_size="20KB", report=said.append)
+    kept = Kept(store)
     for turn in range(30):
-        key = write(store, bytes([turn]) * 700, number=turn % 7)
-        folder = store.find(key)
-        if folder is not None and (folder / "a.bin").exists():
-            assert len((folder / "a.bin").read_bytes()) == 700
+        write(store, bytes([turn]) * 700, number=turn % 7)
+        content = kept._read({**DEPENDS, "number": turn % 7}, read_slowly)
+        assert content is None or len(content) == 700
         if turn % 10 == number:
             store.prune(max_size=2000)
+    assert said == []  # what was pruned is not damaged
 
 
 def test_several_processes_write_read_and_prune_at_once(tmp_path: Path) -> None:
@@ -275,6 +287,92 @@ def test_several_processes_write_read_and_prune_at_once(tmp_path: Path) -> None:
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     store = Store(tmp_path)
     assert all(store.is_sound(facts.key) for facts in store.entries())
+
+
+@pytest.mark.parametrize("by", ["a bake-off in progress", "one that has no journal yet"])
+def test_what_is_used_while_pruning_begins_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    store, reader = Store(tmp_path), Kept(Store(tmp_path))
+    used, other = (write(store, number=number) for number in range(2))
+    for key in (used, other):
+        use_at(store, key, 3600)
+    if by == "a bake-off in progress":
+        reader.journal = journal(store)
+    locked = Store._locked
+
+    def find_before(self: Store) -> AbstractContextManager[None]:
+        monkeypatch.setattr(Store, "_locked", locked)
+        assert reader._read({**DEPENDS, "number": 0}, lambda folder: folder) is not None
+        return self._locked()
+
+    monkeypatch.setattr(Store, "_locked", find_before)
+    assert [facts.key for facts in store.prune(older_than=0)] == [other]
+    assert [facts.key for facts in store.entries()] == [used]
+
+
+def test_an_entry_is_noted_before_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    reader, key = Kept(store), write(store, number=0)
+    use_at(store, key, 3600)
+    reader.journal = journal(store)
+    find = Store.find
+
+    def prune_and_find(self: Store, key: str) -> Path | None:
+        assert store.prune(older_than=0) == []
+        return find(self, key)
+
+    monkeypatch.setattr(Store, "find", prune_and_find)
+    assert reader._read({**DEPENDS, "number": 0}, lambda folder: (folder / "a.bin").read_bytes())
+
+
+def test_an_entry_that_is_pruned_while_it_is_read_is_not_there(tmp_path: Path) -> None:
+    reader = Kept(Store(tmp_path))
+    write(reader.store, number=0)
+
+    def read(folder: Path) -> bytes:
+        assert len(Store(tmp_path).prune(older_than=0)) == 1
+        return (folder / "a.bin").read_bytes()
+
+    assert reader._read({**DEPENDS, "number": 0}, read) is None
+
+
+def test_an_entry_that_is_pruned_while_it_is_checked_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    store = Store(tmp_path, report=said.append)
+    key = write(store)
+    is_sound = entries._is_sound
+
+    def prune_and_check(folder: Path) -> bool:
+        monkeypatch.setattr(entries, "_is_sound", is_sound)
+        Store(tmp_path).prune(older_than=0)
+        return is_sound(folder)
+
+    monkeypatch.setattr(entries, "_is_sound", prune_and_check)
+    assert store.find(key) is None
+    assert said == []
+
+
+def test_a_column_that_vanishes_while_folds_are_read_is_not_taken_for_one_that_never_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes, ids = np.arange(2, dtype=np.int32), np.arange(2)
+    data = Interactions(codes, codes, np.ones(2, np.float32), np.arange(2), ids, ids)
+    other = replace(data, item=codes[::-1].copy())
+    reader = Kept(Store(tmp_path))
+    reader.store.write("folds", "folds of a test", DEPENDS, steps._folds_files([Split(data, other)]))
+    load = np.load
+
+    def load_and_prune(path: Path) -> object:
+        array = load(path)
+        if path.name == "0-test-rating.npy":  # what follows is a column that not all data have
+            Store(tmp_path).prune(older_than=0)
+        return array
+
+    monkeypatch.setattr(np, "load", load_and_prune)
+    assert reader._read(DEPENDS, lambda folder: steps._read_folds(folder, data)) is None
 
 
 def killed_while_writing(path: Path) -> None:

@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -177,7 +177,9 @@ class Store(StoreView):
         if not _is_sound(folder):
             try:
                 with self._locked():
-                    # Another process may have put it right in between.
+                    # Another process may have removed it or put it right in between.
+                    if not os.path.lexists(folder):
+                        return None
                     if not _is_sound(folder):
                         self._remove(folder)
                         self.report(
@@ -244,7 +246,7 @@ class Store(StoreView):
         keep: Collection[str] = (),
         dry_run: bool = False,
     ) -> list[Facts]:
-        """Remove entries and return what they were; those of a bake-off in progress stay.
+        """Remove entries and return what they were; those of a bake-off in progress and those used just now stay.
 
         Args:
             max_size: Bytes that may stay; what was not used for the longest time goes first.
@@ -261,12 +263,11 @@ class Store(StoreView):
             if facts.key not in kept and (old or (max_size is not None and total > max_size)):
                 going.append(facts)
                 total -= facts.size
-        self._total = total
-        if not dry_run and going:
-            with self._locked():
-                for facts in going:
-                    self._remove(self.folder_of(facts.key))
-        return going
+        if dry_run:
+            return going
+        gone = self._remove_unused(going) if going else []
+        self._total = sum(facts.size for facts in entries) - sum(facts.size for facts in gone)
+        return gone
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -320,6 +321,22 @@ class Store(StoreView):
         # Out of sight at once: a reader sees an entry whole or not at all.
         with self.scratch() as away, suppress(FileNotFoundError):
             folder.rename(away / folder.name)
+
+    def _remove_unused(self, going: Sequence[Facts]) -> list[Facts]:
+        """Remove entries, but for those that were used since their facts were read; return which were removed."""
+        gone = []
+        # All are out of sight before the first is deleted, which may take its time and needs no lock.
+        with self.scratch() as away, self._locked():
+            kept = kept_keys(self.journals)
+            for facts in going:
+                folder = self.folder_of(facts.key)
+                latest = _facts(folder)
+                if facts.key in kept or (latest is not None and latest.used > facts.used):
+                    continue
+                with suppress(FileNotFoundError):  # another process was faster
+                    folder.rename(away / folder.name)
+                gone.append(facts)
+        return gone
 
     def _clear_scratch(self) -> None:
         """Remove what processes have left that were killed."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from evalplugin.tasks import Lists, Task, TaskResult, curve_ks
 __all__ = ["Kept"]
 
 Depends = dict[str, Any]
+T = TypeVar("T")
 
 
 @dataclass
@@ -49,8 +49,7 @@ class Kept:
 
     def folds(self, data: Interactions, split: NamedSplit, seed: int) -> list[Split] | None:
         """Return the folds of a dataset under a split, None if they are not there."""
-        with self._reading(_folds_depend_on(data, split, seed)) as folder:
-            return None if folder is None else _read_folds(folder, data)
+        return self._read(_folds_depend_on(data, split, seed), lambda folder: _read_folds(folder, data))
 
     def keep_folds(self, data: Interactions, split: NamedSplit, seed: int, folds: Sequence[Split]) -> None:
         """Write the folds of a dataset under a split, if they are on its own users and items."""
@@ -63,13 +62,11 @@ class Kept:
         lists = self.lists(task)
         if lists is None:
             return None
-        with self._reading(_scores_depend_on(task, lists)) as folder:
-            return None if folder is None else _read_scores(folder, lists)
+        return self._read(_scores_depend_on(task, lists), lambda folder: _read_scores(folder, lists))
 
     def lists(self, task: Task) -> Lists | None:
         """Return the lists of a task, None if they are not there or lack the predictions that a metric needs."""
-        with self._reading(_lists_depend_on(task)) as folder:
-            lists = None if folder is None else _read_lists(folder)
+        lists = self._read(_lists_depend_on(task), _read_lists)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
 
@@ -88,13 +85,16 @@ class Kept:
     def _may_use(self, key: str) -> bool:
         return not self.fresh or (self.journal is not None and key in self.journal.written)
 
-    @contextmanager
-    def _reading(self, depends_on: Depends | None) -> Iterator[Path | None]:
-        key = None if depends_on is None else key_of(depends_on)
-        folder = self.store.find(key) if key is not None and self._may_use(key) else None
-        if key is not None and folder is not None:
-            self._uses(key)
-        yield folder
+    def _read(self, depends_on: Depends | None, read: Callable[[Path], T]) -> T | None:
+        """Return what ``read`` makes of an entry's folder; None if it is not there, or is pruned meanwhile."""
+        if depends_on is None or not self._may_use(key := key_of(depends_on)):
+            return None
+        self._uses(key)  # first, so that who prunes from now on leaves it
+        folder = self.store.find(key)
+        try:
+            return None if folder is None else read(folder)
+        except OSError:
+            return None
 
     def _write(self, step: str, about: str, depends_on: Depends | None, files: Files) -> bool:
         if depends_on is None:
@@ -223,11 +223,14 @@ def _folds_files(folds: Sequence[Split]) -> Files:
 
 def _read_folds(folder: Path, data: Interactions) -> list[Split]:
     folds = []
+    there = _names_in(folder)
     for number, facts in enumerate(_read_json(folder / "facts.json")):
         parts = {}
         for name in ("train", "test"):
-            files = {column: folder / f"{number}-{name}-{column}.npy" for column in _COLUMNS}
-            columns: dict[str, Any] = {c: np.load(f) if f.exists() else None for c, f in files.items()}
+            files = {column: f"{number}-{name}-{column}.npy" for column in _COLUMNS}
+            columns: dict[str, Any] = {
+                c: np.load(folder / f) if f in there else None for c, f in files.items()
+            }
             parts[name] = replace(data, **columns, notes=tuple(facts[name]))
         notes = tuple(facts["notes"])
         folds.append(
@@ -246,11 +249,11 @@ def _lists_files(lists: Lists) -> Files:
 
 
 def _read_lists(folder: Path) -> Lists:
+    there, predictions = _names_in(folder), "predictions.npy"
     facts = _read_json(folder / "facts.json")
-    predictions = folder / "predictions.npy"
     return Lists(
         TopN(*(np.load(folder / f"{name}.npy") for name in ("user", "item", "score"))),
-        np.load(predictions) if predictions.exists() else None,
+        np.load(folder / predictions) if predictions in there else None,
         Costs(**facts["costs"]),
         facts["unpredicted"],
     )
@@ -294,6 +297,11 @@ def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:
 def _json(value: object) -> Callable[[BinaryIO], object]:
     # Python writes a float so that it reads back as the same one.
     return lambda file: file.write(json.dumps(value).encode())
+
+
+def _names_in(folder: Path) -> set[str]:
+    # Taken at once: a file that vanishes while the entry is read must not pass for one that was never written.
+    return {file.name for file in folder.iterdir()}
 
 
 def _read_json(path: Path) -> Any:
