@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalplugin.errors import DataError
+from evalplugin.errors import DataError, TrackingError
 from evalplugin.gate import Decision
 from evalplugin.redaction import redact, redact_values
 from evalplugin.report.decision_text import decision_markdown
@@ -86,7 +87,12 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
         home = client.get_run(run_ids[0]).info.experiment_id
         tags, name = {"evalplugin.role": "decision"}, f"decision {decision.contest}"
         run_id = str(client.create_run(home, tags=tags, run_name=name).info.run_id)
-        _log(client, run_id, decision)
+        try:
+            _log(client, run_id, decision)
+        except BaseException:
+            with suppress(TrackingError), talking(uri, "end the run of the decision"):
+                client.set_terminated(run_id, "FAILED")
+            raise
         client.set_terminated(run_id)
     return LoggedDecision(run_id, summary_run_id=kept)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,9 @@ class Finished:
 
 
 def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
-    """Return the last finished bake-off of a config in which no model failed; None: there is none.
+    """Return the last finished bake-off of a config; None: there is none, or a model failed in it.
+
+    A model that failed is to be tried again, even if an earlier bake-off had no such failure.
 
     ``uri`` is absolute, ``config`` the hash that ``evalplugin.unchanged.inputs_of`` gives it.
 
@@ -97,8 +99,7 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
 def past_of(client: MlflowClient, experiment_id: str, last: int = LAST) -> list[PastBakeoff]:
     """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first."""
     models = _models(client, experiment_id, last)
-    runs = _search(client, experiment_id, "summary", min(5 * last, _PAGE))[0]
-    summaries = {_tag(run, "bakeoff"): run for run in runs}
+    summaries = _summaries(client, experiment_id, models)
     found = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
     return sorted(found, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
 
@@ -123,15 +124,26 @@ def _models(client: MlflowClient, home: str, last: int) -> dict[str, list[Run]]:
     while True:
         runs, token = _search(client, home, "model", _PAGE, token)
         for run in runs:
-            found.setdefault(_tag(run, "bakeoff"), []).append(run)
+            if run.info.status in _ENDED:
+                found.setdefault(_tag(run, "bakeoff"), []).append(run)
         # The last one seen may go on over the next page.
         if not token or len(found) > last:
             break
-    return {
-        name: in_config_order(run for run in runs if run.info.status in _ENDED)
-        for name, runs in list(found.items())[:last]
-        if any(run.info.status in _ENDED for run in runs)
-    }
+    return {name: in_config_order(runs) for name, runs in list(found.items())[:last]}
+
+
+def _summaries(client: MlflowClient, home: str, bakeoffs: Collection[str]) -> dict[str, Run]:
+    """Return the summary runs of bake-offs, as far as they have one."""
+    found: dict[str, Run] = {}
+    token = None
+    while len(found) < len(bakeoffs):
+        runs, token = _search(client, home, "summary", _PAGE, token)
+        for run in runs:
+            if (name := _tag(run, "bakeoff")) in bakeoffs:
+                found.setdefault(name, run)
+        if not token:
+            break
+    return found
 
 
 def _search(

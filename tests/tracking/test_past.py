@@ -7,12 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 
 import evalplugin
 from evalplugin.errors import DataError, TrackingError
 from evalplugin.gate import Decision
 from evalplugin.results import Bakeoff, ModelResult
-from evalplugin.tracking import MlflowTracker, labels
+from evalplugin.tracking import MlflowTracker, labels, past
 from evalplugin.tracking.decisions import log_decision, run_ids
 from evalplugin.tracking.past import last_finished, read_past
 
@@ -115,6 +116,50 @@ def test_the_latest_bake_offs_come_the_oldest_first_and_those_cut_off_count_as_f
     assert [b.id for b in read_past(uri, experiment="nightly")] == ["b-1", "b-2", "b-3"]
     assert [b.id for b in read_past(uri, experiment="nightly", last=2)] == ["b-2", "b-3"]
     assert read_past(uri, experiment="nightly")[0].outcome is None
+
+
+def test_a_bake_off_without_an_ended_run_takes_no_place(make: SimpleNamespace, uri: str) -> None:
+    log(uri, asked(make, 1), make.model_result("knn", 0.5))
+    log(uri, asked(make, 2), make.model_result("knn", 0.5))
+    fitting = make.model_result("knn", 0.5)
+    MlflowTracker.open(asked(make, 3), uri).start_model(fitting.data, fitting.model, fitting.type)
+    assert [b.id for b in read_past(uri, experiment="nightly", last=1)] == ["b-2"]
+
+
+def test_a_long_history_is_read_page_by_page(
+    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 6):
+        decided = {"outcome": "keep", "champion": f"champion {number}"}
+        log(uri, asked(make, number), make.model_result("knn", 0.5), decided=decided)
+    for number in (6, 7):
+        fitting = make.model_result("knn", 0.5)
+        MlflowTracker.open(asked(make, number), uri).start_model(fitting.data, fitting.model, fitting.type)
+    monkeypatch.setattr(past, "_PAGE", 2)
+    found = read_past(uri, experiment="nightly", last=4)
+    assert [(b.id, b.champion) for b in found] == [(f"b-{n}", f"champion {n}") for n in range(2, 6)]
+
+
+def test_a_decision_whose_upload_fails_leaves_no_running_run(
+    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(uri, asked(make, 1), make.model_result("knn", 0.5), status=None)  # without a summary
+    decision = Decision(
+        "keep", None, "random", "it stays", "ndcg@10", 0.95, ("knn",), (), "b-1", "toy", "last_n"
+    )
+
+    def refuse(*args: object) -> None:
+        raise OSError("the bucket is closed")
+
+    monkeypatch.setattr(MlflowClient, "log_artifacts", refuse)
+    runs = run_ids(uri, "knn")
+    with pytest.raises(TrackingError, match="cannot log the decision: the bucket is closed"):
+        log_decision(uri, decision, runs)
+    client = MlflowClient(tracking_uri=uri)
+    home = client.get_run(runs[0]).info.experiment_id
+    (run,) = client.search_runs([home], "tags.`evalplugin.role` = 'decision'")
+    assert run.info.status == "FAILED"
+    assert run.info.end_time is not None
 
 
 def test_a_history_from_python(make: SimpleNamespace, uri: str) -> None:
