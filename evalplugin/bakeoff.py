@@ -34,7 +34,7 @@ from evalplugin.runner import (
     results_of,
     take,
 )
-from evalplugin.sizes import bytes_of
+from evalplugin.sizes import bytes_of, count_text
 from evalplugin.store import Store, store_path
 from evalplugin.store.journal import Header
 from evalplugin.store.steps import Kept
@@ -181,7 +181,7 @@ def run_bakeoff(
         missing = _missing(jobs, kept, observer)
         if missing and mode == "sync":
             raise StoreError(
-                f"{missing} tasks of the bake-off {bakeoff.id} are not computed yet; {go_on(journal)}"
+                f"{count_text(missing, 'task')} of the bake-off {bakeoff.id} not computed yet; {go_on(journal)}"
             )
         with observer.work("open the tracking store"):
             tracker = MlflowTracker.open(bakeoff, uri, resume=resumed)
@@ -241,6 +241,11 @@ def _missing(jobs: Sequence[Job], kept: Kept, observer: Observer) -> int:
         observer.say(
             f"{there} of {tasks} tasks are in the store {kept.store.path} and are not computed again; their "
             f"costs are those measured when they were (--fresh computes anew)"
+        )
+    if made := sum(len(job.lists) for job in known):
+        observer.say(
+            f"the lists of {made} of {tasks} tasks are in the store and are only scored; what fitting and recommending "
+            f"cost is what was measured then"
         )
     return tasks - there
 

@@ -18,28 +18,28 @@ __all__ = ["decide_logged", "gate_of"]
 
 def gate_of(
     config: Path | None, overrides: Sequence[str], options: Mapping[str, Any]
-) -> tuple[Gate, Register | None, str | None]:
+) -> tuple[Gate, Register | None, str | None, str | None]:
     """Return the gate of a config, or an empty one, with the options that are not None in place of its own.
 
-    Beside it, the config's register section and tracking URI, if any.
+    Beside it, the config's register section, tracking URI and experiment, if any.
 
     Raises:
         ConfigError: What is wrong with the config, or with an option.
     """
-    gate, register, uri = Gate(), None, None
+    gate, register, uri, experiment = Gate(), None, None, None
     if config is not None:
         from evalplugin.config import load
 
         spec = load(config, overrides=overrides).spec
         if spec.gate is None:
             raise ConfigError([f"{config}: has no gate"])
-        gate, register, uri = spec.gate, spec.registered, spec.tracking.uri
+        gate, register, uri, experiment = spec.gate, spec.registered, spec.tracking.uri, spec.experiment
     given = {key: value for key, value in options.items() if value is not None}
     values = {**gate.model_dump(), **given}
     from pydantic import ValidationError
 
     try:
-        return Gate.model_validate(values), register, uri
+        return Gate.model_validate(values), register, uri, experiment
     except ValidationError as error:
         problems = problems_of(error, Gate, values, noun="key")
         raise ConfigError([_of_option(problem) for problem in problems]) from None
@@ -116,8 +116,10 @@ def _registered(
         other = recipe_of_run(tracking_uri, contender.run_id)
         if other.type == recipe.type and dict(other.params) == dict(recipe.params):
             return contender.model, gate, f"the champion is {contender.model}, as {recipe.origin}"
+    models = ", ".join(contender.model for contender in contest.contenders)
     raise DataError(
-        f"the champion ({recipe.origin}) is none of these models: a bake-off whose config has this gate fits it anew"
+        f"the champion ({recipe.origin}) is none of the models of {contest.name}: {models}; a bake-off whose config "
+        f"has this gate fits it anew"
     )
 
 

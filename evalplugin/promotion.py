@@ -35,7 +35,6 @@ class Entered:
 
     config: CheckedConfig
     champion: str
-    called: str  # the champion's name where it comes from
     notes: tuple[str, ...] = ()  # where the champion comes from, in words
     is_first: bool = False  # whether the baseline stands for a champion that is not there yet
 
@@ -59,7 +58,7 @@ def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> En
     champion = champion_of(gate, config.spec.registered, baseline)
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
-        return Entered(config, champion, champion)
+        return Entered(config, champion)
     from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
 
     if champion.run is not None:
@@ -70,16 +69,16 @@ def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> En
         if found is None:
             check_challengers(gate, baseline)
             note = nobody_yet(champion.registry, baseline)
-            return Entered(config, baseline, baseline, (note,), is_first=True)
+            return Entered(config, baseline, (note,), is_first=True)
         recipe = found
     params = _resolved(recipe.type, recipe.params, recipe.origin)
     same = next((m for m in config.models if m.type == recipe.type and m.params == params), None)
     if same is not None:
         note = f"the champion is {same.name}, as {recipe.origin}"
-        return Entered(config, same.name, same.name, (note,))
+        return Entered(config, same.name, (note,))
     models = (*config.models, NamedModel(CHAMPION, recipe.type, params))
     note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
-    return Entered(replace(config, models=models), CHAMPION, recipe.model, (note,))
+    return Entered(replace(config, models=models), CHAMPION, (note,))
 
 
 def decide_bakeoff(entered: Entered, contests: Sequence[Contest]) -> Decision:
@@ -148,7 +147,7 @@ def register_winner(
             raise ModelError(f"{winner} cannot be registered: fitted on all data, {error}") from error
     evidence = Evidence(
         bakeoff=result.bakeoff.id,
-        model=entered.called if winner == entered.champion else winner,
+        model=winner,
         type=model.type,
         params=model.params,
         dataset=decision.dataset,

@@ -23,7 +23,7 @@ from evalplugin.scoring import average_folds
 from evalplugin.seeding import generator
 from evalplugin.segments import Segmentation, segmentation
 from evalplugin.store.steps import Kept
-from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
+from evalplugin.tasks import Lists, Observer, Silent, Task, TaskResult, run_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,6 +64,7 @@ class Job:
     model: NamedModel
     tasks: tuple[Task, ...]
     done: dict[int, Result] = field(default_factory=dict)  # by fold
+    lists: dict[int, Lists] = field(default_factory=dict)  # by fold: made before, and only to be scored
     running: int = 0  # tasks that were handed out and have not ended
 
     @property
@@ -222,9 +223,13 @@ def take(jobs: Sequence[Job], kept: Kept) -> None:
     known = {} if kept.journal is None else kept.journal.failures
     for job in jobs:
         job.done |= {fold: known[job.name(fold)] for fold in range(len(job.tasks)) if job.name(fold) in known}
-        if not job.failed:
-            found = {fold: kept.result(task) for fold, task in enumerate(job.tasks)}
-            job.done |= {fold: result for fold, result in found.items() if result is not None}
+        for fold, task in enumerate(() if job.failed else job.tasks):
+            if (lists := kept.lists(task)) is None:
+                continue
+            if (result := kept.scored(task, lists)) is not None:
+                job.done[fold] = result
+            else:
+                job.lists[fold] = lists
 
 
 def results_of(
@@ -238,7 +243,7 @@ def results_of(
     Args:
         jobs: What is to be done, with what there is already.
         execute: Computes what is not there yet.
-        kept: Where it is kept then, and the lists of earlier bake-offs are.
+        kept: Where it is kept then.
         starting: Is told the number of each job before anything is computed for it.
     """
     for number, job in enumerate(jobs):
@@ -258,8 +263,7 @@ def results_of(
                 if fold not in job.done:
                     places.append((number, fold))
                     job.running += 1
-                    lists = None if kept is None else kept.lists(task)
-                    yield len(places) - 1, job.label(fold), replace(task, lists=lists)
+                    yield len(places) - 1, job.label(fold), replace(task, lists=job.lists.get(fold))
 
     with closing(execute(missing())) as results:
         for place, result in results:

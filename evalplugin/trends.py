@@ -54,6 +54,7 @@ class PastBakeoff:
     outcome: str | None = None  # promote, keep or refuse
     champion: str | None = None  # the model that the others had to beat
     promoted: str | None = None  # the one that did
+    unregistered: bool = False  # whether the winner could not be registered
     decided: tuple[str, str] | None = None  # the dataset and split decided on; None: that was not logged
 
     def decided_on(self, dataset: str, split: str) -> bool:

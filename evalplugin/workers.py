@@ -23,7 +23,7 @@ from typing import Any, TextIO, TypeVar
 from evalplugin.errors import EvalpluginError, StoreError
 from evalplugin.models import thread_count
 from evalplugin.registry import load_plugin_file
-from evalplugin.sizes import size_text
+from evalplugin.sizes import count_text, size_text
 from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
 
 __all__ = ["Limits", "check_not_a_worker", "in_processes", "run_alone"]
@@ -76,7 +76,7 @@ def in_processes(
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, TaskResult | str]]:
         todo = iter(tasks)
         running: list[_Running] = []
-        label = f"compute {total} tasks in {workers} processes" if workers > 1 else f"compute {total} tasks"
+        label = f"compute {count_text(total, 'task')}" + (f" in {workers} processes" if workers > 1 else "")
 
         def fill() -> None:
             while len(running) < workers and (following := next(todo, None)) is not None:

@@ -268,7 +268,7 @@ def test_an_unchanged_run_computes_nothing_and_gives_the_same_to_the_last_bit(tm
     config = write_config(tmp_path)
     first, said = bake(config)
     assert fits() == 2
-    assert not said.has("are in the store")
+    assert not said.has("are not computed again")
     again, said = bake(config)
     assert fits() == 2
     assert said.has(
@@ -290,7 +290,7 @@ def test_fresh_computes_anew_and_what_it_computed_is_used_from_then_on(tmp_path:
     bake(config)
     fresh, said = bake(config, "fresh")
     assert fits() == 4
-    assert not said.has("are in the store")
+    assert not said.has("are not computed again")
     again, _ = bake(config)
     assert fits() == 4
     assert again.result.models[0].costs == fresh.result.models[0].costs
@@ -307,7 +307,8 @@ def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> No
     )
     again, said = bake(config)
     assert fits() == 2
-    assert not said.has("are in the store")  # but lists are
+    assert not said.has("are not computed again")
+    assert said.has("the lists of 4 of 4 tasks are in the store and are only scored")
     scores = again.result.models[0].per_user
     assert scores is not None
     assert scores.metrics == ("recall@5", "ndcg@10", "rmse")
@@ -726,7 +727,7 @@ def test_what_a_fresh_bake_off_was_about_to_write_is_not_taken_from_an_older_one
             bake(config, "fresh")
     assert fits() == 3
     outcome, said = bake(config, "resume")
-    assert not said.has("are in the store")
+    assert not said.has("are not computed again")
     assert fits() == 5
     assert outcome.result.models[0].costs != old.result.models[0].costs
 
@@ -797,7 +798,7 @@ def test_what_was_not_computed_cannot_be_logged(tmp_path: Path, capsys: pytest.C
     assert main(["sync"]) == 1
     assert fits() == 2
     assert "4 tasks of the bake-off" in (err := capsys.readouterr().err)
-    assert f"are not computed yet; to go on: python -m evalplugin run --resume {config}" in err
+    assert f"not computed yet; to go on: python -m evalplugin run --resume {config}" in err
     with pytest.raises(StoreError, match="nothing to continue: no bake-off of this config was cut off"):
         bake(write_config(tmp_path, models=["random"], compare={}), "sync")
 

@@ -15,12 +15,14 @@ import pandas as pd
 import pytest
 import yaml
 
+import evalplugin
+from evalplugin.errors import DataError
+
 ROOT = Path(__file__).parents[1]
 
 FAILING = """
 from dataclasses import dataclass
 import evalplugin
-from evalplugin.errors import DataError
 
 @evalplugin.model("failing")
 @dataclass

@@ -41,7 +41,8 @@ Exit codes:
 @click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-    help="Take the gate of this config; the options below win over it.",
+    help="Take the gate of this config, which must be right as a whole, and without RUN the latest bake-off of its "
+    "experiment; the options below win over it.",
 )  # fmt: skip
 @click.option(
     "--champion", metavar="MODEL",
@@ -97,8 +98,10 @@ def gate(
     for path in plugins:
         load_plugin_file(path)
     given = {**options, "challengers": list(challengers) or None, "min_gain": _amount(min_gain)}
-    asked, register, configured = gate_of(config, overrides, given)
+    asked, register, configured, home = gate_of(config, overrides, given)
     uri = tracking_uri or configured
+    if home is not None and not (runs or bakeoff or experiment):
+        bakeoff, experiment = "latest", home
     observer = terminal.observer()
     with observer.work("read the runs and decide"):
         decision, run_ids = decide_logged(

@@ -144,9 +144,12 @@ def prune(older_than: str | None, max_size: str | None, everything: bool, dry_ru
     """Remove entries; those of a bake-off in progress stay."""
     from evalplugin.sizes import seconds_of, size_text
     from evalplugin.store import Store
+    from evalplugin.store.journal import unfinished
 
     if not (older_than or max_size or everything):
         raise click.UsageError("say what to remove: --older-than 30d, --max-size 5GB or --all")
+    if everything and (older_than or max_size):
+        raise click.UsageError("--all removes everything: leave out --older-than and --max-size")
     size = None if max_size is None else _size(max_size)
     age = 0.0 if everything else None if older_than is None else seconds_of(older_than, "--older-than")
     view = _opened(folder)
@@ -160,6 +163,10 @@ def prune(older_than: str | None, max_size: str | None, everything: bool, dry_ru
         f"{len(left)} stay, {size_text(sum(f.size for f in left))}",
         err=True,
     )
+    for journal in [] if store is None else unfinished(store.journals):
+        click.echo(
+            f"the bake-off {journal.header.id}, which is not finished, keeps what it has used", err=True
+        )
     return EXIT_DONE
 
 

@@ -60,15 +60,17 @@ class Kept:
     def result(self, task: Task) -> TaskResult | None:
         """Return what a task yielded, with its costs at that time; None if it is not there."""
         lists = self.lists(task)
-        if lists is None:
-            return None
-        return self._read(_scores_depend_on(task, lists), lambda folder: _read_scores(folder, lists))
+        return None if lists is None else self.scored(task, lists)
 
     def lists(self, task: Task) -> Lists | None:
         """Return the lists of a task, None if they are not there or lack the predictions that a metric needs."""
         lists = self._read(_lists_depend_on(task), _read_lists)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
+
+    def scored(self, task: Task, lists: Lists) -> TaskResult | None:
+        """Return the lists of a task with their scores; None if these are not there."""
+        return self._read(_scores_depend_on(task, lists), lambda folder: _read_scores(folder, lists))
 
     def keep(self, task: Task, result: TaskResult) -> TaskResult:
         """Write what a task yielded; return it, or what another process has written of it in the meantime."""

@@ -69,9 +69,14 @@ def _show(console: Console, history: History, trends: dict[str, list[Point]]) ->
         there = [point for point in row if point is not None]
         if not there:
             continue
-        decided = [_OUTCOMES.get(there[0].outcome or "", "")] if gated else []
+        decided = [_decided(there[0])] if gated else []
         table.add_row(f"{bakeoff.id}\n[dim]{bakeoff.at:%Y-%m-%d %H:%M} UTC[/dim]", *decided, *map(_cell, row))
     console.print(table)
+
+
+def _decided(point: Point) -> str:
+    said = _OUTCOMES.get(point.outcome or "", "")
+    return f"{said}\n[red]not registered[/red]" if said and point.bakeoff.unregistered else said
 
 
 def _cell(point: Point | None) -> str:

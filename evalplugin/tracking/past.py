@@ -46,9 +46,9 @@ class Finished:
 
 
 def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
-    """Return the last finished bake-off of a config; None: there is none, or a model failed in it.
+    """Return the last finished bake-off of a config; None: there is none, or something failed in it.
 
-    A model that failed is to be tried again, even if an earlier bake-off had no such failure.
+    A model that failed, or a winner that could not be registered, is to be tried again.
 
     ``uri`` is absolute, ``config`` the hash that ``evalplugin.unchanged.inputs_of`` gives it.
 
@@ -62,7 +62,7 @@ def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
             return None
         query = f"attributes.status = 'FINISHED' and tags.`evalplugin.inputs` LIKE '%{config}%'"
         runs = _search(client, home.experiment_id, "summary", 1, query=query)[0]
-    if not runs or runs[0].data.metrics.get("models_failed", 0.0) > 0:
+    if not runs or runs[0].data.metrics.get("models_failed", 0.0) > 0 or _is_unregistered(runs[0]):
         return None
     (run,) = runs
     return Finished(
@@ -174,7 +174,17 @@ def _bakeoff(name: str, runs: list[Run], summary: Run | None) -> PastBakeoff:
 def _decision(summary: Run) -> dict[str, Any]:
     outcome, champion, promoted, dataset, split = (_tag(summary, key) or None for key in _DECIDED)
     decided = None if dataset is None or split is None else (dataset, split)
-    return {"outcome": outcome, "champion": champion, "promoted": promoted, "decided": decided}
+    return {
+        "outcome": outcome,
+        "champion": champion,
+        "promoted": promoted,
+        "decided": decided,
+        "unregistered": _is_unregistered(summary),
+    }
+
+
+def _is_unregistered(summary: Run) -> bool:
+    return _tag(summary, "registered").startswith("failed")
 
 
 def _model(run: Run) -> PastModel:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
-from evalplugin.errors import TrackingError
+from evalplugin.errors import DataError, TrackingError, did_you_mean
 from evalplugin.redaction import redact, redact_values
 from evalplugin.served import ServedLists
 from evalplugin.tracking.connection import (
@@ -108,6 +108,7 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
     """Return the recipe of a registered model's ``name@alias``; None where there is no such model or alias yet.
 
     Raises:
+        DataError: The model has other aliases, and ``alias`` is not ``champion``.
         TrackingError: The store cannot be reached, or the version is not one that evalplugin registered.
     """
     uri = resolve_uri(tracking_uri)
@@ -122,6 +123,10 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
         client = MlflowClient(uri if is_there(uri) else registry)
         model = _model(client, name)
         found = None if model is None else _version_with(client, model, alias)
+    # As long as nobody is champion, a baseline stands for it; an alias that is mistyped must not come to that.
+    if model is not None and found is None and alias != CHAMPION_ALIAS and model.aliases:
+        near = did_you_mean(alias, sorted(model.aliases), noun="there are")
+        raise DataError(f"the registered model {name!r} has no alias {alias!r}{near}")
     if found is None:
         return None
     recipe = _recipe(_tags_of(found), f"{champion}, version {found.version}")

@@ -4,6 +4,7 @@ import json
 import sys
 
 told = json.load(sys.stdin)
-reason = told["decision"]["reason"] if told["decision"] else told["error"] or told["failed"]
+reasons = [told["decision"] and told["decision"]["reason"], told["error"], *map(str, told["failed"])]
+reason = "; ".join(filter(None, reasons))
 with open("told.txt", "a", encoding="utf-8") as file:
     print(told["at"], told["config"], told["outcome"], reason, sep="\t", file=file)

@@ -28,7 +28,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from evalplugin.data import Candidates, Interactions
-from evalplugin.errors import TrackingError
+from evalplugin.errors import DataError, TrackingError
 from evalplugin.models import MODELS, recommend
 from evalplugin.parameters import as_mapping
 from evalplugin.seeding import generator
@@ -360,7 +360,8 @@ def test_a_registered_champion_is_found_by_name_and_alias(uri: str) -> None:
     assert recipe is not None
     assert (recipe.model, recipe.type, recipe.params) == ("knn", EVIDENCE.type, EVIDENCE.params)
     assert recipe.origin == f"{NAME}@champion, version 1: knn of bake-off {EVIDENCE.bakeoff}"
-    assert recipe_of_registered(uri, f"{NAME}@live") is None
+    with pytest.raises(DataError, match="has no alias 'live'; there are: champion"):
+        recipe_of_registered(uri, f"{NAME}@live")
 
 
 @pytest.mark.parametrize(

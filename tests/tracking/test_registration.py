@@ -106,6 +106,14 @@ def test_a_winner_that_cannot_be_fitted_on_all_data_is_told_with_the_results(
     assert tags["evalplugin.registered"].startswith("failed: upright cannot be registered")
     assert client().search_registered_models() == []
     assert journals() == []
+    assert (
+        main(["history", "--experiment", "nightly", "--tracking-uri", f"sqlite:///{Path.cwd()}/mlflow.db"])
+        == 0
+    )
+    assert "not registered" in capsys.readouterr().out
+    # It is tried again, although nothing has changed.
+    assert main(["schedule", "--once", "--if-changed", "config.yaml"]) == 1
+    assert "nothing to do" not in capsys.readouterr().out
 
 
 def test_a_registry_that_is_away_costs_nothing_that_was_computed(
