@@ -10,8 +10,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.document import Document, read_document
-from evalplugin.config.load import CheckedConfig
 from evalplugin.config.schema import Notify
 from evalplugin.errors import ConfigError
 
