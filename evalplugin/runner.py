@@ -298,7 +298,7 @@ def one_by_one(observer: Observer) -> Execution:
 def _keep(job: Job, fold: int, kept: Kept) -> Result:
     result = job.done[fold]
     if isinstance(result, TaskResult):
-        return kept.keep(job.tasks[fold], result)
+        return kept.keep(replace(job.tasks[fold], lists=job.lists.get(fold)), result)
     if kept.journal is not None:
         kept.journal.fails(job.name(fold), redact(result))
     return result
