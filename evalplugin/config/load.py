@@ -57,11 +57,10 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
     """
-    if isinstance(document.data, Mapping):
-        keep_secrets(document.data)
-        notify = document.data.get("notify")
-        if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
-            keep_address(notify["url"])
+    keep_secrets(document.data)
+    notify = document.data.get("notify")
+    if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
+        keep_address(notify["url"])
     checks = Checks(document)
     try:
         spec = Config.model_validate(document.data)
