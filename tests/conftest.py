@@ -12,6 +12,7 @@ os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,6 +31,16 @@ settings.load_profile("suite")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that runs in the background of a shell ignores Ctrl-C, and so would every program that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty SQLite store to copy: making its tables anew takes longer than most tests."""
+    from evalplugin.tracking.connection import connect
+
+    store = tmp_path_factory.mktemp("empty") / "mlflow.db"
+    connect(f"sqlite:///{store}")
+    return store
 
 
 @pytest.fixture(autouse=True)

@@ -63,21 +63,12 @@ PAIRS = pd.DataFrame(
 OF_PAIRS = {"group": "q", "item": "doc"}
 
 
-@pytest.fixture(scope="module")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from evalplugin.tracking.connection import connect
-
-    store = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    connect(f"sqlite:///{store}")
-    return store
-
-
 @pytest.fixture
 def client(
-    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, _empty_store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[mlflow.MlflowClient]:
     """An empty SQLite store of its own, which MLflow finds by itself."""
-    shutil.copy(empty_store, tmp_path / "mlflow.db")
+    shutil.copy(_empty_store, tmp_path / "mlflow.db")
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "evaluations")
@@ -518,10 +509,10 @@ def test_what_nobody_has_a_value_for_is_no_metric(client: mlflow.MlflowClient) -
 
 
 @pytest.fixture(scope="module")
-def untouched(tmp_path_factory: pytest.TempPathFactory, empty_store: Path) -> Iterator[tuple[str, str]]:
+def untouched(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Iterator[tuple[str, str]]:
     """A store and a run in it that no test writes to."""
     folder = tmp_path_factory.mktemp("untouched")
-    shutil.copy(empty_store, folder / "mlflow.db")
+    shutil.copy(_empty_store, folder / "mlflow.db")
     uri = f"sqlite:///{folder / 'mlflow.db'}"
     client = mlflow.MlflowClient(uri)
     run = client.create_run(client.create_experiment("untouched"))

@@ -1,4 +1,4 @@
-"""A tracking store to start with: making its tables anew takes longer than most tests."""
+"""A tracking store to start with."""
 
 from __future__ import annotations
 
@@ -6,15 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-
-
-@pytest.fixture(scope="session")
-def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from evalplugin.tracking.connection import connect
-
-    store = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    connect(f"sqlite:///{store}")
-    return store
 
 
 @pytest.fixture

@@ -30,15 +30,6 @@ def make() -> SimpleNamespace:
     return SimpleNamespace(**vars(module))
 
 
-@pytest.fixture(scope="session")
-def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from evalplugin.tracking.connection import connect
-
-    store = tmp_path_factory.mktemp("empty") / "mlflow.db"
-    connect(f"sqlite:///{store}")
-    return store
-
-
 @pytest.fixture
 def uri(tmp_path: Path, _empty_store: Path) -> str:
     """An empty SQLite store of its own, in a folder whose name needs quoting."""
