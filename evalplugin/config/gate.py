@@ -18,7 +18,6 @@ from pydantic import (
 )
 
 __all__ = [
-    "COSTS",
     "Amount",
     "ChampionSpec",
     "Cost",
@@ -32,13 +31,8 @@ __all__ = [
 ]
 
 FailOn = Literal["keep", "refuse", "never"]
+# Of a fold, on average; memory: the highest of the process, in 2**20 bytes.
 Cost = Literal["fit_seconds", "recommend_seconds_per_user", "peak_memory_mb"]
-# What each is, for people; a fold's on average.
-COSTS: dict[Cost, str] = {
-    "fit_seconds": "seconds to fit",
-    "recommend_seconds_per_user": "seconds to make a user's list",
-    "peak_memory_mb": "highest memory of the process, in 2**20 bytes",
-}
 
 _SHARE = r"\d+(\.\d+)?\s*%"
 # Of a registered model: MLflow's own rule, what its filters can quote, and what its models:/ URIs can hold.
