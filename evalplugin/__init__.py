@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from evalplugin._version import __version__
+
 if TYPE_CHECKING:
     from evalplugin.api import compare as compare
     from evalplugin.api import history as history
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from evalplugin.models import model as model
     from evalplugin.models import surprise_top_n as surprise_top_n
     from evalplugin.segments import segment as segment
-
-__version__ = "0.1.0"
 
 _HOME = {
     "Interactions": "evalplugin.data",

@@ -217,7 +217,7 @@ def _about(config: CheckedConfig | Outline, experiment: str | None = None) -> Ou
 
 
 def _message(about: Outline, **known: Any) -> Message:
-    from evalplugin import __version__
+    from evalplugin._version import __version__
 
     message: Message = {
         "evalplugin": __version__,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import click
 
-from evalplugin import __version__
+from evalplugin._version import __version__
 from evalplugin.cli import options
 from evalplugin.cli.compare import compare
 from evalplugin.cli.components import describe, list_, schema

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal, get_args
 
-from evalplugin import __version__
+from evalplugin._version import __version__
 from evalplugin.config import CheckedConfig
 from evalplugin.config.schema import Schedule
 from evalplugin.cron import Cron

@@ -23,7 +23,7 @@ _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 @functools.cache
 def own_code() -> str:
     """Return the versions of evalplugin and of the libraries it computes with; files count too, for who edits them."""
-    from evalplugin import __version__
+    from evalplugin._version import __version__
 
     folder = Path(__file__).parents[1]
     content = hashlib.sha256()

@@ -69,7 +69,7 @@ def summary_params(bakeoff: Bakeoff) -> dict[str, str]:
 
 def common_tags(bakeoff: Bakeoff) -> dict[str, str]:
     """Return the tags of every run of a bake-off: what was asked, by which process, from which code."""
-    from evalplugin import __version__
+    from evalplugin._version import __version__
 
     return {
         "evalplugin.bakeoff": bakeoff.id,

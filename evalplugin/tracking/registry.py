@@ -299,7 +299,7 @@ def _version_of(client: MlflowClient, name: str, bakeoff: str) -> str | None:
 
 
 def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
-    from evalplugin import __version__
+    from evalplugin._version import __version__
 
     return {
         "bakeoff": evidence.bakeoff,

@@ -41,7 +41,7 @@ def reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> list[
 
 def footer(comparison: Comparison) -> str:
     """Return what the page was made from, and by what."""
-    from evalplugin import __version__
+    from evalplugin._version import __version__
 
     contest = comparison.contest
     return f"{contest.name} · seed {contest.seed} · evalplugin {__version__}"
