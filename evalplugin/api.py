@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.lists import Columns, ListScores, score_lists, specs_of
 
 if TYPE_CHECKING:

@@ -11,15 +11,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalplugin.base.errors import ModelError, StoreError, TrackingError
+from evalplugin.base.secrets import redact
+from evalplugin.base.units import bytes_of, count_text
 from evalplugin.comparison import Comparison, compare
 from evalplugin.config import CheckedConfig
 from evalplugin.contest import contests_of
-from evalplugin.errors import ModelError, StoreError, TrackingError
 from evalplugin.gate import Decision
 from evalplugin.metrics import definitions_hash
 from evalplugin.notebook import Comparisons
 from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
-from evalplugin.redaction import redact
 from evalplugin.results import Bakeoff, BakeoffResult, ModelResult, new_id
 from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
 from evalplugin.runner import (
@@ -34,7 +35,6 @@ from evalplugin.runner import (
     results_of,
     take,
 )
-from evalplugin.sizes import bytes_of, count_text
 from evalplugin.store import Store, store_path
 from evalplugin.store.journal import Header
 from evalplugin.store.steps import Kept

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.seeding import generator
 from evalplugin.contest import Contender, Contest
 from evalplugin.metrics import parse
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores, Summary, summarise
-from evalplugin.seeding import generator
 from evalplugin.segments import Segmentation
 from evalplugin.statistics import (
     Interval,

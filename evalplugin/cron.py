@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, available_timezones
 
-from evalplugin.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from cronsim import CronSim

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalplugin.base.errors import ConfigError, DataError, Problem
+from evalplugin.base.parameters import problems_of
 from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
 from evalplugin.contest import Contest, with_choice
-from evalplugin.errors import ConfigError, DataError, Problem
 from evalplugin.gate import Decision, check_challengers, choose_contest, decide, first_gate, nobody_yet
-from evalplugin.parameters import problems_of
 
 __all__ = ["decide_logged", "gate_of"]
 

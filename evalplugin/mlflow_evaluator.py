@@ -106,7 +106,7 @@ class RankingEvaluator(ModelEvaluator):
 
 
 def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
-    from evalplugin.errors import DataError
+    from evalplugin.base.errors import DataError
 
     if extra_metrics:
         raise DataError(
@@ -122,7 +122,7 @@ def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
 def _features(dataset: EvaluationDataset) -> pd.DataFrame:
     import pandas as pd
 
-    from evalplugin.errors import DataError
+    from evalplugin.base.errors import DataError
 
     if not isinstance(dataset.features_data, pd.DataFrame):
         raise DataError(
@@ -133,7 +133,7 @@ def _features(dataset: EvaluationDataset) -> pd.DataFrame:
 
 
 def _targets(dataset: EvaluationDataset) -> Cells:
-    from evalplugin.errors import DataError
+    from evalplugin.base.errors import DataError
     from evalplugin.lists.cells import Cells
 
     if dataset.labels_data is None:
@@ -146,7 +146,7 @@ def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> 
     import numpy as np
     import pandas as pd
 
-    from evalplugin.errors import DataError
+    from evalplugin.base.errors import DataError
     from evalplugin.lists.cells import Cells, column_of
 
     if model is None:

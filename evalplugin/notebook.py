@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison import Comparison
 from evalplugin.contest import Contest
-from evalplugin.errors import DataError, did_you_mean
 from evalplugin.gate import Decision
 from evalplugin.metrics import parse
 from evalplugin.report.compare_table import TextCell, TextTable

@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from evalplugin.bakeoff import Outcome, run_bakeoff
+from evalplugin.base.errors import EvalpluginError, UnchangedError
+from evalplugin.base.placeholders import fill, missing_in, names_in
+from evalplugin.base.secrets import hide, redact_values
 from evalplugin.comparison import Comparison
 from evalplugin.config import CheckedConfig, Outline
 from evalplugin.config.schema import Notify
-from evalplugin.errors import EvalpluginError, UnchangedError
 from evalplugin.gate import Decision
-from evalplugin.placeholders import fill, missing_in, names_in
-from evalplugin.redaction import hide, redact_values
 from evalplugin.results import BakeoffResult
 from evalplugin.runner import Observer, Silent
 

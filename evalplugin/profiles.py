@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.correlation import count_pairs
 from evalplugin.models.topn import NO_ITEM, TopN

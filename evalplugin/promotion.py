@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.base.errors import EvalpluginError, ModelError, TrackingError
+from evalplugin.base.parameters import as_mapping
 from evalplugin.config import CheckedConfig, NamedModel
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.contest import Contest
 from evalplugin.data import Interactions
-from evalplugin.errors import EvalpluginError, ModelError, TrackingError
 from evalplugin.gate import Decision, check_challengers, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.models import MODELS
-from evalplugin.parameters import as_mapping
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.results import BakeoffResult
 from evalplugin.runner import Observer, Prepared

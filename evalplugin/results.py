@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.background import Background, background_of
+from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
-from evalplugin.redaction import redact
 from evalplugin.scoring import PerUserScores
 from evalplugin.segments import Segmentation
 

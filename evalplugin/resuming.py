@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from evalplugin.base.errors import StoreError
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
-from evalplugin.errors import StoreError
 from evalplugin.metrics import METRICS
 from evalplugin.models import MODELS
 from evalplugin.runner import Observer, Prepared

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evalplugin.base.parameters import as_mapping
+from evalplugin.base.secrets import redact
+from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig, NamedDataset, NamedModel, NamedSplit
 from evalplugin.data import Candidates, Interactions, LoadContext, Split
 from evalplugin.models import TopN
-from evalplugin.parameters import as_mapping
-from evalplugin.redaction import redact
 from evalplugin.results import Costs, DataInfo, ModelResult
 from evalplugin.scoring import average_folds
-from evalplugin.seeding import generator
 from evalplugin.segments import Segmentation, segmentation
 from evalplugin.store.steps import Kept
 from evalplugin.tasks import Lists, Observer, Silent, Task, TaskResult, run_task

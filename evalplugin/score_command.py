@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
-from evalplugin.errors import DataError
 from evalplugin.lists import Columns, ListScores, score_lists, specs_of
 from evalplugin.lists.files import FileSource, Format
 from evalplugin.lists.frames import interactions_alone

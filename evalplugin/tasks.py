@@ -11,14 +11,14 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.costs import Stopwatch, peak_memory
+from evalplugin.base.seeding import generator
 from evalplugin.config import NamedModel
-from evalplugin.costs import Stopwatch, peak_memory
 from evalplugin.data import Candidates, Split
 from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores, score_top_n
-from evalplugin.seeding import generator
 
 __all__ = ["CURVE_KS", "Lists", "Observer", "Silent", "Task", "TaskResult", "curve_ks", "run_task"]
 

@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.parameters import as_mapping, build
+from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.metrics.contract import check_metric
 from evalplugin.models import MODELS, RatingPredictor, Recommender, TopN, recommend
 from evalplugin.models.topn import NO_ITEM
-from evalplugin.parameters import as_mapping, build
-from evalplugin.seeding import generator
 from evalplugin.segments.contract import check_segment
 
 __all__ = [

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
+from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.comparison import LEVEL
-from evalplugin.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.metrics import parse
 
 __all__ = ["Change", "History", "PastBakeoff", "PastModel", "Point", "Role", "Value", "history_of"]

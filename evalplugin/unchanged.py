@@ -6,8 +6,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 
+from evalplugin.base.errors import UnchangedError
 from evalplugin.config import CheckedConfig
-from evalplugin.errors import UnchangedError
 from evalplugin.tracking.past import last_finished
 
 __all__ = ["check_changed", "inputs_of"]

@@ -20,10 +20,10 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from evalplugin.errors import EvalpluginError, StoreError
+from evalplugin.base.errors import EvalpluginError, StoreError
+from evalplugin.base.registry import load_plugin_file
+from evalplugin.base.units import count_text, size_text
 from evalplugin.models import thread_count
-from evalplugin.registry import load_plugin_file
-from evalplugin.sizes import count_text, size_text
 from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
 
 __all__ = ["Limits", "check_not_a_worker", "in_processes", "run_alone"]

@@ -54,7 +54,7 @@ def _own_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mo
 @pytest.fixture(autouse=True)
 def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test's config keeps secret is no secret to the next."""
-    from evalplugin import redaction
+    from evalplugin.base import secrets as redaction
 
     monkeypatch.setattr(redaction, "_kept", set())
 

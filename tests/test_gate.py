@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from evalplugin.base.errors import DataError
+from evalplugin.base.seeding import generator
 from evalplugin.config.gate import Gate
 from evalplugin.contest import Contender, Contest, Rules
-from evalplugin.errors import DataError
 from evalplugin.gate import check_challengers, choose_contest, decide, first_gate
 from evalplugin.gate.decision import Condition, Decision
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores
-from evalplugin.seeding import generator
 from evalplugin.segments import Segmentation
 
 N = 600  # users of most contests here

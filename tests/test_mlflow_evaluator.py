@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from mlflow.data.evaluation_dataset import EvaluationDataset
 
 import evalplugin
+from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
-from evalplugin.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.evaluation import DEFAULT_METRICS, Evaluation, Options
 from evalplugin.lists.cells import Cells
 from evalplugin.mlflow_evaluator import RankingEvaluator

@@ -11,7 +11,7 @@ import pytest
 
 import evalplugin
 from evalplugin.bakeoff import Outcome
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.notebook import Comparisons
 
 EVIL = '<img src=x onerror="alert(1)">'

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 import evalplugin
+from evalplugin.base.errors import DataError
+from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
-from evalplugin.errors import DataError
 from evalplugin.lists import parts, score_lists, specs_of
-from evalplugin.sizes import bytes_of
 
 ROOT = Path(__file__).parents[1]
 METRICS = (

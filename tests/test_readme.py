@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.errors import ConfigError
 from evalplugin.testing import check_recommender
 
 ROOT = Path(__file__).parents[1]

@@ -21,11 +21,11 @@ import yaml
 
 import evalplugin
 from evalplugin.bakeoff import Outcome, run_bakeoff
+from evalplugin.base.errors import DataError, StoreError, TrackingError
+from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
 from evalplugin.config import CheckedConfig, load
-from evalplugin.errors import DataError, StoreError, TrackingError
 from evalplugin.models import MODELS
-from evalplugin.registry import load_plugin_file
 from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of, take
 from evalplugin.store import Store, store_path, versions
 from evalplugin.store.journal import Header, Journal

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, NamedModel, load
 from evalplugin.data import LoadContext
-from evalplugin.errors import DataError
 from evalplugin.plan import plan
 from evalplugin.results import ModelResult
 from evalplugin.runner import Observer, Prepared, Silent, _in_tenths, jobs_of, one_by_one, prepare, results_of

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 import evalplugin
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 
 ROOT = Path(__file__).parents[1]
 

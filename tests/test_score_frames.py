@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalplugin
+from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError, UnknownNameError
 from evalplugin.metrics import evaluate, parse
 from evalplugin.models.topn import NO_ITEM, TopN
 from evalplugin.scoring import Counts, score_top_n

@@ -6,8 +6,8 @@ from math import isnan, log2, nan
 import numpy as np
 import pytest
 
+from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.models.topn import NO_ITEM, TopN
 from evalplugin.scoring import Counts, PerUserScores, average_folds, score_top_n, summarise

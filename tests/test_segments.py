@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evalplugin
+from evalplugin.base.errors import DataError, ParameterError, PluginError
 from evalplugin.config import load
 from evalplugin.data import Interactions, LoadContext, Split
-from evalplugin.errors import DataError, ParameterError, PluginError
 from evalplugin.runner import Silent, prepare
 from evalplugin.segments import (
     SEGMENTS,

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalplugin.base.errors import DataError, StoreError, UnknownNameError
+from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import main
 from evalplugin.data import Interactions, Split
-from evalplugin.errors import DataError, StoreError, UnknownNameError
-from evalplugin.sizes import bytes_of, seconds_of, size_text
 from evalplugin.store import Store, entries, steps, store_path
 from evalplugin.store.entries import key_of
 from evalplugin.store.journal import KEPT_SECONDS, Header, Journal, is_running, kept_keys, unfinished

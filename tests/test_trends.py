@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from scipy.stats import ttest_ind_from_stats
 
+from evalplugin.base.errors import DataError
 from evalplugin.cli import main
-from evalplugin.errors import DataError
 from evalplugin.report.trend import trend_spec, write_trend
 from evalplugin.terminal.history import history_csv, history_json, show_history
 from evalplugin.trends import PastBakeoff, PastModel, Value, history_of

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from evalplugin import workers as workers_module
+from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.config import CheckedConfig, load
-from evalplugin.errors import EvalpluginError, StoreError
 from evalplugin.results import ModelResult
 from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
 from evalplugin.workers import Limits, in_processes

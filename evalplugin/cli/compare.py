@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
+from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.errors import EXIT_DONE
 
 __all__ = ["compare"]
 
@@ -62,7 +62,7 @@ def compare(
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
     """
     from evalplugin import api, terminal
-    from evalplugin.registry import load_plugin_file
+    from evalplugin.base.registry import load_plugin_file
     from evalplugin.report import compare_text
 
     for path in plugins:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.errors import EXIT_DONE
 
 if TYPE_CHECKING:
-    from evalplugin.registry import Registry
+    from evalplugin.base.registry import Registry
 
 __all__ = ["describe", "list_", "schema"]
 
@@ -45,7 +45,7 @@ def describe(kind: str, name: str, plugins: tuple[Path, ...]) -> int:
     """Describe a model, metric, dataset, split or segment: definition, parameters, source."""
     from inspect import cleandoc
 
-    from evalplugin.parameters import parameters_of
+    from evalplugin.base.parameters import parameters_of
 
     entry = _registry(f"{kind}s", plugins).entry(name)
     click.echo(f"{kind} {click.style(entry.name, bold=True)}  ({entry.origin})\n")
@@ -74,7 +74,7 @@ def schema() -> int:
 
 def _registry(kind: str, plugins: Sequence[Path]) -> Registry[Any]:
     from evalplugin import data, metrics, models, segments
-    from evalplugin.registry import load_plugin_file
+    from evalplugin.base.registry import load_plugin_file
 
     for path in plugins:
         load_plugin_file(path)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.errors import EXIT_DONE
 
 __all__ = ["history"]
 
@@ -40,7 +40,7 @@ def history(
 ) -> int:
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
     from evalplugin import api, terminal
-    from evalplugin.registry import load_plugin_file
+    from evalplugin.base.registry import load_plugin_file
     from evalplugin.report.trend import check_picture, write_trend
     from evalplugin.terminal.history import history_csv, history_json, show_history
 

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 import click
 
 from evalplugin._version import __version__
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
+from evalplugin.base.secrets import hide, redact
 from evalplugin.cli import options
 from evalplugin.cli.compare import compare
 from evalplugin.cli.components import describe, list_, schema
@@ -20,8 +22,6 @@ from evalplugin.cli.schedule import schedule
 from evalplugin.cli.score import score
 from evalplugin.cli.shared import show_error
 from evalplugin.cli.store import cache, sync
-from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
-from evalplugin.redaction import hide, redact
 
 __all__ = ["main", "script"]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
+from evalplugin.base.units import count_text
 from evalplugin.cli import options
 from evalplugin.cli.shared import end_politely, load_all, show_error
-from evalplugin.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
-from evalplugin.sizes import count_text
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Mode

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import end_politely, load_all
-from evalplugin.errors import EXIT_DONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -139,8 +139,8 @@ def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
 
 def _refuse_secrets(given: Sequence[tuple[str, str]]) -> None:
     """Refuse options that a unit would show to all who can read it."""
+    from evalplugin.base.secrets import redact
     from evalplugin.config.document import parse_override
-    from evalplugin.redaction import redact
 
     for option, value in given:
         key = value.partition("=")[0].strip() if option == "--set" else ""

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
 from evalplugin.cli.shared import end_politely
-from evalplugin.errors import EXIT_DONE
 
 __all__ = ["score"]
 

@@ -23,8 +23,8 @@ def load_all(
     Raises:
         ConfigError: The mistakes of all of them.
     """
+    from evalplugin.base.errors import ConfigError
     from evalplugin.config import load
-    from evalplugin.errors import ConfigError
 
     checked: list[CheckedConfig] = []
     lines: list[str] = []

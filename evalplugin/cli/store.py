@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 from evalplugin.cli import options
 from evalplugin.cli.shared import show_error
-from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 
 if TYPE_CHECKING:
     from evalplugin.store import Facts, StoreView
@@ -91,7 +91,7 @@ def list_(folder: Path) -> int:
         click.echo(f"nothing is stored in {folder}", err=True)
         return EXIT_DONE
     _show(found)
-    from evalplugin.sizes import size_text
+    from evalplugin.base.units import size_text
 
     total = size_text(sum(facts.size for facts in found))
     click.echo(f"{_count(found)}, {total}, in {folder}", err=True)
@@ -104,8 +104,8 @@ def list_(folder: Path) -> int:
 @options.debug
 def show(key: str, folder: Path) -> int:
     """Show an entry, by the first digits of its key: what it is, what it depends on, whether it is whole."""
-    from evalplugin.errors import UnknownNameError
-    from evalplugin.sizes import size_text
+    from evalplugin.base.errors import UnknownNameError
+    from evalplugin.base.units import size_text
 
     store = _opened(folder)
     if store is None:
@@ -142,7 +142,7 @@ def show(key: str, folder: Path) -> int:
 @options.debug
 def prune(older_than: str | None, max_size: str | None, everything: bool, dry_run: bool, folder: Path) -> int:
     """Remove entries; those of a bake-off in progress stay."""
-    from evalplugin.sizes import seconds_of, size_text
+    from evalplugin.base.units import seconds_of, size_text
     from evalplugin.store import Store
     from evalplugin.store.journal import unfinished
 
@@ -194,8 +194,8 @@ def _named(store: Path) -> Iterator[None]:
 
 
 def _size(text: str) -> int:
-    from evalplugin.errors import DataError
-    from evalplugin.sizes import bytes_of
+    from evalplugin.base.errors import DataError
+    from evalplugin.base.units import bytes_of
 
     try:
         return bytes_of(text, "--max-size")
@@ -205,7 +205,7 @@ def _size(text: str) -> int:
 
 
 def _show(found: Sequence[Facts]) -> None:
-    from evalplugin.sizes import size_text
+    from evalplugin.base.units import size_text
 
     for facts in found:
         about = facts.about or "its manifest cannot be read"

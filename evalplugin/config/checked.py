@@ -11,12 +11,12 @@ from typing import Any
 
 import yaml
 
+from evalplugin.base.parameters import as_mapping
 from evalplugin.config.schema import (
     Config,
 )
 from evalplugin.data import DatasetLoader, Splitter
 from evalplugin.metrics import MetricSpec
-from evalplugin.parameters import as_mapping
 from evalplugin.segments import Segmenter
 
 __all__ = ["CheckedConfig", "NamedDataset", "NamedModel", "NamedSegment", "NamedSplit"]

@@ -9,6 +9,9 @@ from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from evalplugin.base.errors import EvalpluginError, ParameterError, Problem, did_you_mean
+from evalplugin.base.parameters import as_mapping
+from evalplugin.base.registry import Registry
 from evalplugin.config.checked import NamedModel, NamedSegment
 from evalplugin.config.document import Document, Place
 from evalplugin.config.gate import Gate, Register
@@ -23,11 +26,8 @@ from evalplugin.config.schema import (
     SplitSpec,
 )
 from evalplugin.data import LoadContext
-from evalplugin.errors import EvalpluginError, ParameterError, Problem, did_you_mean
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
-from evalplugin.parameters import as_mapping
-from evalplugin.registry import Registry
 from evalplugin.segments import SEGMENTS
 
 __all__ = ["Checks"]

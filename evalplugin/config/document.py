@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from evalplugin.errors import ConfigError, Problem
-from evalplugin.redaction import redact_values
+from evalplugin.base.errors import ConfigError, Problem
+from evalplugin.base.secrets import redact_values
 
 __all__ = ["Document", "Place", "format_path", "parse_document", "parse_override", "read_document"]
 

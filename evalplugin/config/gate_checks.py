@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from evalplugin.base.errors import EvalpluginError, Problem, did_you_mean
 from evalplugin.config.gate import ChampionSpec, Gate, Register
-from evalplugin.errors import EvalpluginError, Problem, did_you_mean
 from evalplugin.metrics import MetricSpec, parse
 
 __all__ = ["CHAMPION", "CHAMPION_ALIAS", "PREVIOUS_ALIAS", "Known", "champion_of", "problems_of_gate"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from evalplugin.base.parameters import schema_of
+from evalplugin.base.registry import Registry
 from evalplugin.config.schema import Config
 from evalplugin.data import DATASETS, SPLITS
 from evalplugin.models import MODELS
-from evalplugin.parameters import schema_of
-from evalplugin.registry import Registry
 from evalplugin.segments import SEGMENTS
 
 __all__ = ["json_schema"]

@@ -10,6 +10,9 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from evalplugin.base.parameters import problems_of
+from evalplugin.base.registry import load_plugin_file
+from evalplugin.base.secrets import keep_address, keep_secrets
 from evalplugin.config.checked import CheckedConfig, NamedDataset, NamedSplit
 from evalplugin.config.checks import Checks
 from evalplugin.config.document import Document, read_document
@@ -22,9 +25,6 @@ from evalplugin.config.schema import (
     SplitSpec,
 )
 from evalplugin.data import DATASETS, SPLITS, LoadContext
-from evalplugin.parameters import problems_of
-from evalplugin.redaction import keep_address, keep_secrets
-from evalplugin.registry import load_plugin_file
 
 __all__ = ["check", "load"]
 

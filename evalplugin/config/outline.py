@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from evalplugin.base.errors import ConfigError
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.schema import Notify
-from evalplugin.errors import ConfigError
 
 __all__ = ["Outline"]
 

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from evalplugin.errors import DataError
-from evalplugin.sizes import bytes_of
+from evalplugin.base.errors import DataError
+from evalplugin.base.units import bytes_of
 
 __all__ = ["KeptIn", "TaskLimits"]
 

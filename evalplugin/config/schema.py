@@ -8,10 +8,10 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from evalplugin.base.errors import DataError
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.running import KeptIn, TaskLimits
 from evalplugin.cron import Cron
-from evalplugin.errors import DataError
 
 __all__ = [
     "Compare",

@@ -11,9 +11,9 @@ from typing import Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.registry import Registry
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError, Problem
-from evalplugin.registry import Registry
 
 __all__ = ["DATASETS", "SPLITS", "DatasetLoader", "LoadContext", "Split", "Splitter", "dataset", "split"]
 

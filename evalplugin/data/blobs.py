@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evalplugin.base.errors import Problem
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import Problem
 
 __all__ = ["Blobs"]
 

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 
 __all__ = ["fetch", "fetch_md5", "unpack"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.data.interactions import DuplicatePolicy, Interactions
-from evalplugin.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd

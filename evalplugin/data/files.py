@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evalplugin.base.errors import DataError, Problem, did_you_mean
 from evalplugin.data.encoding import encode
 from evalplugin.data.interactions import DuplicatePolicy, Interactions
-from evalplugin.errors import DataError, Problem, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa

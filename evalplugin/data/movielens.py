@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from evalplugin.base.errors import DataError, Problem
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError, Problem
 
 if TYPE_CHECKING:
     import pyarrow as pa

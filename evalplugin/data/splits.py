@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.errors import DataError
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError
 
 __all__ = ["Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "Temporal"]
 

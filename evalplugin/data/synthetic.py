@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.errors import Problem
+from evalplugin.base.seeding import generator
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import Problem
-from evalplugin.seeding import generator
 
 __all__ = ["Synthetic"]
 

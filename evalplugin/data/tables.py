@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from evalplugin.base.errors import DataError, Problem
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import Columns, check_files, find_files, read_files, unused_rating
 from evalplugin.data.interactions import DuplicatePolicy, Interactions
-from evalplugin.errors import DataError, Problem
 
 if TYPE_CHECKING:
     import pandas as pd

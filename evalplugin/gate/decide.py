@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.contest import Contender, Contest
-from evalplugin.errors import DataError, did_you_mean
 from evalplugin.gate.conditions import Judge, has_scores
 from evalplugin.gate.decision import Condition, Decision, percent
 from evalplugin.metrics import parse

@@ -7,8 +7,8 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.config.gate import FailOn
-from evalplugin.errors import EXIT_DONE, EXIT_FAILED, DataError
 
 __all__ = ["FORMAT", "Condition", "Decision", "Kind", "Outcome", "percent"]
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.metrics import ScoringContext
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.models.topn import NO_ITEM

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.lists.columns import Source
 from evalplugin.lists.frames import Columns, Tables
 

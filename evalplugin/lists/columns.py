@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.data.encoding import row_number
-from evalplugin.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa

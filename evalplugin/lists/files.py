@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.data.files import find_files
-from evalplugin.errors import DataError, did_you_mean
 from evalplugin.lists.columns import Source
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError
+from evalplugin.base.seeding import generator
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError
 from evalplugin.lists.arrange import Arranged, ListBlocks, arrange, place_by_rank
 from evalplugin.lists.columns import Ids, Source
 from evalplugin.lists.vocabulary import check_kinds, codes_end, codes_in, encode
@@ -27,7 +28,6 @@ from evalplugin.scoring import (
     is_built_in,
     summarise,
 )
-from evalplugin.seeding import generator
 from evalplugin.statistics import Interval, mean_interval
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from evalplugin.base.errors import DataError
+from evalplugin.base.units import bytes_of
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError
 from evalplugin.lists.columns import Source
 from evalplugin.lists.files import FileSource, Format
 from evalplugin.lists.frames import Columns, ListScores, Tables, catalogue_of, score_tables, top_n_on
 from evalplugin.lists.parts import parts_for, score_in_parts
 from evalplugin.metrics import MetricSpec
 from evalplugin.models.topn import TopN
-from evalplugin.sizes import bytes_of
 
 __all__ = ["lists_and_truth", "score_lists"]
 

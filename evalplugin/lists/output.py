@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.lists.frames import ListScores
 from evalplugin.scoring import PerUserScores
 

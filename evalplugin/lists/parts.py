@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.lists.columns import Ids, Source, ids_of
 from evalplugin.lists.files import FileSource
 from evalplugin.lists.frames import (

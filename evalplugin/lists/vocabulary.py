@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.lists.columns import Ids
 
 __all__ = ["check_kinds", "codes_end", "codes_in", "encode"]

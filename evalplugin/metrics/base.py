@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import PluginError
+from evalplugin.base.errors import PluginError
+from evalplugin.base.registry import Registry
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.functions import MetricFunction, dataclass_of
-from evalplugin.registry import Registry
 
 __all__ = ["CONVENTIONS_VERSION", "METRICS", "Metric", "Need", "OverallMetric", "UserMetric", "metric"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
-from evalplugin.errors import DataError
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train import TrainData
 from evalplugin.models.topn import NO_ITEM, TopN

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import PluginError
+from evalplugin.base.errors import PluginError
 from evalplugin.metrics.context import ScoringContext
 
 __all__ = ["MetricFunction", "dataclass_of"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import Ranked, ScoringContext
 

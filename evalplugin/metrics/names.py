@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 
-from evalplugin.errors import ParameterError, Problem
+from evalplugin.base.errors import ParameterError, Problem
+from evalplugin.base.parameters import build
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, Metric
-from evalplugin.parameters import build
 
 __all__ = ["MetricSpec", "definitions_hash", "parse"]
 

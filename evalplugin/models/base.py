@@ -8,8 +8,8 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.registry import Registry
 from evalplugin.data import Interactions
-from evalplugin.registry import Registry
 
 __all__ = ["MODELS", "ListRecommender", "RatingPredictor", "Recommender", "ScoringRecommender", "model"]
 

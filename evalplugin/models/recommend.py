@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
-from evalplugin.errors import ModelError
 from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
 from evalplugin.models.threads import for_ranges
 from evalplugin.models.topn import NO_ITEM, TopN, rank_entries, select_top_n, selection_rows

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
-from evalplugin.errors import ModelError
 from evalplugin.models.base import model
 from evalplugin.models.products import dot_products
 from evalplugin.models.recommend import user_blocks

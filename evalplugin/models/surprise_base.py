@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
-from evalplugin.errors import ModelError
 from evalplugin.models.surprise_ratings import Known, Scores
 from evalplugin.models.surprise_scorers import Scorer
 

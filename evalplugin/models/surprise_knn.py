@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
-from evalplugin.errors import ModelError
 from evalplugin.models.base import model
 from evalplugin.models.surprise_base import BiasedStrangers, SurpriseModel
 from evalplugin.models.surprise_fit import (

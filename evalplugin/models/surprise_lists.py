@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import ModelError
+from evalplugin.base.errors import ModelError
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.surprise_neighbours import (
     KNNBaselineScorer,

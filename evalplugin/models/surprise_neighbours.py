@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import ModelError
+from evalplugin.base.errors import ModelError
 from evalplugin.models.surprise_ratings import Inner, Lists, Ratings, Scores
 from evalplugin.models.surprise_scorers import Scorer
 from evalplugin.models.threads import for_ranges

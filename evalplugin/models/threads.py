@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from evalplugin.errors import ModelError
+from evalplugin.base.errors import ModelError
 
 __all__ = ["for_ranges", "limit_threads", "one_blas_thread", "thread_count"]
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from evalplugin.base.units import count_text
 from evalplugin.comparison import Comparison, Mark, Pair, SegmentCell, Standing
 from evalplugin.metrics import parse
 from evalplugin.report.text import number, share
-from evalplugin.sizes import count_text
 from evalplugin.statistics import Test
 
 __all__ = [

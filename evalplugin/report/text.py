@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from evalplugin.base.secrets import redact_values
+from evalplugin.base.seeding import generator
 from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
 from evalplugin.data import Interactions
-from evalplugin.redaction import redact_values
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
-from evalplugin.seeding import generator
 from evalplugin.statistics import mean_interval
 
 __all__ = [

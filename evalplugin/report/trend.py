@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from evalplugin.base.errors import DataError
 from evalplugin.comparison import LEVEL
-from evalplugin.errors import DataError
 from evalplugin.report.palette import model_colours
 from evalplugin.trends import History, Point
 

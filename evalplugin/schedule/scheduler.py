@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from evalplugin.schedule.units import Planned
 
 if TYPE_CHECKING:

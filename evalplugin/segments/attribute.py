@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.errors import DataError, Problem, did_you_mean
 from evalplugin.data import LoadContext, Split
-from evalplugin.errors import DataError, Problem, did_you_mean
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
 from evalplugin.segments.tables import (

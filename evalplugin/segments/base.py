@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError, PluginError
+from evalplugin.base.registry import Registry
 from evalplugin.data import LoadContext, Split
-from evalplugin.errors import DataError, PluginError
-from evalplugin.registry import Registry
 from evalplugin.segments.groups import Groups
 
 __all__ = ["SEGMENTS", "Segmentation", "Segmenter", "segment", "segmentation"]

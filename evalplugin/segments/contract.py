@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.parameters import as_mapping, build
 from evalplugin.data import Interactions, LoadContext, Split
-from evalplugin.parameters import as_mapping, build
 from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
 from evalplugin.segments.groups import Groups
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError
 from evalplugin.data.encoding import row_number
 from evalplugin.data.files import find_files
 from evalplugin.data.tables import header
-from evalplugin.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa

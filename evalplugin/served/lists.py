@@ -11,9 +11,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, TopN, one_blas_thread, recommend, select_top_n
-from evalplugin.seeding import generator
 
 __all__ = ["ServedLists", "make_lists"]
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.statistics.intervals import Column
 from evalplugin.statistics.paired import LEAST_P, is_testable, standard_deviation
 

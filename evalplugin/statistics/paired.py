@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.statistics.intervals import ROUNDING, Column, Interval, Method, check_interval, intervals_of
 from evalplugin.statistics.permutation import Permuted, all_signs, sign_flip_tests
 

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
-from evalplugin.errors import StoreError, UnknownNameError
-from evalplugin.redaction import redact_values
-from evalplugin.sizes import bytes_of
+from evalplugin.base.errors import StoreError, UnknownNameError
+from evalplugin.base.secrets import redact_values
+from evalplugin.base.units import bytes_of
 from evalplugin.store.journal import kept_keys
 
 __all__ = [

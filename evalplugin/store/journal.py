@@ -14,8 +14,8 @@ from typing import Any, cast
 
 from filelock import FileLock, Timeout
 
-from evalplugin.errors import StoreError
-from evalplugin.redaction import redact
+from evalplugin.base.errors import StoreError
+from evalplugin.base.secrets import redact
 
 __all__ = ["KEPT_SECONDS", "Header", "Journal", "is_running", "kept_keys", "unfinished"]
 

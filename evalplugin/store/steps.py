@@ -12,13 +12,13 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import StoreError
+from evalplugin.base.parameters import as_mapping
+from evalplugin.base.secrets import redact_values
 from evalplugin.config import NamedSplit
 from evalplugin.data import SPLITS, Candidates, Interactions, Split
-from evalplugin.errors import StoreError
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS, TopN
-from evalplugin.parameters import as_mapping
-from evalplugin.redaction import redact_values
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores
 from evalplugin.store.entries import Files, Store, key_of

@@ -11,7 +11,7 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
-from evalplugin.registry import Entry
+from evalplugin.base.registry import Entry
 
 __all__ = ["code_of", "own_code"]
 

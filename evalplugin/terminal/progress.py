@@ -18,7 +18,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from evalplugin.redaction import hide
+from evalplugin.base.secrets import hide
 from evalplugin.tasks import Observer
 
 __all__ = ["observer"]

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evalplugin.base.units import count_text
 from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
-from evalplugin.sizes import count_text
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome

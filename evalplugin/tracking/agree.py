@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError
 from evalplugin.contest import Contender, Rules
-from evalplugin.errors import DataError
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.scoring import PerUserScores
 

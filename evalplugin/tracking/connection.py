@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from evalplugin.errors import TrackingError
-from evalplugin.redaction import redact
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.secrets import redact
 from evalplugin.tracking.location import sqlite_path
 
 if TYPE_CHECKING:

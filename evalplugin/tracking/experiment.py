@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from evalplugin.errors import TrackingError
-from evalplugin.redaction import redact
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.secrets import redact
 from evalplugin.tracking.board import BOARD_PREFIX, MAX_EXPERIMENT_TAG, SHARED_VIEW_TAG, Board, why_no_board
 from evalplugin.tracking.connection import talking
 from evalplugin.tracking.location import artifact_location

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evalplugin.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from evalplugin.base.secrets import redact, redact_values
 from evalplugin.comparison import Cell
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.redaction import redact, redact_values
 from evalplugin.report.text import note_markdown
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.tracking.names import flatten, is_allowed

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalplugin.base.errors import TrackingError
 from evalplugin.data import Interactions
-from evalplugin.errors import TrackingError
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.results import Bakeoff, DataInfo, ModelResult, new_id
 from evalplugin.scoring import PerUserScores

@@ -9,9 +9,9 @@ import shlex
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from evalplugin.errors import TrackingError
-from evalplugin.placeholders import names_in
-from evalplugin.redaction import redact
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.placeholders import names_in
+from evalplugin.base.secrets import redact
 
 __all__ = [
     "DEFAULT_URI",

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.background import Background
+from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.contest import Contender, Rules
-from evalplugin.errors import TrackingError, UnknownNameError
 from evalplugin.metrics import parse
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores

@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.secrets import redact
 from evalplugin.comparison import Comparison, headline
-from evalplugin.errors import TrackingError
 from evalplugin.gate import Decision
-from evalplugin.redaction import redact
 from evalplugin.report.page import comparison_page
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import leaderboard_markdown

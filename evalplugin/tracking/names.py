@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from evalplugin.errors import TrackingError
+from evalplugin.base.errors import TrackingError
 
 __all__ = ["MAX_KEY_LENGTH", "RESERVED", "flatten", "is_allowed", "metric_name", "metric_names", "model_keys"]
 

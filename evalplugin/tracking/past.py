@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.errors import DataError, TrackingError
-from evalplugin.redaction import redact
+from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.base.secrets import redact
 from evalplugin.tracking.connection import BRIEFLY, connect, connect_to_existing, talking
 from evalplugin.tracking.find import experiments_called, in_config_order
 from evalplugin.tracking.location import resolve_uri

@@ -12,7 +12,7 @@ import sys
 from importlib.metadata import distributions
 from pathlib import Path
 
-from evalplugin.redaction import redact
+from evalplugin.base.secrets import redact
 
 __all__ = ["environment_text", "git_tags", "is_gone", "process_tags", "user_name"]
 

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
+from evalplugin.base.errors import DataError
+from evalplugin.base.secrets import redact
 from evalplugin.contest import Contest, with_choice
-from evalplugin.errors import DataError
-from evalplugin.redaction import redact
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.agree import Scored, agree
 from evalplugin.tracking.connection import connect_to_existing, talking

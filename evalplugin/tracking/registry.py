@@ -16,9 +16,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.base.errors import DataError, TrackingError, did_you_mean
+from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
-from evalplugin.errors import DataError, TrackingError, did_you_mean
-from evalplugin.redaction import redact, redact_values
 from evalplugin.served import ServedLists
 from evalplugin.tracking.connection import (
     BRIEFLY,

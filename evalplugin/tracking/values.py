@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evalplugin.base.secrets import redact_values
 from evalplugin.comparison import Cell, Comparison, Standing
-from evalplugin.redaction import redact_values
 from evalplugin.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.tracking.labels import cut
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, model_keys

@@ -28,9 +28,9 @@ def memory_mb(what: str = "VmHWM") -> float:
 
 def evalplugin(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     """Fit and list as a bake-off does."""
+    from evalplugin.base.seeding import generator
     from evalplugin.data import Candidates, Interactions
     from evalplugin.models import MODELS, recommend
-    from evalplugin.seeding import generator
 
     order = np.random.default_rng(0).permutation(len(data["user"]))
     train = Interactions(

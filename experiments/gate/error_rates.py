@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.seeding import generator
 from evalplugin.config.gate import Gate
 from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.gate import decide
 from evalplugin.scoring import PerUserScores
-from evalplugin.seeding import generator
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "statistics"))

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.stats import skew
 from scores import QUANTILES, Table, alike, better, draw, draw_family, lopsided
 
-from evalplugin.seeding import generator
+from evalplugin.base.seeding import generator
 from evalplugin.statistics import TESTS, benjamini_hochberg, compare_pairs, holm, mean_intervals
 
 HERE = Path(__file__).parent

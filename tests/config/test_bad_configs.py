@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from evalplugin.base.errors import ConfigError
 from evalplugin.config import load
-from evalplugin.errors import ConfigError
 
 BAD = Path(__file__).parent / "bad"
 FILES = sorted(BAD.glob("*.yaml"))

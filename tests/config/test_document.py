@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalplugin.base.errors import ConfigError, Problem
 from evalplugin.config.document import format_path, parse_document, parse_override, read_document
-from evalplugin.errors import ConfigError, Problem
 
 
 def read(text: str) -> dict[str, object]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from evalplugin.base.errors import ConfigError
 from evalplugin.config import load
 from evalplugin.config.json_schema import json_schema
-from evalplugin.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))

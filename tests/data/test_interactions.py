@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
-from evalplugin.errors import DataError
 
 
 def encoded(user: Any, item: Any, **columns: Any) -> Interactions:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalplugin.base.errors import DataError, ParameterError, UnknownNameError
 from evalplugin.data import (
     SPLITS,
     Holdout,
@@ -24,7 +25,6 @@ from evalplugin.data import (
     Splitter,
     Temporal,
 )
-from evalplugin.errors import DataError, ParameterError, UnknownNameError
 
 Row = tuple[int, int, int]
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evalplugin.base.errors import ParameterError
 from evalplugin.data import DATASETS, Blobs, Interactions, LastN, LoadContext, Synthetic
 from evalplugin.data import synthetic as module
-from evalplugin.errors import ParameterError
 
 
 def load(**params: Any) -> Interactions:

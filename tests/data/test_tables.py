@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from evalplugin.base.errors import DataError, ParameterError
+from evalplugin.base.parameters import as_mapping
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
-from evalplugin.errors import DataError, ParameterError
-from evalplugin.parameters import as_mapping
 
 
 @pytest.fixture

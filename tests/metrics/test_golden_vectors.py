@@ -6,7 +6,7 @@ from math import isnan, log, log2, sqrt
 
 import pytest
 
-from evalplugin.errors import DataError, ParameterError
+from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.metrics import evaluate, parse
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin.errors import EvalpluginError, ParameterError, UnknownNameError
+from evalplugin.base.errors import EvalpluginError, ParameterError, UnknownNameError
 from evalplugin.metrics import MetricSpec, definitions_hash, parse
 
 

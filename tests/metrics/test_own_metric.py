@@ -13,10 +13,10 @@ import pytest
 from pydantic import Field
 
 import evalplugin
-from evalplugin.errors import ParameterError, PluginError
+from evalplugin.base.errors import ParameterError, PluginError
+from evalplugin.base.registry import load_plugin_file
 from evalplugin.metrics import METRICS, OverallMetric, ScoringContext, UserMetric, evaluate, metric, parse
 from evalplugin.metrics.contract import check_metric
-from evalplugin.registry import load_plugin_file
 from evalplugin.testing import check_metric as published_check
 
 FILE = '''

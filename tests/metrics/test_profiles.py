@@ -17,8 +17,8 @@ import pytrec_eval
 from surprise import accuracy
 from surprise.prediction_algorithms.predictions import Prediction
 
+from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data import Interactions
-from evalplugin.errors import DataError, UnknownNameError
 from evalplugin.metrics import evaluate
 from evalplugin.models import NO_ITEM, TopN
 from evalplugin.profiles import PROFILES, profile

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from evalplugin.errors import ParameterError
+from evalplugin.base.errors import ParameterError
+from evalplugin.base.seeding import generator
 from evalplugin.models import MODELS
-from evalplugin.seeding import generator
 from evalplugin.testing import checkerboard
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evalplugin.base.registry import load_plugin_file
 from evalplugin.models import MODELS
-from evalplugin.registry import load_plugin_file
 from evalplugin.testing import RECOMMENDER_CHECKS, check_recommender, checkerboard
 
 load_plugin_file(Path(__file__).parent / "plugin_example.py")

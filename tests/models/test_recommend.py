@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
-from evalplugin.errors import ModelError
 from evalplugin.models import NO_ITEM, predict_ratings, recommend, select_top_n
 
 N_USERS, N_ITEMS = 23, 300

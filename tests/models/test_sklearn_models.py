@@ -10,10 +10,10 @@ from scipy.sparse import csr_array
 from sklearn import decomposition, neighbors
 from sklearn.metrics import pairwise_distances
 
+from evalplugin.base.errors import ModelError, ParameterError
+from evalplugin.base.seeding import generator
 from evalplugin.data import Interactions
-from evalplugin.errors import ModelError, ParameterError
 from evalplugin.models import MODELS
-from evalplugin.seeding import generator
 
 
 def random_data(seed=0, n_users=30, n_items=20, low=1):

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from surprise import dump
 
+from evalplugin.base.errors import ModelError
+from evalplugin.base.seeding import generator
 from evalplugin.data import Interactions
-from evalplugin.errors import ModelError
 from evalplugin.models import MODELS, limit_threads, surprise_fit, thread_count
 from evalplugin.models.surprise_ratings import Known, Lists, Ratings
 from evalplugin.models.threads import for_ranges
-from evalplugin.seeding import generator
 
 SIMILARITIES = ["cosine", "msd", "pearson", "pearson_baseline"]
 SCALES = {

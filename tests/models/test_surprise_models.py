@@ -10,11 +10,11 @@ import surprise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evalplugin.base.errors import ModelError, ParameterError
+from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
-from evalplugin.errors import ModelError, ParameterError
 from evalplugin.models import MODELS, recommend, surprise_base, surprise_knn
 from evalplugin.models.surprise_options import BslOptions, SimOptions
-from evalplugin.seeding import generator
 
 NAMES = [name.removeprefix("surprise.") for name in MODELS.names() if name.startswith("surprise.")]
 KNN = [name for name in NAMES if name.startswith("KNN")]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalplugin
-from evalplugin.errors import ModelError
+from evalplugin.base.errors import ModelError
 from evalplugin.models import SlowEstimates, surprise_top_n
 
 KNN = ["KNNBasic", "KNNWithMeans", "KNNWithZScore", "KNNBaseline"]

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
+from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, load
 from evalplugin.config.schema import Notify
-from evalplugin.errors import DataError
 from evalplugin.gate import Decision
 from evalplugin.notify import failure_message, message_of, notify
 from evalplugin.results import BakeoffResult

@@ -9,8 +9,8 @@ from itertools import islice
 
 import pytest
 
+from evalplugin.base.errors import DataError
 from evalplugin.cron import Cron
-from evalplugin.errors import DataError
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 

@@ -20,10 +20,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import evalplugin
+from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.cron import Cron
-from evalplugin.errors import ConfigError
 from evalplugin.resuming import asked_of
 from evalplugin.runner import Silent, prepare
 from evalplugin.schedule import Options, Planned, Scheduler

@@ -19,10 +19,10 @@ import yaml
 from crontab import CronTab
 
 from evalplugin import __version__
+from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
 from evalplugin.cli.schedule import UNITS
 from evalplugin.config import load
-from evalplugin.errors import ConfigError, DataError
 from evalplugin.schedule import KINDS, planned, units
 
 HERE = Path(__file__).parent

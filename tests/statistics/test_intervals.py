@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.statistics import AUTO_BOOTSTRAP_BELOW, Interval, mean_interval, mean_intervals
 
 

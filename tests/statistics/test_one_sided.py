@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.statistics import lower_bound, p_above
 
 scores = st.lists(st.floats(-1, 1, width=32), min_size=2, max_size=40).map(np.array)

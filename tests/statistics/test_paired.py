@@ -11,7 +11,7 @@ from scipy import stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 from evalplugin.statistics import TESTS, Paired, compare_pairs, mean_interval
 from evalplugin.statistics.permutation import NORMAL_FROM, sign_flip_tests
 

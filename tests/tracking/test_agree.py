@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from evalplugin.base.errors import DataError
 from evalplugin.contest import Contender, Rules
-from evalplugin.errors import DataError
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.scoring import PerUserScores
 from evalplugin.tracking.agree import Scored, agree

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from evalplugin.errors import TrackingError
+from evalplugin.base.errors import TrackingError
 from evalplugin.tracking.location import artifact_location, resolve_uri, ui_base_url, ui_command
 
 

@@ -14,9 +14,9 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
+from evalplugin.base.errors import TrackingError
 from evalplugin.comparison import compare
 from evalplugin.contest import contests_of
-from evalplugin.errors import TrackingError
 from evalplugin.results import BakeoffResult
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.board import SHARED_VIEW_TAG

@@ -27,11 +27,11 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.base.parameters import as_mapping
+from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
-from evalplugin.errors import DataError, TrackingError
 from evalplugin.models import MODELS, recommend
-from evalplugin.parameters import as_mapping
-from evalplugin.seeding import generator
 from evalplugin.served import ServedLists, make_lists
 from evalplugin.tracking.connection import BRIEFLY
 from evalplugin.tracking.registry import Evidence, Registered, _crown, recipe_of_registered, register_lists

@@ -10,7 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 import evalplugin
-from evalplugin.errors import DataError, TrackingError
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.gate import Decision
 from evalplugin.results import Bakeoff, ModelResult
 from evalplugin.tracking import MlflowTracker, labels, past

@@ -12,9 +12,9 @@ import yaml
 from mlflow import MlflowClient
 
 from evalplugin.bakeoff import run_bakeoff
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.errors import DataError, TrackingError
 from evalplugin.gate import Decision
 from evalplugin.promotion import enter_champion
 from evalplugin.runner import Silent

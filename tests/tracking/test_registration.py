@@ -12,8 +12,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from evalplugin import promotion
+from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
-from evalplugin.errors import StoreError, TrackingError
 from evalplugin.tracking import registry
 
 PLUGIN = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from evalplugin import redaction
+from evalplugin.base import secrets as redaction
 from evalplugin.cli import main
 
 PLUGIN = """

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin.errors import TrackingError
+from evalplugin.base.errors import TrackingError
 from evalplugin.metrics import METRICS, parse
 from evalplugin.tracking.names import flatten, is_allowed, metric_name, metric_names, model_keys
 

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from evalplugin.base.errors import DataError
 from evalplugin.comparison import Comparison
-from evalplugin.errors import DataError
 from evalplugin.gate import Decision
 from evalplugin.report.decision_text import title_of
 from evalplugin.report.page.charts import chart_specs

@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 
-from evalplugin.errors import ParameterError, Problem, did_you_mean
-from evalplugin.redaction import redact_values
+from evalplugin.base.errors import ParameterError, Problem, did_you_mean
+from evalplugin.base.secrets import redact_values
 
 __all__ = ["Parameter", "as_mapping", "build", "parameters_of", "problems_of", "schema_of"]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from evalplugin.errors import EvalpluginError, PluginError, UnknownNameError, did_you_mean
-from evalplugin.parameters import build
+from evalplugin.base.errors import EvalpluginError, PluginError, UnknownNameError, did_you_mean
+from evalplugin.base.parameters import build
 
 __all__ = ["Entry", "Registry", "load_plugin_file"]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from evalplugin.errors import ParameterError, PluginError, UnknownNameError
-from evalplugin.registry import Registry, load_plugin_file
+from evalplugin.base.errors import ParameterError, PluginError, UnknownNameError
+from evalplugin.base.registry import Registry, load_plugin_file
 
 
 @pytest.fixture

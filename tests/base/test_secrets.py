@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin import redaction
-from evalplugin.errors import ConfigError, DataError
-from evalplugin.redaction import (
+from evalplugin.base import secrets as redaction
+from evalplugin.base.errors import ConfigError, DataError
+from evalplugin.base.secrets import (
     hide,
     keep_address,
     keep_secret,

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from evalplugin import costs
-from evalplugin.costs import Stopwatch, peak_memory
+from evalplugin.base import costs
+from evalplugin.base.costs import Stopwatch, peak_memory
 
 
 def test_a_stopwatch_adds_up_what_has_one_name() -> None:

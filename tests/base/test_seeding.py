@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.seeding import generator
+from evalplugin.base.seeding import generator
 
 
 def test_a_stream_depends_on_seed_and_names_alone() -> None:

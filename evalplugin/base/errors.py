@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from evalplugin.redaction import hide
+from evalplugin.base.secrets import hide
 
 __all__ = [
     "EXIT_DONE",

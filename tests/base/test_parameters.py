@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from evalplugin.errors import ParameterError
-from evalplugin.parameters import as_mapping, build, parameters_of, schema_of
+from evalplugin.base.errors import ParameterError
+from evalplugin.base.parameters import as_mapping, build, parameters_of, schema_of
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from evalplugin.errors import DataError
+from evalplugin.base.errors import DataError
 
 __all__ = ["bytes_of", "count_text", "seconds_of", "size_text"]
 

@@ -6,8 +6,8 @@ import os
 import re
 from collections.abc import Sequence
 
-from evalplugin.errors import DataError
-from evalplugin.redaction import keep_secret
+from evalplugin.base.errors import DataError
+from evalplugin.base.secrets import keep_secret
 
 __all__ = ["fill", "missing_in", "names_in"]
 

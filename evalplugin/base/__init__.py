@@ -1,0 +1,1 @@
+"""Errors, parameters, registries, secrets, units, random generators: what every other package may use."""
