@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from evalplugin.background import Background
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.data.background import Background
 from evalplugin.metrics import parse
 from evalplugin.results import BakeoffResult, Costs
 from evalplugin.scoring import PerUserScores

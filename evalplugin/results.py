@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.background import Background, background_of
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
+from evalplugin.data.background import Background, background_of
 from evalplugin.scoring import PerUserScores
 from evalplugin.segments import Segmentation
 

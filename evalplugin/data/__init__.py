@@ -10,13 +10,13 @@ from evalplugin.data.base import (
     dataset,
     split,
 )
-from evalplugin.data.blobs import Blobs
 from evalplugin.data.candidates import CandidateKind, Candidates
+from evalplugin.data.datasets.blobs import Blobs
+from evalplugin.data.datasets.movielens import MovieLens
+from evalplugin.data.datasets.synthetic import Synthetic
+from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, Rows
-from evalplugin.data.movielens import MovieLens
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers, Temporal
-from evalplugin.data.synthetic import Synthetic
-from evalplugin.data.tables import Csv, DataFrame, Parquet
 
 __all__ = [
     "DATASETS",

@@ -74,7 +74,7 @@ class FileSource:
             return list(_RUN if self.role == "lists" else _QRELS)
         if self.format == "parquet":
             return [str(name) for name in self._schema(self.files[0]).names]
-        from evalplugin.data.tables import header
+        from evalplugin.data.datasets.tables import header
 
         return header(self.files[0], _separator(self.files[0]))
 
@@ -158,7 +158,7 @@ class FileSource:
         import pyarrow as pa
         from pyarrow import csv
 
-        from evalplugin.data.tables import header
+        from evalplugin.data.datasets.tables import header
 
         separator = _separator(file)
         self._check_columns(file, names, header(file, separator))

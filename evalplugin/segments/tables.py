@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
+from evalplugin.data.datasets.tables import header
 from evalplugin.data.encoding import row_number
 from evalplugin.data.files import find_files
-from evalplugin.data.tables import header
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.background import Background
 from evalplugin.base.secrets import redact, redact_yaml
 from evalplugin.comparison import Cell
+from evalplugin.data.background import Background
 from evalplugin.report.text import summary_markdown
 from evalplugin.results import Bakeoff, ModelResult
 from evalplugin.scoring import PerUserScores

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.background import Background
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.contest import Contender, Rules
+from evalplugin.data.background import Background
 from evalplugin.metrics import parse
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from evalplugin.background import Background
 from evalplugin.comparison import compare
 from evalplugin.contest import Contender, Contest, Rules
+from evalplugin.data.background import Background
 from evalplugin.report.page import comparison_page
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores

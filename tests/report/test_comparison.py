@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.background import HISTORY
 from evalplugin.comparison import Cell, Standing, compare, headline
 from evalplugin.contest import Contest, contests_of
 from evalplugin.data import Interactions
+from evalplugin.data.background import HISTORY
 from evalplugin.report import model_colours
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
 from evalplugin.results import BakeoffResult, DataInfo, ModelResult

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.background import HISTORY
 from evalplugin.comparison import Comparison
 from evalplugin.contest import Contender
+from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
 from evalplugin.report.page.wording import plain
 

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evalplugin.background import Background
 from evalplugin.contest import Contender, Contest, Rules
+from evalplugin.data.background import Background
 from evalplugin.results import Costs
 from evalplugin.scoring import PerUserScores
 from evalplugin.segments import Segmentation

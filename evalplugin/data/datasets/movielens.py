@@ -113,7 +113,7 @@ class MovieLens:
         if folder.is_dir():
             return folder
         # Only now, as the web's modules take time to import.
-        from evalplugin.data.download import fetch, fetch_md5, unpack
+        from evalplugin.data.datasets.download import fetch, fetch_md5, unpack
 
         if archive.is_file():
             context.report(f"unpacking {archive.name}", None)

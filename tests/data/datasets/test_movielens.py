@@ -17,7 +17,7 @@ import pytest
 
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.data import DATASETS, Interactions, LoadContext, MovieLens
-from evalplugin.data import movielens as module
+from evalplugin.data.datasets import movielens as module
 
 CSV = {
     "ratings.csv": b"userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n2,10,4.0,835355493\n",

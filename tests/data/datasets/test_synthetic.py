@@ -9,7 +9,7 @@ import pytest
 
 from evalplugin.base.errors import ParameterError
 from evalplugin.data import DATASETS, Blobs, Interactions, LastN, LoadContext, Synthetic
-from evalplugin.data import synthetic as module
+from evalplugin.data.datasets import synthetic as module
 
 
 def load(**params: Any) -> Interactions:

@@ -9,7 +9,7 @@ import pytest
 
 import evalplugin
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.skipif(
     "EVALPLUGIN_DATA_HOME" not in os.environ,
