@@ -1,7 +1,7 @@
 """Recommenders: what they are, those that come with evalplugin, and how lists are made from them."""
 
 # Importing these modules registers their models.
-from evalplugin.models import baselines, sklearn, surprise, surprise_factors, surprise_knn
+from evalplugin.models import baselines, sklearn, surprise
 from evalplugin.models.base import (
     MODELS,
     ListRecommender,
@@ -11,7 +11,7 @@ from evalplugin.models.base import (
     model,
 )
 from evalplugin.models.recommend import BLOCK_BYTES, predict_ratings, recommend
-from evalplugin.models.surprise_lists import SlowEstimates, surprise_top_n
+from evalplugin.models.surprise.top_n import SlowEstimates, surprise_top_n
 from evalplugin.models.threads import limit_threads, one_blas_thread, thread_count
 from evalplugin.models.topn import NO_ITEM, TopN, select_top_n
 
@@ -34,8 +34,6 @@ __all__ = [
     "select_top_n",
     "sklearn",
     "surprise",
-    "surprise_factors",
-    "surprise_knn",
     "surprise_top_n",
     "thread_count",
 ]

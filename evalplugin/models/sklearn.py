@@ -14,8 +14,8 @@ from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.products import dot_products
 from evalplugin.models.recommend import user_blocks
-from evalplugin.models.surprise_base import draw_seed
-from evalplugin.models.surprise_options import RandomState
+from evalplugin.models.surprise.base import draw_seed
+from evalplugin.models.surprise.options import RandomState
 from evalplugin.models.topn import NO_ITEM, select_top_n
 
 if TYPE_CHECKING:

@@ -127,8 +127,8 @@ def _similarity(algorithm: Any, seconds: list[float]) -> dict[str, Any]:
     """Return how much faster the same similarities are computed here, bit for bit."""
     if not seconds:
         return {}
-    from evalplugin.models import surprise_fit
-    from evalplugin.models.surprise_ratings import Lists, Ratings
+    from evalplugin.models.surprise import fit as surprise_fit
+    from evalplugin.models.surprise.ratings import Lists, Ratings
 
     theirs, by_user = algorithm.sim, Lists.of(algorithm.trainset.ur, algorithm.trainset.n_users)
     order = np.lexsort((by_user.other, by_user.own))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from evalplugin.models.products import dot_products
-from evalplugin.models.surprise_ratings import Inner, Ratings, Scores
+from evalplugin.models.surprise.ratings import Inner, Ratings, Scores
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["BaselineScorer", "CoClusteringScorer", "FactorScorer", "SVDppScorer", "Scorer", "SlopeOneScorer"]

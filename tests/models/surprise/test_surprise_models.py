@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
-from evalplugin.models import MODELS, recommend, surprise_base, surprise_knn
-from evalplugin.models.surprise_options import BslOptions, SimOptions
+from evalplugin.models import MODELS, recommend
+from evalplugin.models.surprise import base as surprise_base
+from evalplugin.models.surprise import knn as surprise_knn
+from evalplugin.models.surprise.options import BslOptions, SimOptions
 
 NAMES = [name.removeprefix("surprise.") for name in MODELS.names() if name.startswith("surprise.")]
 KNN = [name for name in NAMES if name.startswith("KNN")]

@@ -11,22 +11,22 @@ from pydantic import Field
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.surprise_base import BiasedStrangers, SurpriseModel
-from evalplugin.models.surprise_fit import (
+from evalplugin.models.surprise.base import BiasedStrangers, SurpriseModel
+from evalplugin.models.surprise.fit import (
     baselines,
     means,
     similarity,
     similarity_is_ours,
     standard_deviations,
 )
-from evalplugin.models.surprise_neighbours import (
+from evalplugin.models.surprise.knn_scorers import (
     KNNBaselineScorer,
     KNNScorer,
     KNNWithMeansScorer,
     KNNWithZScoreScorer,
 )
-from evalplugin.models.surprise_options import BslOptions, SimOptions
-from evalplugin.models.surprise_ratings import Known, Lists
+from evalplugin.models.surprise.options import BslOptions, SimOptions
+from evalplugin.models.surprise.ratings import Known, Lists
 
 __all__ = ["KNNBaseline", "KNNBasic", "KNNWithMeans", "KNNWithZScore"]
 

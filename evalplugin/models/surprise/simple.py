@@ -11,11 +11,11 @@ from pydantic import Field
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.streams import UserStreams
-from evalplugin.models.surprise_base import BiasedStrangers, Codes, SurpriseModel, draw_seed
-from evalplugin.models.surprise_fit import baselines
-from evalplugin.models.surprise_options import BslOptions, Epochs, RandomState
-from evalplugin.models.surprise_ratings import Known, Scores
-from evalplugin.models.surprise_scorers import BaselineScorer, CoClusteringScorer, Scorer, SlopeOneScorer
+from evalplugin.models.surprise.base import BiasedStrangers, Codes, SurpriseModel, draw_seed
+from evalplugin.models.surprise.fit import baselines
+from evalplugin.models.surprise.options import BslOptions, Epochs, RandomState
+from evalplugin.models.surprise.ratings import Known, Scores
+from evalplugin.models.surprise.scorers import BaselineScorer, CoClusteringScorer, Scorer, SlopeOneScorer
 
 __all__ = ["BaselineOnly", "CoClustering", "NormalPredictor", "SlopeOne"]
 

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.surprise_base import BiasedStrangers, Codes, draw_seed
-from evalplugin.models.surprise_options import Epochs, RandomState
-from evalplugin.models.surprise_ratings import Scores
-from evalplugin.models.surprise_scorers import FactorScorer, SVDppScorer
+from evalplugin.models.surprise.base import BiasedStrangers, Codes, draw_seed
+from evalplugin.models.surprise.options import Epochs, RandomState
+from evalplugin.models.surprise.ratings import Scores
+from evalplugin.models.surprise.scorers import FactorScorer, SVDppScorer
 
 __all__ = ["NMF", "SVD", "SVDpp"]
 

@@ -11,14 +11,14 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import ModelError
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
-from evalplugin.models.surprise_neighbours import (
+from evalplugin.models.surprise.knn_scorers import (
     KNNBaselineScorer,
     KNNScorer,
     KNNWithMeansScorer,
     KNNWithZScoreScorer,
 )
-from evalplugin.models.surprise_ratings import Inner, Ratings, Scores
-from evalplugin.models.surprise_scorers import (
+from evalplugin.models.surprise.ratings import Inner, Ratings, Scores
+from evalplugin.models.surprise.scorers import (
     BaselineScorer,
     CoClusteringScorer,
     FactorScorer,

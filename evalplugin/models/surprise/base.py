@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
-from evalplugin.models.surprise_ratings import Known, Scores
-from evalplugin.models.surprise_scorers import Scorer
+from evalplugin.models.surprise.ratings import Known, Scores
+from evalplugin.models.surprise.scorers import Scorer
 
 __all__ = ["BiasedStrangers", "SurpriseModel", "draw_seed", "refuse_if_too_large"]
 

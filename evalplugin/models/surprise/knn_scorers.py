@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import ModelError
-from evalplugin.models.surprise_ratings import Inner, Lists, Ratings, Scores
-from evalplugin.models.surprise_scorers import Scorer
+from evalplugin.models.surprise.ratings import Inner, Lists, Ratings, Scores
+from evalplugin.models.surprise.scorers import Scorer
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["KNNBaselineScorer", "KNNScorer", "KNNWithMeansScorer", "KNNWithZScoreScorer"]

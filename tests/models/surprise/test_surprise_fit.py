@@ -12,8 +12,9 @@ from surprise import dump
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Interactions
-from evalplugin.models import MODELS, limit_threads, surprise_fit, thread_count
-from evalplugin.models.surprise_ratings import Known, Lists, Ratings
+from evalplugin.models import MODELS, limit_threads, thread_count
+from evalplugin.models.surprise import fit as surprise_fit
+from evalplugin.models.surprise.ratings import Known, Lists, Ratings
 from evalplugin.models.threads import for_ranges
 
 SIMILARITIES = ["cosine", "msd", "pearson", "pearson_baseline"]

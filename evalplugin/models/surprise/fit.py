@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.models.surprise_ratings import Lists, Ratings, Scores
+from evalplugin.models.surprise.ratings import Lists, Ratings, Scores
 
 __all__ = ["baselines", "means", "similarity", "similarity_is_ours", "standard_deviations"]
 
