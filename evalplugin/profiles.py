@@ -14,8 +14,8 @@ from evalplugin.base.errors import DataError, UnknownNameError, did_you_mean
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.correlation import count_pairs
+from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.topn import NO_ITEM, TopN
-from evalplugin.scoring import score_top_n
 
 __all__ = ["PROFILES", "Profile", "profile"]
 
@@ -72,7 +72,7 @@ class Profile:
 
         Raises:
             UnknownNameError: A name that the profile does not have.
-            DataError: As ``evalplugin.scoring.score_top_n``.
+            DataError: As ``evalplugin.metrics.scoring.score_top_n``.
         """
         ours = {name: self.metric(name) for name in metrics}
         specs = list({spec.name: spec for spec in ours.values()}.values())

@@ -24,8 +24,8 @@ from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, T
 from evalplugin.cli import main
 from evalplugin.evaluation import DEFAULT_METRICS, Evaluation, Options
 from evalplugin.lists.cells import Cells
+from evalplugin.metrics.scoring import Counts
 from evalplugin.mlflow_evaluator import RankingEvaluator
-from evalplugin.scoring import Counts
 
 # What MLflow's own code is warned of, and what it says of tables with integers.
 pytestmark = [

@@ -13,8 +13,8 @@ import evalplugin
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import evaluate, parse
+from evalplugin.metrics.scoring import Counts, score_top_n
 from evalplugin.models.topn import NO_ITEM, TopN
-from evalplugin.scoring import Counts, score_top_n
 
 EVERY = (
     "ndcg@3", "ndcg(gain=exp2)", "dcg@2", "precision@2", "precision", "recall@3", "f1@2", "hit@1", "rr", "ap@5",
@@ -209,7 +209,7 @@ def test_several_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) ->
     truth = frame[rng.random(len(frame)) < 0.2]
     whole = evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user
     monkeypatch.setattr("evalplugin.lists.arrange._PLACES", 100)
-    monkeypatch.setattr("evalplugin.scoring._threads", lambda: 4)
+    monkeypatch.setattr("evalplugin.metrics.scoring._threads", lambda: 4)
     pd.testing.assert_frame_equal(
         evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user, whole
     )

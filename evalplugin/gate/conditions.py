@@ -13,7 +13,7 @@ from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.contest import Contender, Contest
 from evalplugin.gate.decision import Condition, Kind
 from evalplugin.metrics import parse
-from evalplugin.scoring import PerUserScores
+from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.statistics import holm, lower_bound, p_above, paired_difference
 
 __all__ = ["Judge", "has_scores"]

@@ -18,8 +18,7 @@ from evalplugin.lists.arrange import Arranged, ListBlocks, arrange, place_by_ran
 from evalplugin.lists.columns import Ids, Source
 from evalplugin.lists.vocabulary import check_kinds, codes_end, codes_in, encode
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.models.topn import NO_ITEM, TopN
-from evalplugin.scoring import (
+from evalplugin.metrics.scoring import (
     Counts,
     PerUserScores,
     Scorer,
@@ -28,6 +27,7 @@ from evalplugin.scoring import (
     is_built_in,
     summarise,
 )
+from evalplugin.models.topn import NO_ITEM, TopN
 from evalplugin.statistics import Interval, mean_interval
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from evalplugin.lists.frames import (
 )
 from evalplugin.lists.vocabulary import check_kinds, encode
 from evalplugin.metrics import MetricSpec
-from evalplugin.scoring import PerUserScores, Scorer, check_request
+from evalplugin.metrics.scoring import PerUserScores, Scorer, check_request
 
 __all__ = ["parts_for", "score_in_parts"]
 

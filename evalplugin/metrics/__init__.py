@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from evalplugin.metrics import (  # register the metrics
-    beyond,
-    binary,
+    average_precision,
     catalogue,
     correlation,
-    graded,
-    ordered,
-    ranked,
+    gain,
+    novelty_diversity,
+    precision_recall,
     ratings,
+    separation,
 )
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, Metric, OverallMetric, UserMetric, metric
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.context import Ranked, ScoringContext
 from evalplugin.metrics.example import evaluate
 from evalplugin.metrics.names import MetricSpec, definitions_hash, parse
-from evalplugin.metrics.ordered import RECALL_PERCENT, precision_recall_curve
+from evalplugin.metrics.separation import RECALL_PERCENT, precision_recall_curve
 from evalplugin.metrics.train import TrainData
 
 __all__ = [
@@ -32,17 +32,17 @@ __all__ = [
     "ScoringContext",
     "TrainData",
     "UserMetric",
-    "beyond",
-    "binary",
+    "average_precision",
     "catalogue",
     "correlation",
     "definitions_hash",
     "evaluate",
-    "graded",
+    "gain",
     "metric",
-    "ordered",
+    "novelty_diversity",
     "parse",
+    "precision_recall",
     "precision_recall_curve",
-    "ranked",
     "ratings",
+    "separation",
 ]

@@ -18,9 +18,9 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.config import NamedSplit
 from evalplugin.data import SPLITS, Candidates, Interactions, Split
 from evalplugin.metrics import METRICS, definitions_hash
+from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.models import MODELS, TopN
 from evalplugin.results import Costs
-from evalplugin.scoring import PerUserScores
 from evalplugin.store.entries import Files, Store, key_of
 from evalplugin.store.journal import Journal
 from evalplugin.store.versions import code_of, own_code

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.contest import Contender, Rules
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.scoring import PerUserScores
+from evalplugin.metrics.scoring import PerUserScores
 
 if TYPE_CHECKING:
     import pyarrow as pa

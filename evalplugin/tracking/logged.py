@@ -20,8 +20,8 @@ from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.contest import Contender, Rules
 from evalplugin.data.background import Background
 from evalplugin.metrics import parse
+from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.results import Costs
-from evalplugin.scoring import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_name, metric_names
 

@@ -21,7 +21,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.config.gate import Gate
 from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.gate import decide
-from evalplugin.scoring import PerUserScores
+from evalplugin.metrics.scoring import PerUserScores
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "statistics"))

@@ -13,7 +13,7 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.contest import Contender, Rules
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.scoring import PerUserScores
+from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.tracking.agree import Scored, agree
 
 RULES = Rules("train1", "test1", 10, "unseen", 4.0, "hash1")

@@ -1,1 +1,3 @@
 """The registered datasets."""
+
+__all__: list[str] = []

@@ -9,8 +9,8 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
+from evalplugin.metrics.scoring import Counts, PerUserScores, average_folds, score_top_n, summarise
 from evalplugin.models.topn import NO_ITEM, TopN
-from evalplugin.scoring import Counts, PerUserScores, average_folds, score_top_n, summarise
 
 USERS = np.array(["ann", "bob", "cat", "dan"], dtype=object)
 ITEMS = np.arange(100, 106)
