@@ -16,8 +16,8 @@ import evalplugin
 from evalplugin.base.errors import ParameterError, PluginError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.metrics import METRICS, OverallMetric, ScoringContext, UserMetric, evaluate, metric, parse
-from evalplugin.metrics.contract import check_metric
 from evalplugin.testing import check_metric as published_check
+from evalplugin.testing.metric import check_metric
 
 FILE = '''
 from dataclasses import dataclass

@@ -23,10 +23,10 @@ import numpy.typing as npt
 from evalplugin.base.parameters import as_mapping, build
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
-from evalplugin.metrics.contract import check_metric
 from evalplugin.models import MODELS, RatingPredictor, Recommender, TopN, recommend
 from evalplugin.models.topn import NO_ITEM
-from evalplugin.segments.contract import check_segment
+from evalplugin.testing.metric import check_metric
+from evalplugin.testing.segment import check_segment
 
 __all__ = [
     "RECOMMENDER_CHECKS",
