@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evalplugin.base.errors import DataError
+from evalplugin.config.cron import Cron
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.running import KeptIn, TaskLimits
-from evalplugin.cron import Cron
 
 __all__ = [
     "Compare",

@@ -14,8 +14,8 @@ from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.base.placeholders import names_in
 from evalplugin.config import CheckedConfig
+from evalplugin.config.cron import Cron
 from evalplugin.config.schema import Schedule
-from evalplugin.cron import Cron
 from evalplugin.tracking.location import DEFAULT_URI
 
 __all__ = ["KINDS", "Kind", "Planned", "planned", "units"]

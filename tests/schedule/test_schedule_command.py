@@ -23,7 +23,7 @@ import evalplugin
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.cron import Cron
+from evalplugin.config.cron import Cron
 from evalplugin.resuming import asked_of
 from evalplugin.runner import Silent, prepare
 from evalplugin.schedule import Options, Planned, Scheduler

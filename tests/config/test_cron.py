@@ -10,7 +10,7 @@ from itertools import islice
 import pytest
 
 from evalplugin.base.errors import DataError
-from evalplugin.cron import Cron
+from evalplugin.config.cron import Cron
 
 START = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
 
