@@ -17,13 +17,8 @@ from evalplugin.base.units import bytes_of, count_text
 from evalplugin.comparison import Comparison, compare
 from evalplugin.config import CheckedConfig
 from evalplugin.contest import contests_of
-from evalplugin.gate import Decision
-from evalplugin.metrics import definitions_hash
-from evalplugin.notebook import Comparisons
-from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
-from evalplugin.results import Bakeoff, BakeoffResult, ModelResult, new_id
-from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
-from evalplugin.runner import (
+from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult, new_id
+from evalplugin.execution.runner import (
     Execution,
     Job,
     Observer,
@@ -35,11 +30,16 @@ from evalplugin.runner import (
     results_of,
     take,
 )
-from evalplugin.store import Store, store_path
-from evalplugin.store.journal import Header
-from evalplugin.store.steps import Kept
+from evalplugin.execution.store import Store, store_path
+from evalplugin.execution.store.journal import Header
+from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.workers import Limits, check_not_a_worker, in_processes
+from evalplugin.gate import Decision
+from evalplugin.metrics import definitions_hash
+from evalplugin.notebook import Comparisons
+from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
+from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
 from evalplugin.trends import PastBakeoff
-from evalplugin.workers import Limits, check_not_a_worker, in_processes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
 from evalplugin.contest import Contender, Contest
+from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scoring import PerUserScores, Summary, summarise
-from evalplugin.results import Costs
 from evalplugin.segments import Segmentation
 from evalplugin.statistics import (
     Interval,

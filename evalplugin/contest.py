@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.data.background import Background
+from evalplugin.execution.results import BakeoffResult, Costs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scoring import PerUserScores
-from evalplugin.results import BakeoffResult, Costs
 from evalplugin.segments import Segmentation
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from pydantic import Field
 from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import build
 from evalplugin.data import Candidates, Interactions
+from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists import Tables, specs_of
 from evalplugin.lists.cells import Cells, column_of, tables_of_lists, tables_of_pairs
 from evalplugin.lists.frames import catalogue_of, interactions_alone, top_n_on
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scoring import PerUserScores, check_request, score_top_n
 from evalplugin.models import TopN
-from evalplugin.tasks import curve_ks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -28,9 +28,9 @@ from evalplugin.base.secrets import hide, redact_values
 from evalplugin.comparison import Comparison
 from evalplugin.config import CheckedConfig, Outline
 from evalplugin.config.schema import Notify
+from evalplugin.execution.results import BakeoffResult
+from evalplugin.execution.runner import Observer, Silent
 from evalplugin.gate import Decision
-from evalplugin.results import BakeoffResult
-from evalplugin.runner import Observer, Silent
 
 if TYPE_CHECKING:
     import requests

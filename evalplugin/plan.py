@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from evalplugin.config import CheckedConfig
+from evalplugin.execution.runner import Observer, prepare
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.promotion import enter_champion
-from evalplugin.runner import Observer, prepare
 
 __all__ = ["Plan", "PlannedTask", "plan"]
 

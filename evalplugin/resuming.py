@@ -14,13 +14,13 @@ from typing import Literal
 from evalplugin.base.errors import StoreError
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
+from evalplugin.execution.runner import Observer, Prepared
+from evalplugin.execution.store.entries import DEFAULT_PATH, STORE, store_path
+from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
+from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.metrics import METRICS
 from evalplugin.models import MODELS
-from evalplugin.runner import Observer, Prepared
-from evalplugin.store.entries import DEFAULT_PATH, STORE, store_path
-from evalplugin.store.journal import Header, Journal, is_running, unfinished
-from evalplugin.store.steps import Kept
-from evalplugin.store.versions import code_of, own_code
 
 __all__ = ["Mode", "asked_of", "begin", "given_up", "go_on", "is_waiting", "since"]
 

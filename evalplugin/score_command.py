@@ -8,12 +8,12 @@ from pathlib import Path
 
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
+from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists import Columns, ListScores, score_lists, specs_of
 from evalplugin.lists.files import FileSource, Format
 from evalplugin.lists.frames import interactions_alone
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.metrics import MetricSpec
-from evalplugin.tasks import curve_ks
 
 __all__ = ["Request", "log", "score", "score_as"]
 

@@ -24,7 +24,7 @@ import mlflow
 
 from evalplugin.bakeoff import run_bakeoff
 from evalplugin.config import load
-from evalplugin.store import entries
+from evalplugin.execution.store import entries
 from evalplugin.tracking.connection import connect
 
 CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")

@@ -25,13 +25,13 @@ from evalplugin.base.errors import DataError, StoreError, TrackingError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
 from evalplugin.config import CheckedConfig, load
+from evalplugin.execution.runner import Silent, jobs_of, one_by_one, prepare, results_of, take
+from evalplugin.execution.store import Store, store_path, versions
+from evalplugin.execution.store.journal import Header, Journal
+from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.store.versions import code_of
+from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.models import MODELS
-from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of, take
-from evalplugin.store import Store, store_path, versions
-from evalplugin.store.journal import Header, Journal
-from evalplugin.store.steps import Kept
-from evalplugin.store.versions import code_of
-from evalplugin.tasks import Task, TaskResult, run_task
 
 ROOT = Path(__file__).parents[1]
 

@@ -16,8 +16,8 @@ from evalplugin.cli.shared import end_politely, load_all, show_error
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Mode
+    from evalplugin.execution.runner import Observer
     from evalplugin.notify import Message
-    from evalplugin.runner import Observer
 
 __all__ = ["run", "validate"]
 

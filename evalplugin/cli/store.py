@@ -17,7 +17,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import show_error
 
 if TYPE_CHECKING:
-    from evalplugin.store import Facts, StoreView
+    from evalplugin.execution.store import Facts, StoreView
 
 __all__ = ["cache", "sync"]
 
@@ -39,8 +39,8 @@ _store = click.option(
 @click.pass_context
 def sync(context: click.Context, folder: Path) -> int:
     """Log what was computed while MLflow could not be reached; nothing is computed."""
+    from evalplugin.execution.store.journal import is_running, unfinished
     from evalplugin.resuming import since
-    from evalplugin.store.journal import is_running, unfinished
 
     run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
     code, here = EXIT_DONE, str(Path.cwd())
@@ -143,8 +143,8 @@ def show(key: str, folder: Path) -> int:
 def prune(older_than: str | None, max_size: str | None, everything: bool, dry_run: bool, folder: Path) -> int:
     """Remove entries; those of a bake-off in progress stay."""
     from evalplugin.base.units import seconds_of, size_text
-    from evalplugin.store import Store
-    from evalplugin.store.journal import unfinished
+    from evalplugin.execution.store import Store
+    from evalplugin.execution.store.journal import unfinished
 
     if not (older_than or max_size or everything):
         raise click.UsageError("say what to remove: --older-than 30d, --max-size 5GB or --all")
@@ -172,7 +172,7 @@ def prune(older_than: str | None, max_size: str | None, everything: bool, dry_ru
 
 def _opened(folder: Path) -> StoreView | None:
     """Return the store in a folder, None if there is none: looking makes and changes nothing."""
-    from evalplugin.store import StoreView, store_path
+    from evalplugin.execution.store import StoreView, store_path
 
     view = StoreView(store_path(folder))
     return view if view.is_there else None
@@ -181,7 +181,7 @@ def _opened(folder: Path) -> StoreView | None:
 @contextmanager
 def _named(store: Path) -> Iterator[None]:
     """Let the environment name a store: a run that a config tells of no other takes it."""
-    from evalplugin.store import STORE
+    from evalplugin.execution.store import STORE
 
     before = os.environ.get(STORE)
     os.environ[STORE] = str(store)

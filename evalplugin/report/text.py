@@ -14,7 +14,7 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
 from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
 from evalplugin.data import Interactions
-from evalplugin.results import Bakeoff, DataInfo, ModelResult
+from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.statistics import mean_interval
 
 __all__ = [

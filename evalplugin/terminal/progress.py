@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from evalplugin.base.secrets import hide
-from evalplugin.tasks import Observer
+from evalplugin.execution.tasks import Observer
 
 __all__ = ["observer"]
 

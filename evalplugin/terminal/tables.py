@@ -16,9 +16,9 @@ from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome
+    from evalplugin.execution.results import Bakeoff
     from evalplugin.lists.output import Row
     from evalplugin.plan import Plan
-    from evalplugin.results import Bakeoff
 
 __all__ = ["show_numbers", "show_outcome", "show_plan", "show_scores", "stdout"]
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from evalplugin.base.secrets import redact, redact_yaml
 from evalplugin.comparison import Cell
 from evalplugin.data.background import Background
+from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.report.text import summary_markdown
-from evalplugin.results import Bakeoff, ModelResult
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.provenance import environment_text
 

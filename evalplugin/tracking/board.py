@@ -12,8 +12,8 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from evalplugin.comparison import Comparison
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
-from evalplugin.results import BakeoffResult
 from evalplugin.tracking.names import metric_names
 
 __all__ = [

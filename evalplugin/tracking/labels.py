@@ -10,9 +10,9 @@ from typing import Any
 
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.comparison import Cell
+from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.report.text import note_markdown
-from evalplugin.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.tracking.names import flatten, is_allowed
 from evalplugin.tracking.provenance import git_tags, process_tags, user_name
 

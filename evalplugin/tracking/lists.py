@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.data import Interactions
+from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.scoring import PerUserScores
-from evalplugin.results import Bakeoff, DataInfo, ModelResult, new_id
 from evalplugin.tracking.connection import BRIEFLY, talking
 from evalplugin.tracking.labels import common_tags
 from evalplugin.tracking.location import ui_base_url, ui_command

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.contest import Contender, Rules
 from evalplugin.data.background import Background
+from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.metrics.scoring import PerUserScores
-from evalplugin.results import Costs
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_name, metric_names
 

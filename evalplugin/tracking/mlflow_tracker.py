@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.comparison import Comparison, headline
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.gate import Decision
 from evalplugin.report.page import comparison_page
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import leaderboard_markdown
-from evalplugin.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.tracking import labels, values
 from evalplugin.tracking.artifacts import (
     TABLE,

@@ -7,10 +7,10 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.figures import Curve, axis_limits, per_user_figures
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import share
-from evalplugin.results import BakeoffResult
 from evalplugin.tracking.names import metric_names
 
 __all__ = ["picture_artifacts"]

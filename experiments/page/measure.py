@@ -19,9 +19,9 @@ import pyarrow as pa
 from evalplugin.comparison import compare
 from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.data.background import Background
+from evalplugin.execution.results import Costs
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.report.page import comparison_page
-from evalplugin.results import Costs
 from evalplugin.segments import Segmentation
 
 FAMILIES = ("ndcg", "recall", "precision", "ap", "hit", "rr", "f1", "dcg")

@@ -20,7 +20,7 @@ from evalplugin.base.secrets import (
     redact_values,
     redact_yaml,
 )
-from evalplugin.results import ModelResult
+from evalplugin.execution.results import ModelResult
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 from evalplugin.comparison import Cell, Comparison, compare, headline
 from evalplugin.contest import contests_of
 from evalplugin.data import Interactions
+from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
 from evalplugin.metrics.scoring import PerUserScores
-from evalplugin.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
 PER_USER = METRICS[:3]

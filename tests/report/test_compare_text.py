@@ -18,6 +18,7 @@ from scipy import stats
 
 from evalplugin.comparison import Comparison, compare
 from evalplugin.contest import contests_of
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.compare_table import (
     legend,
     pairs_table,
@@ -34,7 +35,6 @@ from evalplugin.report.compare_text import (
     compare_markdown,
     segment_frame,
 )
-from evalplugin.results import BakeoffResult
 from evalplugin.segments import Segmentation
 
 EVIL = "<b>x</b>|*a*_&%$#{}~^\\"

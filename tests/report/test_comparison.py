@@ -13,10 +13,10 @@ from evalplugin.comparison import Cell, Standing, compare, headline
 from evalplugin.contest import Contest, contests_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
+from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.report import model_colours
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
-from evalplugin.results import BakeoffResult, DataInfo, ModelResult
 from evalplugin.segments import Segmentation
 
 

@@ -20,9 +20,9 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, load
 from evalplugin.config.schema import Notify
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.gate import Decision
 from evalplugin.notify import failure_message, message_of, notify
-from evalplugin.results import BakeoffResult
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
 FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]

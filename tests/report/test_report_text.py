@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.report import leaderboard_markdown, summary_markdown
 from evalplugin.report.text import escape, interval_text, note_markdown, number, share
-from evalplugin.results import BakeoffResult
 
 
 @given(st.text())

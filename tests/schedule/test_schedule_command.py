@@ -24,8 +24,8 @@ from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.config.cron import Cron
+from evalplugin.execution.runner import Silent, prepare
 from evalplugin.resuming import asked_of
-from evalplugin.runner import Silent, prepare
 from evalplugin.schedule import Options, Planned, Scheduler
 from evalplugin.unchanged import inputs_of
 

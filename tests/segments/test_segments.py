@@ -17,7 +17,7 @@ import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
 from evalplugin.config import load
 from evalplugin.data import Interactions, LoadContext, Split
-from evalplugin.runner import Silent, prepare
+from evalplugin.execution.runner import Silent, prepare
 from evalplugin.segments import (
     SEGMENTS,
     Attribute,

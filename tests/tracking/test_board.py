@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from evalplugin.results import BakeoffResult
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking.board import (
     MAX_EXPERIMENT_TAG,
     Board,

@@ -13,8 +13,8 @@ import pytest
 
 from evalplugin.comparison import compare
 from evalplugin.contest import contests_of
+from evalplugin.execution.results import BakeoffResult, DataInfo
 from evalplugin.report import summary_markdown
-from evalplugin.results import BakeoffResult, DataInfo
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.artifacts import model_artifacts, write
 from evalplugin.tracking.names import is_allowed

@@ -17,7 +17,7 @@ from mlflow.entities import Run, ViewType
 from evalplugin.base.errors import TrackingError
 from evalplugin.comparison import compare
 from evalplugin.contest import contests_of
-from evalplugin.results import BakeoffResult
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.board import SHARED_VIEW_TAG
 from evalplugin.tracking.connection import connect, talking

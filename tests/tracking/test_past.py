@@ -11,8 +11,8 @@ from mlflow import MlflowClient
 
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.gate import Decision
-from evalplugin.results import Bakeoff, ModelResult
 from evalplugin.tracking import MlflowTracker, labels, past
 from evalplugin.tracking.decisions import log_decision, run_ids
 from evalplugin.tracking.past import last_finished, read_past

@@ -15,9 +15,9 @@ from evalplugin.bakeoff import run_bakeoff
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.config import load
+from evalplugin.execution.runner import Silent
 from evalplugin.gate import Decision
 from evalplugin.promotion import enter_champion
-from evalplugin.runner import Silent
 from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
 
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}

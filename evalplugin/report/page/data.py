@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from evalplugin.comparison import Cell, Comparison, Pair, SegmentCell, Standing
+from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.report.figures import axis_limits
 from evalplugin.report.page.examples import examples
 from evalplugin.report.page.theme import SHAPES, model_variables
 from evalplugin.report.page.wording import plain
 from evalplugin.report.palette import model_colours
-from evalplugin.results import Costs
 from evalplugin.segments import Segmentation
 
 __all__ = ["colours_of", "contest_data", "scored"]

@@ -14,8 +14,8 @@ import pytest
 
 from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.data.background import Background
+from evalplugin.execution.results import Costs
 from evalplugin.metrics.scoring import PerUserScores
-from evalplugin.results import Costs
 from evalplugin.segments import Segmentation
 from evalplugin.trends import PastBakeoff, PastModel, Value
 

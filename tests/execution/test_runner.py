@@ -11,10 +11,19 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, NamedModel, load
 from evalplugin.data import LoadContext
+from evalplugin.execution.results import ModelResult
+from evalplugin.execution.runner import (
+    Observer,
+    Prepared,
+    Silent,
+    _in_tenths,
+    jobs_of,
+    one_by_one,
+    prepare,
+    results_of,
+)
+from evalplugin.execution.tasks import Task, run_task
 from evalplugin.plan import plan
-from evalplugin.results import ModelResult
-from evalplugin.runner import Observer, Prepared, Silent, _in_tenths, jobs_of, one_by_one, prepare, results_of
-from evalplugin.tasks import Task, run_task
 
 
 @dataclass

@@ -18,12 +18,12 @@ from evalplugin.base.secrets import redact
 from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig, NamedDataset, NamedModel, NamedSplit
 from evalplugin.data import Candidates, Interactions, LoadContext, Split
+from evalplugin.execution.results import Costs, DataInfo, ModelResult
+from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.tasks import Lists, Observer, Silent, Task, TaskResult, run_task
 from evalplugin.metrics.scoring import average_folds
 from evalplugin.models import TopN
-from evalplugin.results import Costs, DataInfo, ModelResult
 from evalplugin.segments import Segmentation, segmentation
-from evalplugin.store.steps import Kept
-from evalplugin.tasks import Lists, Observer, Silent, Task, TaskResult, run_task
 
 if TYPE_CHECKING:
     import pyarrow as pa

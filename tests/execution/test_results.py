@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from evalplugin.results import Bakeoff
+from evalplugin.execution.results import Bakeoff
 
 
 def bakeoff(**changes: Any) -> Bakeoff:

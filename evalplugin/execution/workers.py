@@ -23,8 +23,8 @@ from typing import Any, TextIO, TypeVar
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.units import count_text, size_text
+from evalplugin.execution.tasks import Observer, Silent, Task, TaskResult, run_task
 from evalplugin.models import thread_count
-from evalplugin.tasks import Observer, Silent, Task, TaskResult, run_task
 
 __all__ = ["Limits", "check_not_a_worker", "in_processes", "run_alone"]
 

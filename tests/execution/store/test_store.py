@@ -21,10 +21,17 @@ from evalplugin.base.errors import DataError, StoreError, UnknownNameError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import main
 from evalplugin.data import Interactions, Split
-from evalplugin.store import Store, entries, steps, store_path
-from evalplugin.store.entries import key_of
-from evalplugin.store.journal import KEPT_SECONDS, Header, Journal, is_running, kept_keys, unfinished
-from evalplugin.store.steps import Kept
+from evalplugin.execution.store import Store, entries, steps, store_path
+from evalplugin.execution.store.entries import key_of
+from evalplugin.execution.store.journal import (
+    KEPT_SECONDS,
+    Header,
+    Journal,
+    is_running,
+    kept_keys,
+    unfinished,
+)
+from evalplugin.execution.store.steps import Kept
 
 DEPENDS = {"step": "lists", "n": 10}
 

@@ -15,10 +15,10 @@ from evalplugin.base.costs import Stopwatch, peak_memory
 from evalplugin.base.seeding import generator
 from evalplugin.config import NamedModel
 from evalplugin.data import Candidates, Split
+from evalplugin.execution.results import Costs
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scoring import PerUserScores, score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
-from evalplugin.results import Costs
 
 __all__ = ["CURVE_KS", "Lists", "Observer", "Silent", "Task", "TaskResult", "curve_ks", "run_task"]
 

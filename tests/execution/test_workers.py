@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from evalplugin import workers as workers_module
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.config import CheckedConfig, load
-from evalplugin.results import ModelResult
-from evalplugin.runner import Silent, jobs_of, one_by_one, prepare, results_of
-from evalplugin.workers import Limits, in_processes
+from evalplugin.execution import workers as workers_module
+from evalplugin.execution.results import ModelResult
+from evalplugin.execution.runner import Silent, jobs_of, one_by_one, prepare, results_of
+from evalplugin.execution.workers import Limits, in_processes
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 PLUGIN = """
 import ctypes, os, signal, sys, time

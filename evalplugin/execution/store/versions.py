@@ -16,7 +16,7 @@ from evalplugin.base.registry import Entry
 __all__ = ["code_of", "own_code"]
 
 # What changes results when it changes; the rest of evalplugin shows and logs them.
-_PARTS = ("data", "metrics", "models", "scoring.py", "seeding.py", "tasks.py")
+_PARTS = ("data", "metrics", "models", "base/seeding.py", "execution/tasks.py")
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
@@ -25,7 +25,7 @@ def own_code() -> str:
     """Return the versions of evalplugin and of the libraries it computes with; files count too, for who edits them."""
     from evalplugin._version import __version__
 
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parents[2]
     content = hashlib.sha256()
     for part in _PARTS:
         files = [folder / part] if part.endswith(".py") else sorted((folder / part).rglob("*.py"))

@@ -17,14 +17,14 @@ from evalplugin.base.parameters import as_mapping
 from evalplugin.base.secrets import redact_values
 from evalplugin.config import NamedSplit
 from evalplugin.data import SPLITS, Candidates, Interactions, Split
+from evalplugin.execution.results import Costs
+from evalplugin.execution.store.entries import Files, Store, key_of
+from evalplugin.execution.store.journal import Journal
+from evalplugin.execution.store.versions import code_of, own_code
+from evalplugin.execution.tasks import Lists, Task, TaskResult, curve_ks
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.models import MODELS, TopN
-from evalplugin.results import Costs
-from evalplugin.store.entries import Files, Store, key_of
-from evalplugin.store.journal import Journal
-from evalplugin.store.versions import code_of, own_code
-from evalplugin.tasks import Lists, Task, TaskResult, curve_ks
 
 __all__ = ["Kept"]
 

@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from evalplugin.base.errors import StoreError, UnknownNameError
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.units import bytes_of
-from evalplugin.store.journal import kept_keys
+from evalplugin.execution.store.journal import kept_keys
 
 __all__ = [
     "DEFAULT_PATH",
