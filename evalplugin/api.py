@@ -12,10 +12,10 @@ from evalplugin.lists import Columns, ListScores, score_lists, specs_of
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome
+    from evalplugin.comparison.statistics import Test
+    from evalplugin.comparison.trends import History
     from evalplugin.metrics import MetricSpec
     from evalplugin.notebook import Comparisons
-    from evalplugin.statistics import Test
-    from evalplugin.trends import History
 
 __all__ = ["compare", "history", "run", "score"]
 
@@ -109,8 +109,8 @@ def compare(
     """
     from functools import partial
 
-    from evalplugin.comparison import compare as compared
-    from evalplugin.contest import with_choice
+    from evalplugin.comparison.comparison import compare as compared
+    from evalplugin.comparison.contest import with_choice
     from evalplugin.notebook import Comparisons
 
     runs = [one for one in what if isinstance(one, str)]
@@ -165,8 +165,8 @@ def history(
         DataError: There is no such experiment, no bake-off in it, or none with this metric.
         TrackingError: The store cannot be reached.
     """
+    from evalplugin.comparison.trends import history_of
     from evalplugin.tracking.past import read_past
-    from evalplugin.trends import history_of
 
     return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
 

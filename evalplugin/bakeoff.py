@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 from evalplugin.base.errors import ModelError, StoreError, TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.base.units import bytes_of, count_text
-from evalplugin.comparison import Comparison, compare
+from evalplugin.comparison.comparison import Comparison, compare
+from evalplugin.comparison.contest import contests_of
+from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
-from evalplugin.contest import contests_of
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult, new_id
 from evalplugin.execution.runner import (
     Execution,
@@ -34,12 +36,10 @@ from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store.journal import Header
 from evalplugin.execution.store.steps import Kept
 from evalplugin.execution.workers import Limits, check_not_a_worker, in_processes
-from evalplugin.gate import Decision
 from evalplugin.metrics import definitions_hash
 from evalplugin.notebook import Comparisons
 from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
 from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
-from evalplugin.trends import PastBakeoff
 
 if TYPE_CHECKING:
     import pandas as pd

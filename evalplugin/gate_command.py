@@ -8,10 +8,17 @@ from typing import Any
 
 from evalplugin.base.errors import ConfigError, DataError, Problem
 from evalplugin.base.parameters import problems_of
+from evalplugin.comparison.contest import Contest, with_choice
+from evalplugin.comparison.gate import (
+    Decision,
+    check_challengers,
+    choose_contest,
+    decide,
+    first_gate,
+    nobody_yet,
+)
 from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
-from evalplugin.contest import Contest, with_choice
-from evalplugin.gate import Decision, check_challengers, choose_contest, decide, first_gate, nobody_yet
 
 __all__ = ["decide_logged", "gate_of"]
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.comparison import Comparison
-from evalplugin.contest import Contest
-from evalplugin.gate import Decision
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.metrics import parse
 from evalplugin.report.compare_table import TextCell, TextTable
 from evalplugin.report.compare_text import compare_frame, segment_frame, tables_of
-from evalplugin.trends import PastBakeoff
 
 if TYPE_CHECKING:
     import pandas as pd

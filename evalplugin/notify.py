@@ -25,12 +25,12 @@ from evalplugin.bakeoff import Outcome, run_bakeoff
 from evalplugin.base.errors import EvalpluginError, UnchangedError
 from evalplugin.base.placeholders import fill, missing_in, names_in
 from evalplugin.base.secrets import hide, redact_values
-from evalplugin.comparison import Comparison
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.gate import Decision
 from evalplugin.config import CheckedConfig, Outline
 from evalplugin.config.schema import Notify
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import Observer, Silent
-from evalplugin.gate import Decision
 
 if TYPE_CHECKING:
     import requests

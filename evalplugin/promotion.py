@@ -11,14 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import EvalpluginError, ModelError, TrackingError
 from evalplugin.base.parameters import as_mapping
+from evalplugin.comparison.contest import Contest
+from evalplugin.comparison.gate import (
+    Decision,
+    check_challengers,
+    choose_contest,
+    decide,
+    first_gate,
+    nobody_yet,
+)
 from evalplugin.config import CheckedConfig, NamedModel
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
-from evalplugin.contest import Contest
 from evalplugin.data import Interactions
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import Observer, Prepared
 from evalplugin.execution.workers import Limits, run_alone
-from evalplugin.gate import Decision, check_challengers, choose_contest, decide, first_gate, nobody_yet
 from evalplugin.models import MODELS
 from evalplugin.report.decision_text import decision_markdown
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
+from evalplugin.comparison.statistics import Interval, mean_interval
 from evalplugin.data.interactions import Interactions
 from evalplugin.lists.arrange import Arranged, ListBlocks, arrange, place_by_rank
 from evalplugin.lists.columns import Ids, Source
@@ -28,7 +29,6 @@ from evalplugin.metrics.scoring import (
     summarise,
 )
 from evalplugin.models.topn import NO_ITEM, TopN
-from evalplugin.statistics import Interval, mean_interval
 
 if TYPE_CHECKING:
     import pandas as pd

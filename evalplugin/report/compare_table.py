@@ -8,10 +8,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from evalplugin.base.units import count_text
-from evalplugin.comparison import Comparison, Mark, Pair, SegmentCell, Standing
+from evalplugin.comparison.comparison import Comparison, Mark, Pair, SegmentCell, Standing
+from evalplugin.comparison.statistics import Test
 from evalplugin.metrics import parse
 from evalplugin.report.text import number, share
-from evalplugin.statistics import Test
 
 __all__ = [
     "TextCell",

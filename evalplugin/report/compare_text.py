@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.comparison import Comparison, Pair
+from evalplugin.comparison.comparison import Comparison, Pair
 from evalplugin.report.compare_table import (
     TextCell,
     TextTable,

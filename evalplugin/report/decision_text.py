@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from evalplugin.gate.decision import Condition, Decision, percent
+from evalplugin.comparison.gate.decision import Condition, Decision, percent
 from evalplugin.report.text import escape
 
 __all__ = ["HEADS", "LEGEND", "decision_markdown", "decision_rows", "summary_line", "title_of"]

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from evalplugin.comparison import Comparison, Mark
+from evalplugin.comparison.comparison import Comparison, Mark
 from evalplugin.metrics import parse
 from evalplugin.report.compare_table import place
 from evalplugin.report.palette import BASELINE_COLOUR

@@ -12,10 +12,10 @@ import numpy as np
 
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
-from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
+from evalplugin.comparison.comparison import LEVEL, Cell, Comparison, Standing
+from evalplugin.comparison.statistics import mean_interval
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
-from evalplugin.statistics import mean_interval
 
 __all__ = [
     "escape",

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison import LEVEL
+from evalplugin.comparison.comparison import LEVEL
+from evalplugin.comparison.trends import History, Point
 from evalplugin.report.palette import model_colours
-from evalplugin.trends import History, Point
 
 __all__ = ["FORMATS", "TIME_AXIS", "check_picture", "trend_spec", "write_trend"]
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evalplugin.comparison import Comparison
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.compare_table import TextCell, TextTable
 from evalplugin.report.compare_text import tables_of
 from evalplugin.terminal.tables import stdout

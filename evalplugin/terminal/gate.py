@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from evalplugin.gate import Decision
+from evalplugin.comparison.gate import Decision
 from evalplugin.report.decision_text import HEADS, LEGEND, decision_rows, summary_line, title_of
 from evalplugin.terminal.tables import stdout
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evalplugin.comparison import LEVEL
+from evalplugin.comparison.comparison import LEVEL
+from evalplugin.comparison.trends import History, Point
 from evalplugin.terminal.tables import stdout
-from evalplugin.trends import History, Point
 
 __all__ = ["history_csv", "history_json", "show_history"]
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from evalplugin.base.units import count_text
-from evalplugin.comparison import LEVEL, Cell, Comparison, Standing
+from evalplugin.comparison.comparison import LEVEL, Cell, Comparison, Standing
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff import Outcome

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from evalplugin.comparison import Comparison
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
 from evalplugin.tracking.names import metric_names

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.secrets import redact, redact_values
-from evalplugin.gate import Decision
+from evalplugin.comparison.gate import Decision
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.tracking.artifacts import text_file, write
 from evalplugin.tracking.connection import connect_to_existing, talking

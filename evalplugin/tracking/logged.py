@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.contest import Contender, Rules
+from evalplugin.comparison.contest import Contender, Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
-from evalplugin.comparison import Comparison, headline
+from evalplugin.comparison.comparison import Comparison, headline
+from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
-from evalplugin.gate import Decision
 from evalplugin.report.page import comparison_page
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import leaderboard_markdown
@@ -38,7 +39,6 @@ from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.past import past_of
 from evalplugin.tracking.pictures import picture_artifacts
 from evalplugin.tracking.provenance import process_tags
-from evalplugin.trends import PastBakeoff
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.secrets import redact
+from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.tracking.connection import BRIEFLY, connect, connect_to_existing, talking
 from evalplugin.tracking.find import experiments_called, in_config_order
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
-from evalplugin.trends import PastBakeoff, PastModel, Value
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

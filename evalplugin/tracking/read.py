@@ -10,7 +10,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.secrets import redact
-from evalplugin.contest import Contest, with_choice
+from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.agree import Scored, agree
 from evalplugin.tracking.connection import connect_to_existing, talking

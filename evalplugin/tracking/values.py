@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalplugin.base.secrets import redact_values
-from evalplugin.comparison import Cell, Comparison, Standing
+from evalplugin.comparison.comparison import Cell, Comparison, Standing
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.tracking.labels import cut
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, model_keys

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
+from evalplugin.comparison.contest import Contender, Contest, Rules
+from evalplugin.comparison.gate import decide
 from evalplugin.config.gate import Gate
-from evalplugin.contest import Contender, Contest, Rules
-from evalplugin.gate import decide
 from evalplugin.metrics.scoring import PerUserScores
 
 HERE = Path(__file__).parent

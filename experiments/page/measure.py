@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from evalplugin.comparison import compare
-from evalplugin.contest import Contender, Contest, Rules
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.contest import Contender, Contest, Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
 from evalplugin.metrics.scoring import PerUserScores

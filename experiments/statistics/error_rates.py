@@ -17,7 +17,7 @@ from scipy.stats import skew
 from scores import QUANTILES, Table, alike, better, draw, draw_family, lopsided
 
 from evalplugin.base.seeding import generator
-from evalplugin.statistics import TESTS, benjamini_hochberg, compare_pairs, holm, mean_intervals
+from evalplugin.comparison.statistics import TESTS, benjamini_hochberg, compare_pairs, holm, mean_intervals
 
 HERE = Path(__file__).parent
 ALPHA = 0.05

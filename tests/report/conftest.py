@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evalplugin.comparison import Cell, Comparison, compare, headline
-from evalplugin.contest import contests_of
+from evalplugin.comparison.comparison import Cell, Comparison, compare, headline
+from evalplugin.comparison.contest import contests_of
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
 from evalplugin.metrics.scoring import PerUserScores

@@ -16,8 +16,8 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from evalplugin.comparison import Comparison, compare
-from evalplugin.contest import contests_of
+from evalplugin.comparison.comparison import Comparison, compare
+from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.compare_table import (
     legend,

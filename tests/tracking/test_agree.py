@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from evalplugin.base.errors import DataError
-from evalplugin.contest import Contender, Rules
+from evalplugin.comparison.contest import Contender, Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.tracking.agree import Scored, agree

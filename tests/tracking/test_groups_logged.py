@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from evalplugin.comparison import compare
-from evalplugin.contest import contests_of
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult, DataInfo
 from evalplugin.report import summary_markdown
 from evalplugin.segments import Segmentation

@@ -15,8 +15,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run, ViewType
 
 from evalplugin.base.errors import TrackingError
-from evalplugin.comparison import compare
-from evalplugin.contest import contests_of
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.board import SHARED_VIEW_TAG

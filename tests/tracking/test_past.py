@@ -11,8 +11,8 @@ from mlflow import MlflowClient
 
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.comparison.gate import Decision
 from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.gate import Decision
 from evalplugin.tracking import MlflowTracker, labels, past
 from evalplugin.tracking.decisions import log_decision, run_ids
 from evalplugin.tracking.past import last_finished, read_past

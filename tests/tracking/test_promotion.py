@@ -14,9 +14,9 @@ from mlflow import MlflowClient
 from evalplugin.bakeoff import run_bakeoff
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
+from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
 from evalplugin.execution.runner import Silent
-from evalplugin.gate import Decision
 from evalplugin.promotion import enter_champion
 from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
 

@@ -9,8 +9,9 @@ from importlib.resources import files
 from typing import Any
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison import Comparison
-from evalplugin.gate import Decision
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.report.decision_text import title_of
 from evalplugin.report.page.charts import chart_specs
 from evalplugin.report.page.data import colours_of, contest_data
@@ -19,7 +20,6 @@ from evalplugin.report.page.reading import footer, place_text, reading, sample_t
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.page.trend import trend
 from evalplugin.report.page.verdict import verdict
-from evalplugin.trends import PastBakeoff
 
 __all__ = ["comparison_page"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.comparison import Cell, Comparison, Pair, SegmentCell, Standing
+from evalplugin.comparison.comparison import Cell, Comparison, Pair, SegmentCell, Standing
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.report.figures import axis_limits

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.comparison import Comparison
-from evalplugin.contest import Contender
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.contest import Contender
 from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
 from evalplugin.report.page.wording import plain

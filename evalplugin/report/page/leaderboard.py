@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalplugin.comparison import Cell, Comparison, Standing
+from evalplugin.comparison.comparison import Cell, Comparison, Standing
 from evalplugin.metrics import parse
 from evalplugin.report.page.data import scored
 from evalplugin.report.page.wording import bounds, shown

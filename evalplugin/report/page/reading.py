@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from evalplugin.comparison import Comparison
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.report.page.data import scored
 from evalplugin.report.page.examples import MOST_TRUTH

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalplugin.comparison import Comparison
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.trends import History, PastBakeoff, Point, history_of
 from evalplugin.report.page.theme import SHAPES
 from evalplugin.report.page.wording import bounds, plain, signed
-from evalplugin.trends import History, PastBakeoff, Point, history_of
 
 __all__ = ["trend"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evalplugin.comparison import Comparison, Pair, SegmentCell, Standing
+from evalplugin.comparison.comparison import Comparison, Pair, SegmentCell, Standing
 from evalplugin.metrics import parse
 from evalplugin.report.page.wording import p_text, share, shown, signed
 

@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evalplugin.contest import Contender, Contest, Rules
+from evalplugin.comparison.contest import Contender, Contest, Rules
+from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.segments import Segmentation
-from evalplugin.trends import PastBakeoff, PastModel, Value
 
 # The first one ranks; popularity@10 is better neither way, coverage@10 is one number a model.
 METRICS = ("ndcg@10", "recall@10", "rmse", "popularity@10", "coverage@10")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from evalplugin.comparison import compare
+from evalplugin.comparison.comparison import compare
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.theme import contrast

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison import Comparison, compare
+from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page import examples as examples_module
 from evalplugin.report.page.charts import chart_specs

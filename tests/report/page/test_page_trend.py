@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from evalplugin.comparison import Comparison, compare
-from evalplugin.gate import Decision
+from evalplugin.comparison.comparison import Comparison, compare
+from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.trend import trend
-from evalplugin.trends import PastBakeoff
 
 
 @pytest.fixture(scope="module")

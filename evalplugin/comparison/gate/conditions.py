@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.comparison.contest import Contender, Contest
+from evalplugin.comparison.gate.decision import Condition, Kind
+from evalplugin.comparison.statistics import holm, lower_bound, p_above, paired_difference
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
-from evalplugin.contest import Contender, Contest
-from evalplugin.gate.decision import Condition, Kind
 from evalplugin.metrics import parse
 from evalplugin.metrics.scoring import PerUserScores
-from evalplugin.statistics import holm, lower_bound, p_above, paired_difference
 
 __all__ = ["Judge", "has_scores"]
 

@@ -10,8 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.statistics.intervals import ROUNDING, Column, Interval, Method, check_interval, intervals_of
-from evalplugin.statistics.permutation import Permuted, all_signs, sign_flip_tests
+from evalplugin.comparison.statistics.intervals import (
+    ROUNDING,
+    Column,
+    Interval,
+    Method,
+    check_interval,
+    intervals_of,
+)
+from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
 
 __all__ = [
     "LEAST_P",

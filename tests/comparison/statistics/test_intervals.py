@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalplugin.base.errors import DataError
-from evalplugin.statistics import AUTO_BOOTSTRAP_BELOW, Interval, mean_interval, mean_intervals
+from evalplugin.comparison.statistics import AUTO_BOOTSTRAP_BELOW, Interval, mean_interval, mean_intervals
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -111,7 +111,7 @@ def test_two_values_have_a_bootstrap_interval_within_them() -> None:
 def test_memory_of_the_bootstrap_is_bounded_by_its_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     values = zero_inflated(4, 1000)
     whole = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
-    monkeypatch.setattr("evalplugin.statistics.intervals._DRAWS_AT_ONCE", 10_000)
+    monkeypatch.setattr("evalplugin.comparison.statistics.intervals._DRAWS_AT_ONCE", 10_000)
     parts = mean_interval(values, method="bootstrap", n_resamples=1000, rng=rng())
     assert (parts.low, parts.high) == (pytest.approx(whole.low), pytest.approx(whole.high))
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from evalplugin.statistics.corrections import benjamini_hochberg, holm
-from evalplugin.statistics.intervals import (
+from evalplugin.comparison.statistics.corrections import benjamini_hochberg, holm
+from evalplugin.comparison.statistics.intervals import (
     AUTO_BOOTSTRAP_BELOW,
     Interval,
     Method,
     mean_interval,
     mean_intervals,
 )
-from evalplugin.statistics.one_sided import lower_bound, p_above
-from evalplugin.statistics.paired import TESTS, Paired, Test, compare_pairs, paired_difference
+from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
+from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_pairs, paired_difference
 
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",

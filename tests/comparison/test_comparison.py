@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.comparison import Cell, Standing, compare, headline
-from evalplugin.contest import Contest, contests_of
+from evalplugin.comparison.comparison import Cell, Standing, compare, headline
+from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult

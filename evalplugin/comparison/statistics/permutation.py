@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evalplugin.statistics.intervals import ROUNDING, Column
+from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 
 __all__ = ["NORMAL_FROM", "Permuted", "all_signs", "sign_flip_tests"]
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.comparison.contest import Contender, Contest
+from evalplugin.comparison.gate.conditions import Judge, has_scores
+from evalplugin.comparison.gate.decision import Condition, Decision, percent
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
-from evalplugin.contest import Contender, Contest
-from evalplugin.gate.conditions import Judge, has_scores
-from evalplugin.gate.decision import Condition, Decision, percent
 from evalplugin.metrics import parse
 
 __all__ = ["check_challengers", "choose_contest", "decide", "first_gate", "nobody_yet"]

@@ -12,12 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
-from evalplugin.contest import Contender, Contest
-from evalplugin.execution.results import Costs
-from evalplugin.metrics import parse
-from evalplugin.metrics.scoring import PerUserScores, Summary, summarise
-from evalplugin.segments import Segmentation
-from evalplugin.statistics import (
+from evalplugin.comparison.contest import Contender, Contest
+from evalplugin.comparison.statistics import (
     Interval,
     Method,
     Paired,
@@ -27,6 +23,10 @@ from evalplugin.statistics import (
     holm,
     mean_intervals,
 )
+from evalplugin.execution.results import Costs
+from evalplugin.metrics import parse
+from evalplugin.metrics.scoring import PerUserScores, Summary, summarise
+from evalplugin.segments import Segmentation
 
 __all__ = [
     "LEVEL",

@@ -1,7 +1,13 @@
 """The gate: whether a challenger takes the champion's place, and why."""
 
-from evalplugin.gate.decide import check_challengers, choose_contest, decide, first_gate, nobody_yet
-from evalplugin.gate.decision import Condition, Decision
+from evalplugin.comparison.gate.decide import (
+    check_challengers,
+    choose_contest,
+    decide,
+    first_gate,
+    nobody_yet,
+)
+from evalplugin.comparison.gate.decision import Condition, Decision
 
 __all__ = [
     "Condition",

@@ -12,8 +12,8 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
 from evalplugin.base.errors import DataError
-from evalplugin.statistics import TESTS, Paired, compare_pairs, mean_interval
-from evalplugin.statistics.permutation import NORMAL_FROM, sign_flip_tests
+from evalplugin.comparison.statistics import TESTS, Paired, compare_pairs, mean_interval
+from evalplugin.comparison.statistics.permutation import NORMAL_FROM, sign_flip_tests
 
 ALL = ("wilcoxon", "t")
 
@@ -138,9 +138,9 @@ def test_sums_that_a_few_users_decide_are_not_taken_for_normal() -> None:
 def test_memory_of_the_flips_is_bounded_by_their_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = [rng(seed).normal(0.1, 1, 300 + seed) for seed in range(5)]
     whole = [test.p for test in sign_flip_tests(columns, 2000, rng())]
-    monkeypatch.setattr("evalplugin.statistics.permutation._COLUMNS_AT_ONCE", 2)
+    monkeypatch.setattr("evalplugin.comparison.statistics.permutation._COLUMNS_AT_ONCE", 2)
     assert [test.p for test in sign_flip_tests(columns, 2000, rng())] == whole
-    monkeypatch.setattr("evalplugin.statistics.permutation._SIGNS_AT_ONCE", 20_000)
+    monkeypatch.setattr("evalplugin.comparison.statistics.permutation._SIGNS_AT_ONCE", 20_000)
     assert [test.p for test in sign_flip_tests(columns, 2000, rng())] == pytest.approx(whole, abs=0.06)
 
 

@@ -11,7 +11,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from evalplugin.statistics import (
+from evalplugin.comparison.statistics import (
     TESTS,
     Paired,
     Test,

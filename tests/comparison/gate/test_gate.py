@@ -13,11 +13,11 @@ from scipy import stats
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
+from evalplugin.comparison.contest import Contender, Contest, Rules
+from evalplugin.comparison.gate import check_challengers, choose_contest, decide, first_gate
+from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import Gate
-from evalplugin.contest import Contender, Contest, Rules
 from evalplugin.execution.results import Costs
-from evalplugin.gate import check_challengers, choose_contest, decide, first_gate
-from evalplugin.gate.decision import Condition, Decision
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.segments import Segmentation

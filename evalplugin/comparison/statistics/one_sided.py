@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.statistics.intervals import Column
-from evalplugin.statistics.paired import LEAST_P, is_testable, standard_deviation
+from evalplugin.comparison.statistics.intervals import Column
+from evalplugin.comparison.statistics.paired import LEAST_P, is_testable, standard_deviation
 
 __all__ = ["lower_bound", "p_above"]
 

@@ -1,0 +1,3 @@
+"""Models side by side: means, paired differences, statistics, trends over bake-offs, and the gate."""
+
+__all__: list[str] = []
