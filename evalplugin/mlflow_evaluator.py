@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from mlflow.models import EvaluationResult
     from mlflow.models.evaluation.base import EvaluationArtifact
 
-    from evalplugin.evaluation import Evaluated
     from evalplugin.lists.cells import Cells
+    from evalplugin.lists.evaluation import Evaluated
 
 __all__ = ["MODEL_TYPES", "RankingEvaluator"]
 
@@ -71,7 +71,7 @@ class RankingEvaluator(ModelEvaluator):
         """
         from mlflow.models import EvaluationResult
 
-        from evalplugin.evaluation import Evaluation, Options
+        from evalplugin.lists.evaluation import Evaluation, Options
         from evalplugin.tracking.lists import ScoredLists, log_into_run, open_run
 
         _refuse(extra_metrics, custom_artifacts)

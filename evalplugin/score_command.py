@@ -70,7 +70,7 @@ def score_as(asked: Request, library: str) -> dict[str, float]:
         DataError: Files that break a rule; per-user scores or parts, which a library's conventions do not have.
     """
     from evalplugin.lists.inputs import lists_and_truth
-    from evalplugin.profiles import profile
+    from evalplugin.lists.profiles import profile
 
     conventions = profile(library)
     for option, value in (("--out", asked.out), ("--log", asked.for_log), ("--memory", asked.memory)):

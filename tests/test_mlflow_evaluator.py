@@ -22,8 +22,8 @@ from mlflow.data.evaluation_dataset import EvaluationDataset
 import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
-from evalplugin.evaluation import DEFAULT_METRICS, Evaluation, Options
 from evalplugin.lists.cells import Cells
+from evalplugin.lists.evaluation import DEFAULT_METRICS, Evaluation, Options
 from evalplugin.metrics.scoring import Counts
 from evalplugin.mlflow_evaluator import RankingEvaluator
 

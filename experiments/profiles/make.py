@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parents[2] / "tests" / "metrics" / "profiles"
+HERE = Path(__file__).resolve().parents[2] / "tests" / "lists" / "profiles"
 KS = (1, 3, 5, 10, 20)
 Lists = dict[str, list[str]]
 Truth = dict[str, dict[str, int]]

@@ -16,7 +16,7 @@ from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
 from evalplugin.lists import parts, score_lists, specs_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 METRICS = (
     "ndcg@5", "recall@10", "precision", "ap", "rr", "bpref", "auc", "coverage@5", "gini@5", "entropy@3",
     "personalization@5", "novelty@5", "popularity", "diversity@3", "serendipity@5",

@@ -19,9 +19,9 @@ from surprise.prediction_algorithms.predictions import Prediction
 
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data import Interactions
+from evalplugin.lists.profiles import PROFILES, profile
 from evalplugin.metrics import evaluate
 from evalplugin.models import NO_ITEM, TopN
-from evalplugin.profiles import PROFILES, profile
 
 FIXTURES = Path(__file__).with_name("profiles")
 Lists = Mapping[str, Sequence[tuple[str, float]]]
