@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evalplugin.comparison.statistics import Test
     from evalplugin.comparison.trends import History
     from evalplugin.metrics import MetricSpec
-    from evalplugin.notebook import Comparisons
+    from evalplugin.report.notebook import Comparisons
 
 __all__ = ["compare", "history", "run", "score"]
 
@@ -111,7 +111,7 @@ def compare(
 
     from evalplugin.comparison.comparison import compare as compared
     from evalplugin.comparison.contest import with_choice
-    from evalplugin.notebook import Comparisons
+    from evalplugin.report.notebook import Comparisons
 
     runs = [one for one in what if isinstance(one, str)]
     outcomes = [one for one in what if not isinstance(one, str)]

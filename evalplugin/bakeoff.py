@@ -37,8 +37,8 @@ from evalplugin.execution.store.journal import Header
 from evalplugin.execution.store.steps import Kept
 from evalplugin.execution.workers import Limits, check_not_a_worker, in_processes
 from evalplugin.metrics import definitions_hash
-from evalplugin.notebook import Comparisons
 from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
+from evalplugin.report.notebook import Comparisons
 from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 import evalplugin
 from evalplugin.bakeoff import Outcome
 from evalplugin.base.errors import DataError
-from evalplugin.notebook import Comparisons
+from evalplugin.report.notebook import Comparisons
 
 EVIL = '<img src=x onerror="alert(1)">'
 
