@@ -125,8 +125,8 @@ def compare(
         shown = {"past": lambda: outcome.past, "decision": outcome.decision}
         contests = [with_choice(c.contest, baseline=baseline, primary=primary) for c in outcome.comparisons]
     else:
-        from evalplugin.tracking.past import past_around
-        from evalplugin.tracking.read import read_contests, with_lists
+        from evalplugin.tracking.read.contests import read_contests, with_lists
+        from evalplugin.tracking.read.past import past_around
 
         contests = read_contests(
             tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
@@ -166,7 +166,7 @@ def history(
         TrackingError: The store cannot be reached.
     """
     from evalplugin.comparison.trends import history_of
-    from evalplugin.tracking.past import read_past
+    from evalplugin.tracking.read.past import read_past
 
     return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
 

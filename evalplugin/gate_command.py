@@ -77,7 +77,7 @@ def decide_logged(
         DataError: Nothing is there by that name, the runs cannot be compared, or there is no such champion.
         TrackingError: The store cannot be reached, or a run lacks what was logged of it.
     """
-    from evalplugin.tracking.read import read_contests
+    from evalplugin.tracking.read.contests import read_contests
 
     contests = read_contests(
         tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect
@@ -111,7 +111,7 @@ def _registered(
     contest: Contest, gate: Gate, champion: str, tracking_uri: str | None
 ) -> tuple[str, Gate, str]:
     """Return which model of the contest a registered one is, what is required of the others, and a note on it."""
-    from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
+    from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
 
     recipe = recipe_of_registered(tracking_uri, champion)
     if recipe is None:
@@ -134,8 +134,8 @@ def _with_run(
     contest: Contest, run: str, tracking_uri: str | None, *, intersect: bool
 ) -> tuple[Contest, str]:
     """Return the contest with a run among its models, and what that is called there."""
-    from evalplugin.tracking.decisions import run_ids
-    from evalplugin.tracking.read import read_contests
+    from evalplugin.tracking.read.contests import read_contests
+    from evalplugin.tracking.write.decisions import run_ids
 
     ours, theirs = [c.run_id for c in contest.contenders if c.run_id is not None], run_ids(tracking_uri, run)
     contests = [contest]

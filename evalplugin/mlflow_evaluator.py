@@ -72,7 +72,7 @@ class RankingEvaluator(ModelEvaluator):
         from mlflow.models import EvaluationResult
 
         from evalplugin.lists.evaluation import Evaluation, Options
-        from evalplugin.tracking.lists import ScoredLists, log_into_run, open_run
+        from evalplugin.tracking.write.lists import ScoredLists, log_into_run, open_run
 
         _refuse(extra_metrics, custom_artifacts)
         options = Options.of(evaluator_config)
@@ -179,7 +179,7 @@ def _artifacts(folder: Path, run_id: str, evaluated: Evaluated) -> dict[str, Eva
     from mlflow.models.evaluation import artifacts as kinds
     from PIL import Image
 
-    from evalplugin.tracking.artifacts import TABLE
+    from evalplugin.tracking.write.artifacts import TABLE
 
     def artifact(kind: Any, path: str, content: Any) -> EvaluationArtifact:
         made: EvaluationArtifact = kind(f"runs:/{run_id}/{path}", content)

@@ -30,8 +30,8 @@ from evalplugin.models import MODELS
 from evalplugin.report.decision_text import decision_markdown
 
 if TYPE_CHECKING:
-    from evalplugin.served import ServedLists
-    from evalplugin.tracking.registry import Registered
+    from evalplugin.tracking.registry.registered import Registered
+    from evalplugin.tracking.registry.served import ServedLists
 
 __all__ = ["Entered", "decide_bakeoff", "enter_champion", "register_winner"]
 
@@ -66,7 +66,7 @@ def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> En
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
         return Entered(config, champion)
-    from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
+    from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
 
     if champion.run is not None:
         recipe = recipe_of_run(tracking_uri, champion.run)
@@ -134,7 +134,7 @@ def register_winner(
     stays = decision.champion if decision.outcome == "keep" and not entered.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
-    from evalplugin.tracking.registry import Evidence, register_lists
+    from evalplugin.tracking.registry.registered import Evidence, register_lists
 
     model = next(m for m in config.models if m.name == winner)
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
@@ -187,7 +187,7 @@ def _lists(
     folder: Path,
     progress: Callable[[int], None],
 ) -> ServedLists:
-    from evalplugin.served import make_lists
+    from evalplugin.tracking.registry.served import make_lists
 
     if limits == Limits():
         try:

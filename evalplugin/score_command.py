@@ -97,7 +97,7 @@ def log(
     tracking_uri: str | None,
 ) -> dict[str, str]:
     """Return where the new MLflow run can be looked at; see ``evalplugin.tracking.lists``."""
-    from evalplugin.tracking.lists import ScoredLists, log_lists
+    from evalplugin.tracking.write.lists import ScoredLists, log_lists
 
     options = {
         "lists": asked.lists,

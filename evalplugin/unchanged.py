@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from evalplugin.base.errors import UnchangedError
 from evalplugin.config import CheckedConfig
-from evalplugin.tracking.past import last_finished
+from evalplugin.tracking.read.past import last_finished
 
 __all__ = ["check_changed", "inputs_of"]
 

@@ -9,13 +9,16 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
 
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
+from servers import Server, mlflow_server
 
 settings.register_profile(
     "suite",
@@ -77,3 +80,27 @@ def _own_registries() -> Iterator[None]:
     for name in set(sys.modules) - modules:
         if name.startswith("evalplugin_plugin_"):
             del sys.modules[name]
+
+
+@pytest.fixture(scope="session")
+def make() -> ModuleType:
+    """Everything that makes a sample bake-off."""
+    import samples
+
+    return samples
+
+
+@pytest.fixture
+def uri(tmp_path: Path, _empty_store: Path) -> str:
+    """An empty SQLite store of its own, in a folder whose name needs quoting."""
+    folder = tmp_path / "störe 1"
+    folder.mkdir()
+    shutil.copy(_empty_store, folder / "mlflow.db")
+    return f"sqlite:///{folder / 'mlflow.db'}"
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One MLflow server for all tests."""
+    with mlflow_server(tmp_path_factory) as running:
+        yield running

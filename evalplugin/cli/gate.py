@@ -118,7 +118,7 @@ def gate(
 
         show_decision(decision)
     if not dry_run and run_ids:
-        from evalplugin.tracking.decisions import log_decision
+        from evalplugin.tracking.write.decisions import log_decision
 
         with observer.work("log the decision"):
             logged = log_decision(uri, decision, run_ids)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalplugin.tracking.board import Links
-from evalplugin.tracking.mlflow_tracker import MlflowTracker
+from evalplugin.tracking.write.board import Links
+from evalplugin.tracking.write.tracker import MlflowTracker
 
 __all__ = ["Links", "MlflowTracker"]

@@ -18,7 +18,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
 from evalplugin.execution.runner import Silent
 from evalplugin.promotion import enter_champion
-from evalplugin.tracking.registry import recipe_of_registered, recipe_of_run
+from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
 
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
 NMF = {"name": "nmf", "type": "sklearn.NMF", "params": {"n_components": 8}}

@@ -15,10 +15,10 @@ from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.tracking.connection import BRIEFLY, talking
-from evalplugin.tracking.labels import common_tags
 from evalplugin.tracking.location import ui_base_url, ui_command
-from evalplugin.tracking.mlflow_tracker import MlflowTracker
 from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.write.labels import common_tags
+from evalplugin.tracking.write.tracker import MlflowTracker
 
 if TYPE_CHECKING:
     import pyarrow as pa

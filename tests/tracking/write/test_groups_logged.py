@@ -16,9 +16,9 @@ from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult, DataInfo
 from evalplugin.report import summary_markdown
 from evalplugin.segments import Segmentation
-from evalplugin.tracking.artifacts import model_artifacts, write
 from evalplugin.tracking.names import is_allowed
-from evalplugin.tracking.values import model_metrics
+from evalplugin.tracking.write.artifacts import model_artifacts, write
+from evalplugin.tracking.write.values import model_metrics
 
 
 def in_groups(make: SimpleNamespace, *labels: str, name: str = "age") -> DataInfo:

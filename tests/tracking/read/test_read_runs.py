@@ -18,7 +18,7 @@ from evalplugin.bakeoff import Outcome
 from evalplugin.base.errors import DataError, TrackingError, UnknownNameError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, contests_of
-from evalplugin.tracking.read import read_contests, with_lists
+from evalplugin.tracking.read.contests import read_contests, with_lists
 
 TINY = {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
 CHANCE = {"name": "chance", "type": "random", "params": {"legacy_seed": 5}}

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
-from evalplugin.served import ServedLists
 from evalplugin.tracking.connection import (
     BRIEFLY,
     connect,
@@ -28,10 +27,11 @@ from evalplugin.tracking.connection import (
     loggers_at,
     talking,
 )
-from evalplugin.tracking.find import find_runs
-from evalplugin.tracking.labels import cut
 from evalplugin.tracking.location import resolve_uri, sqlite_path
-from evalplugin.tracking.logged import LoggedRun
+from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.runs import find_runs
+from evalplugin.tracking.registry.served import ServedLists
+from evalplugin.tracking.write.labels import cut
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Evidence", "Recipe", "Registered", "recipe_of_registered", "recipe_of_run", "register_lists"]
 
-_CODE = Path(__file__).parents[1] / "served" / "recommender.py"
+_CODE = Path(__file__).parent / "served" / "recommender.py"
 _REQUIREMENTS = ("mlflow", "numpy", "pandas")
 _FOLDER = "model"  # of a run's artifacts
 _CHATTY = ("mlflow.pyfunc", "mlflow.store.model_registry.abstract_store")

@@ -11,8 +11,8 @@ from typing import Any
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Cell, Comparison, Standing
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
-from evalplugin.tracking.labels import cut
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, model_keys
+from evalplugin.tracking.write.labels import cut
 
 __all__ = [
     "DatasetInput",

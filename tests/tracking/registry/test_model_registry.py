@@ -32,9 +32,15 @@ from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
-from evalplugin.served import ServedLists, make_lists
 from evalplugin.tracking.connection import BRIEFLY
-from evalplugin.tracking.registry import Evidence, Registered, _crown, recipe_of_registered, register_lists
+from evalplugin.tracking.registry.registered import (
+    Evidence,
+    Registered,
+    _crown,
+    recipe_of_registered,
+    register_lists,
+)
+from evalplugin.tracking.registry.served import ServedLists, make_lists
 
 NAME = "toy-recommender"
 EVIDENCE = Evidence(
@@ -71,7 +77,7 @@ def lists(data: Interactions | None = None, type: str = "popularity", **asked: A
 
 def answers(served: ServedLists, folder: Path) -> Any:
     """The registered recommender with these lists, without a registry around it."""
-    from evalplugin.served.recommender import LISTS, ListRecommender
+    from evalplugin.tracking.registry.served.recommender import LISTS, ListRecommender
 
     served.save(folder / "lists.npz")
     recommender = ListRecommender()

@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
-from evalplugin.tracking.board import BOARD_PREFIX, MAX_EXPERIMENT_TAG, SHARED_VIEW_TAG, Board, why_no_board
 from evalplugin.tracking.connection import talking
 from evalplugin.tracking.location import artifact_location
-from evalplugin.tracking.provenance import is_gone, process_tags
+from evalplugin.tracking.write.board import (
+    BOARD_PREFIX,
+    MAX_EXPERIMENT_TAG,
+    SHARED_VIEW_TAG,
+    Board,
+    why_no_board,
+)
+from evalplugin.tracking.write.provenance import is_gone, process_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from evalplugin.comparison.comparison import Cell, Comparison, compare, headline
 from evalplugin.comparison.contest import contests_of
@@ -149,21 +147,3 @@ def comparisons(result: BakeoffResult) -> list[Comparison]:
 
 def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:
     return headline(result.per_user, asked.headline, asked.seed)
-
-
-@pytest.fixture(scope="session")
-def make() -> SimpleNamespace:
-    """Everything that makes a sample bake-off."""
-    return SimpleNamespace(
-        METRICS=METRICS,
-        PER_USER=PER_USER,
-        bakeoff=bakeoff,
-        comparisons=comparisons,
-        headline_of=headline_of,
-        data_info=data_info,
-        failed_result=failed_result,
-        interactions=interactions,
-        model_result=model_result,
-        per_user=per_user,
-        whole=whole,
-    )

@@ -18,7 +18,7 @@ from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.report.text import summary_markdown
 from evalplugin.segments import Segmentation
-from evalplugin.tracking.provenance import environment_text
+from evalplugin.tracking.write.provenance import environment_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from evalplugin.served.lists import ServedLists, make_lists
+from evalplugin.tracking.registry.served.lists import ServedLists, make_lists
 
 __all__ = ["ServedLists", "make_lists"]

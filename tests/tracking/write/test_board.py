@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.tracking.board import (
+from evalplugin.tracking.write.board import (
     MAX_EXPERIMENT_TAG,
     Board,
     board_of,

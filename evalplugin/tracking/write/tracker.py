@@ -21,8 +21,12 @@ from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, Model
 from evalplugin.report.page import comparison_page
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import leaderboard_markdown
-from evalplugin.tracking import labels, values
-from evalplugin.tracking.artifacts import (
+from evalplugin.tracking.connection import BRIEFLY, connect, talking
+from evalplugin.tracking.location import resolve_uri, ui_base_url, ui_command
+from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.read.past import past_of
+from evalplugin.tracking.write import labels, values
+from evalplugin.tracking.write.artifacts import (
     TABLE,
     Artifacts,
     config_artifacts,
@@ -30,15 +34,11 @@ from evalplugin.tracking.artifacts import (
     text_file,
     write,
 )
-from evalplugin.tracking.board import PAGE, Links, board_of, board_path, compare_path
-from evalplugin.tracking.connection import BRIEFLY, connect, talking
-from evalplugin.tracking.decisions import decision_files, decision_tags
-from evalplugin.tracking.experiment import close_dead_runs, open_experiment, runs_of_bakeoff, save_board
-from evalplugin.tracking.location import resolve_uri, ui_base_url, ui_command
-from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.past import past_of
-from evalplugin.tracking.pictures import picture_artifacts
-from evalplugin.tracking.provenance import process_tags
+from evalplugin.tracking.write.board import PAGE, Links, board_of, board_path, compare_path
+from evalplugin.tracking.write.decisions import decision_files, decision_tags
+from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment, runs_of_bakeoff, save_board
+from evalplugin.tracking.write.pictures import picture_artifacts
+from evalplugin.tracking.write.provenance import process_tags
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -14,9 +14,9 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.tracking.connection import BRIEFLY, connect, connect_to_existing, talking
-from evalplugin.tracking.find import experiments_called, in_config_order
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
+from evalplugin.tracking.read.runs import experiments_called, in_config_order
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

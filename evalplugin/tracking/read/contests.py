@@ -12,11 +12,11 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.secrets import redact
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.segments import Segmentation
-from evalplugin.tracking.agree import Scored, agree
 from evalplugin.tracking.connection import connect_to_existing, talking
-from evalplugin.tracking.find import find_runs
 from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.logged import LoggedRun
+from evalplugin.tracking.read.agreement import Scored, agree
+from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.runs import find_runs
 
 __all__ = ["read_contests", "with_lists"]
 

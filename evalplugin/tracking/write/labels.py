@@ -14,7 +14,7 @@ from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.report.text import note_markdown
 from evalplugin.tracking.names import flatten, is_allowed
-from evalplugin.tracking.provenance import git_tags, process_tags, user_name
+from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
 
 __all__ = [
     "MAX_PARAM",

@@ -14,11 +14,11 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.comparison.gate import Decision
 from evalplugin.report.decision_text import decision_markdown
-from evalplugin.tracking.artifacts import text_file, write
 from evalplugin.tracking.connection import connect_to_existing, talking
-from evalplugin.tracking.find import find_runs
-from evalplugin.tracking.labels import cut
 from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.read.runs import find_runs
+from evalplugin.tracking.write.artifacts import text_file, write
+from evalplugin.tracking.write.labels import cut
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

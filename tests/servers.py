@@ -1,43 +1,19 @@
-"""Sample bake-offs, and a real MLflow server on this machine."""
+"""A real MLflow server on this machine."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import shutil
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
-
-_SAMPLES = Path(__file__).parents[1] / "report" / "conftest.py"
-
-
-@pytest.fixture(scope="session")
-def make() -> SimpleNamespace:
-    """Everything that makes a sample bake-off."""
-    spec = importlib.util.spec_from_file_location("evalplugin_samples", _SAMPLES)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return SimpleNamespace(**vars(module))
-
-
-@pytest.fixture
-def uri(tmp_path: Path, _empty_store: Path) -> str:
-    """An empty SQLite store of its own, in a folder whose name needs quoting."""
-    folder = tmp_path / "störe 1"
-    folder.mkdir()
-    # Making the tables anew takes longer than most tests.
-    shutil.copy(_empty_store, folder / "mlflow.db")
-    return f"sqlite:///{folder / 'mlflow.db'}"
 
 
 @dataclass(frozen=True)
@@ -48,9 +24,9 @@ class Server:
     store: str
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One MLflow server for all tests, started from a folder that has nothing to do with the store."""
+@contextmanager
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Run an MLflow server from a folder that has nothing to do with its store."""
     store = f"sqlite:///{tmp_path_factory.mktemp('server') / 'mlflow.db'}"
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

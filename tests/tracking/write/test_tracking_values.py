@@ -13,10 +13,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.tracking import labels
-from evalplugin.tracking.artifacts import model_artifacts, per_user_table, sampled_users, write
-from evalplugin.tracking.provenance import environment_text, git_tags, is_gone, process_tags
-from evalplugin.tracking.values import dataset_inputs, difference_metrics, model_metrics, summary_metrics
+from evalplugin.tracking.write import labels
+from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users, write
+from evalplugin.tracking.write.provenance import environment_text, git_tags, is_gone, process_tags
+from evalplugin.tracking.write.values import (
+    dataset_inputs,
+    difference_metrics,
+    model_metrics,
+    summary_metrics,
+)
 
 
 def logged(

@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from evalplugin import promotion
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
-from evalplugin.tracking import registry
+from evalplugin.tracking.registry import registered as registry
 
 PLUGIN = """
 import time

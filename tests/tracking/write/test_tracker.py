@@ -19,8 +19,8 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking import Links, MlflowTracker
-from evalplugin.tracking.board import SHARED_VIEW_TAG
 from evalplugin.tracking.connection import connect, talking
+from evalplugin.tracking.write.board import SHARED_VIEW_TAG
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,11 @@ import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Decision
 from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.tracking import MlflowTracker, labels, past
-from evalplugin.tracking.decisions import log_decision, run_ids
-from evalplugin.tracking.past import last_finished, read_past
+from evalplugin.tracking import MlflowTracker
+from evalplugin.tracking.read import past
+from evalplugin.tracking.read.past import last_finished, read_past
+from evalplugin.tracking.write import labels
+from evalplugin.tracking.write.decisions import log_decision, run_ids
 
 INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}
 
