@@ -11,7 +11,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.lists import Columns, ListScores, score_lists, specs_of
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff import Outcome
+    from evalplugin.bakeoff.flow import Outcome
     from evalplugin.comparison.statistics import Test
     from evalplugin.comparison.trends import History
     from evalplugin.metrics import MetricSpec
@@ -47,8 +47,8 @@ def run(
         DataError: Data that is missing or breaks a rule; or fewer than one worker.
         TrackingError: The tracking store cannot be reached.
     """
+    from evalplugin.bakeoff.notify import run_and_tell, tell_of_mistake
     from evalplugin.config import load
-    from evalplugin.notify import run_and_tell, tell_of_mistake
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
     home = Path(home) if home is not None else None

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import evalplugin
-from evalplugin.bakeoff import Outcome
+from evalplugin.bakeoff.flow import Outcome
 
 ROOT = Path(__file__).parents[1]
 

@@ -90,8 +90,8 @@ def gate(
 ) -> int:
     """Decide on logged models, show the decision, log it; the exit code says what came of it."""
     from evalplugin import terminal
+    from evalplugin.bakeoff.gate_command import decide_logged, gate_of
     from evalplugin.base.registry import load_plugin_file
-    from evalplugin.gate_command import decide_logged, gate_of
 
     if overrides and config is None:
         raise click.UsageError("--set sets a value of the config: give it with --config")

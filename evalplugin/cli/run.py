@@ -15,9 +15,9 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import end_politely, load_all, show_error
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff import Mode
+    from evalplugin.bakeoff.flow import Mode
+    from evalplugin.bakeoff.notify import Message
     from evalplugin.execution.runner import Observer
-    from evalplugin.notify import Message
 
 __all__ = ["run", "validate"]
 
@@ -69,7 +69,7 @@ def run(
         checked = load_all(configs, overrides, data_home)
     except Exception as error:
         if not dry_run:
-            from evalplugin.notify import tell_of_mistake
+            from evalplugin.bakeoff.notify import tell_of_mistake
 
             for path in configs:
                 tell_of_mistake(
@@ -78,13 +78,13 @@ def run(
         raise
     end_politely()
     if dry_run:
-        from evalplugin.plan import plan
+        from evalplugin.bakeoff.plan import plan
 
         for config in checked:
             terminal.show_plan(plan(config, data_home, observer, tracking_uri=tracking_uri))
         return EXIT_DONE
 
-    from evalplugin.notify import run_and_tell
+    from evalplugin.bakeoff.notify import run_and_tell
 
     failed = False
     for path, config in zip(configs, checked, strict=True):

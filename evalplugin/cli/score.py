@@ -75,7 +75,7 @@ def score(
     **asked: Any,
 ) -> int:
     """Score lists from any system: CSV, Parquet or TREC files."""
-    from evalplugin import score_command
+    from evalplugin.bakeoff import score_command
     from evalplugin.lists import Columns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 

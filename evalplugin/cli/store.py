@@ -39,8 +39,8 @@ _store = click.option(
 @click.pass_context
 def sync(context: click.Context, folder: Path) -> int:
     """Log what was computed while MLflow could not be reached; nothing is computed."""
+    from evalplugin.bakeoff.resuming import since
     from evalplugin.execution.store.journal import is_running, unfinished
-    from evalplugin.resuming import since
 
     run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
     code, here = EXIT_DONE, str(Path.cwd())

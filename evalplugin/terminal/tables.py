@@ -15,10 +15,10 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import LEVEL, Cell, Comparison, Standing
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff import Outcome
+    from evalplugin.bakeoff.flow import Outcome
+    from evalplugin.bakeoff.plan import Plan
     from evalplugin.execution.results import Bakeoff
     from evalplugin.lists.output import Row
-    from evalplugin.plan import Plan
 
 __all__ = ["show_numbers", "show_outcome", "show_plan", "show_scores", "stdout"]
 

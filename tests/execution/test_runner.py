@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
+from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, NamedModel, load
 from evalplugin.data import LoadContext
@@ -23,7 +24,6 @@ from evalplugin.execution.runner import (
     results_of,
 )
 from evalplugin.execution.tasks import Task, run_task
-from evalplugin.plan import plan
 
 
 @dataclass

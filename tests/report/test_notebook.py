@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import evalplugin
-from evalplugin.bakeoff import Outcome
+from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError
 from evalplugin.report.notebook import Comparisons
 

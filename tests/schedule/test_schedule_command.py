@@ -20,14 +20,14 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import evalplugin
+from evalplugin.bakeoff.resuming import asked_of
+from evalplugin.bakeoff.unchanged import inputs_of
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.config.cron import Cron
 from evalplugin.execution.runner import Silent, prepare
-from evalplugin.resuming import asked_of
 from evalplugin.schedule import Options, Planned, Scheduler
-from evalplugin.unchanged import inputs_of
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("store")

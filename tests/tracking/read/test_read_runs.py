@@ -14,7 +14,7 @@ import pytest
 from mlflow import MlflowClient
 
 import evalplugin
-from evalplugin.bakeoff import Outcome
+from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, TrackingError, UnknownNameError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, contests_of

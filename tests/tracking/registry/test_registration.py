@@ -11,7 +11,7 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from evalplugin import promotion
+from evalplugin.bakeoff import promotion
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
 from evalplugin.tracking.registry import registered as registry

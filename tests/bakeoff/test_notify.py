@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
+from evalplugin.bakeoff.notify import failure_message, message_of, notify
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import CheckedConfig, load
 from evalplugin.config.schema import Notify
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.notify import failure_message, message_of, notify
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
 FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]

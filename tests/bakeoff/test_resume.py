@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 import evalplugin
-from evalplugin.bakeoff import Outcome, run_bakeoff
+from evalplugin.bakeoff.flow import Outcome, run_bakeoff
 from evalplugin.base.errors import DataError, StoreError, TrackingError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
@@ -33,7 +33,7 @@ from evalplugin.execution.store.versions import code_of
 from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.models import MODELS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 PLUGIN = """
 from dataclasses import dataclass

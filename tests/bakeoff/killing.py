@@ -22,7 +22,7 @@ from typing import Any
 
 import mlflow
 
-from evalplugin.bakeoff import run_bakeoff
+from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.config import load
 from evalplugin.execution.store import entries
 from evalplugin.tracking.connection import connect

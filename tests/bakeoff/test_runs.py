@@ -18,7 +18,7 @@ import yaml
 import evalplugin
 from evalplugin.base.errors import DataError
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 FAILING = """
 from dataclasses import dataclass

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from evalplugin.bakeoff import Outcome, run_bakeoff
+from evalplugin.bakeoff.flow import Outcome, run_bakeoff
 from evalplugin.base.errors import EvalpluginError, UnchangedError
 from evalplugin.base.placeholders import fill, missing_in, names_in
 from evalplugin.base.secrets import hide, redact_values

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalplugin.bakeoff.promotion import Entered, decide_bakeoff, enter_champion, register_winner
+from evalplugin.bakeoff.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
 from evalplugin.base.errors import ModelError, StoreError, TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.base.units import bytes_of, count_text
@@ -37,9 +39,7 @@ from evalplugin.execution.store.journal import Header
 from evalplugin.execution.store.steps import Kept
 from evalplugin.execution.workers import Limits, check_not_a_worker, in_processes
 from evalplugin.metrics import definitions_hash
-from evalplugin.promotion import Entered, decide_bakeoff, enter_champion, register_winner
 from evalplugin.report.notebook import Comparisons
-from evalplugin.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,9 +149,9 @@ def run_bakeoff(
     """
     check_not_a_worker()
     observer = observer or Silent()
+    from evalplugin.bakeoff.unchanged import check_changed, inputs_of
     from evalplugin.tracking import MlflowTracker
     from evalplugin.tracking.location import resolve_uri
-    from evalplugin.unchanged import check_changed, inputs_of
 
     uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
     entered = enter_champion(config, uri)

@@ -11,13 +11,13 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 
-from evalplugin.bakeoff import run_bakeoff
+from evalplugin.bakeoff.flow import run_bakeoff
+from evalplugin.bakeoff.promotion import enter_champion
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
 from evalplugin.execution.runner import Silent
-from evalplugin.promotion import enter_champion
 from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
 
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
@@ -186,7 +186,7 @@ def test_the_champion_of_a_later_bakeoff_stays(
     uri: str, third: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = recipe_of_registered(uri, f"{NAME}@champion")
-    monkeypatch.setattr("evalplugin.bakeoff.new_id", lambda: "20200101-030000-3f2a")
+    monkeypatch.setattr("evalplugin.bakeoff.flow.new_id", lambda: "20200101-030000-3f2a")
     asked = {"name": NAME, "n": 3, "refresh": True}
     found = night(uri, ["popularity", NMF], register=asked, experiment="resumed")
     assert recipe_of_registered(uri, f"{NAME}@champion") == before

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from evalplugin.bakeoff.promotion import enter_champion
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.runner import Observer, prepare
 from evalplugin.models import BLOCK_BYTES, MODELS
-from evalplugin.promotion import enter_champion
 
 __all__ = ["Plan", "PlannedTask", "plan"]
 
