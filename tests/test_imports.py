@@ -58,6 +58,8 @@ def test_every_public_name_is_there() -> None:
 
     for name in evalplugin.__all__:
         assert getattr(evalplugin, name) is not None
+    # A package of the same name would hide it as soon as something imports that package.
+    assert not [name for name in evalplugin.__all__ if (ROOT / "evalplugin" / name).is_dir()]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = evalplugin.nothing
 
@@ -87,3 +89,20 @@ def test_all_is_complete(name: str) -> None:
         and value.__module__ == name
     }
     assert defined <= listed
+
+
+def test_no_inner_module_imports_the_package_root() -> None:
+    import ast
+
+    package = ROOT / "evalplugin"
+    found = []
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module == "evalplugin":
+                names = [n.name for n in node.names if not any(package.glob(f"{n.name}*"))]
+            elif isinstance(node, ast.Import):
+                names = [n.name for n in node.names if n.name == "evalplugin"]
+            else:
+                continue
+            found += [f"{path.relative_to(package)}:{node.lineno}: {name}" for name in names]
+    assert found == []

@@ -61,13 +61,14 @@ def compare(
 
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
     """
-    from evalplugin import api, terminal
+    from evalplugin import api
     from evalplugin.base.registry import load_plugin_file
+    from evalplugin.cli import show
     from evalplugin.report import compare_text
 
     for path in plugins:
         load_plugin_file(path)
-    observer = terminal.observer()
+    observer = show.observer()
     with observer.work("read and compare the runs"):
         found = api.compare(*runs, **asked)
     for note in dict.fromkeys(note for comparison in found for note in comparison.contest.notes):
@@ -79,7 +80,7 @@ def compare(
         with observer.work("write the page"):
             found.to_html(html)
     if shown == "table":
-        from evalplugin.terminal.compare import show_comparisons
+        from evalplugin.cli.show.compare import show_comparisons
 
         show_comparisons(found.comparisons, names, segment)
     else:

@@ -89,9 +89,9 @@ def gate(
     **options: Any,
 ) -> int:
     """Decide on logged models, show the decision, log it; the exit code says what came of it."""
-    from evalplugin import terminal
     from evalplugin.bakeoff.gate_command import decide_logged, gate_of
     from evalplugin.base.registry import load_plugin_file
+    from evalplugin.cli import show
 
     if overrides and config is None:
         raise click.UsageError("--set sets a value of the config: give it with --config")
@@ -102,7 +102,7 @@ def gate(
     uri = tracking_uri or configured
     if home is not None and not (runs or bakeoff or experiment):
         bakeoff, experiment = "latest", home
-    observer = terminal.observer()
+    observer = show.observer()
     with observer.work("read the runs and decide"):
         decision, run_ids = decide_logged(
             asked, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect
@@ -114,7 +114,7 @@ def gate(
 
         click.echo(decision_markdown(decision), nl=False)
     else:
-        from evalplugin.terminal.gate import show_decision
+        from evalplugin.cli.show.gate import show_decision
 
         show_decision(decision)
     if not dry_run and run_ids:

@@ -39,19 +39,20 @@ def history(
     plugins: tuple[Path, ...],
 ) -> int:
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
-    from evalplugin import api, terminal
+    from evalplugin import api
     from evalplugin.base.registry import load_plugin_file
+    from evalplugin.cli import show
+    from evalplugin.cli.show.history import history_csv, history_json, show_history
     from evalplugin.report.trend import check_picture, write_trend
-    from evalplugin.terminal.history import history_csv, history_json, show_history
 
     if chart is not None:
         check_picture(chart)
     for path in plugins:
         load_plugin_file(path)
-    with terminal.observer().work("read the bake-offs"):
+    with show.observer().work("read the bake-offs"):
         found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
     if chart is not None:
-        with terminal.observer().work("draw the picture"):
+        with show.observer().work("draw the picture"):
             write_trend(found, chart)
     if shown == "table":
         show_history(found)

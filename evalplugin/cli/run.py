@@ -60,9 +60,9 @@ def run(
         raise click.UsageError(
             f"--if-changed does nothing where nothing has changed, --{mode} asks for work all the same: choose one"
         )
-    from evalplugin import terminal
+    from evalplugin.cli import show
 
-    observer = terminal.observer()
+    observer = show.observer()
     hear = _appends(outcome_file, observer)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
@@ -81,7 +81,7 @@ def run(
         from evalplugin.bakeoff.plan import plan
 
         for config in checked:
-            terminal.show_plan(plan(config, data_home, observer, tracking_uri=tracking_uri))
+            show.show_plan(plan(config, data_home, observer, tracking_uri=tracking_uri))
         return EXIT_DONE
 
     from evalplugin.bakeoff.notify import run_and_tell
@@ -104,10 +104,10 @@ def run(
         except UnchangedError as nothing:
             click.echo(f"{config.name}: {nothing}")
             continue
-        terminal.show_outcome(outcome)
+        show.show_outcome(outcome)
         failed = failed or bool(outcome.result.failed)
         if outcome.decision is not None and (gate := config.spec.gate) is not None:
-            from evalplugin.terminal.gate import show_decision
+            from evalplugin.cli.show.gate import show_decision
 
             show_decision(outcome.decision)
             failed = failed or outcome.decision.exit_code(gate.fail_on) != EXIT_DONE

@@ -87,7 +87,7 @@ def score(
     if profile is not None:
         numbers = score_command.score_as(request, profile)
         if shown == "table":
-            from evalplugin.terminal import show_numbers
+            from evalplugin.cli.show import show_numbers
 
             show_numbers(numbers, title=f"{asked['lists']}, as {profile}")
         else:
@@ -96,7 +96,7 @@ def score(
     scores, specs = score_command.score(request, lambda text: click.echo(text, err=True))
     rows = rows_of(scores)
     if shown == "table":
-        from evalplugin.terminal import show_scores
+        from evalplugin.cli.show import show_scores
 
         show_scores(rows, title=asked["lists"])
     else:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalplugin.terminal import observer, progress, tables
+from evalplugin.cli.show import observer, progress, tables
 
 
 def test_without_a_terminal_talk_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,9 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from evalplugin.cli.show.tables import stdout
 from evalplugin.comparison.gate import Decision
 from evalplugin.report.decision_text import HEADS, LEGEND, decision_rows, summary_line, title_of
-from evalplugin.terminal.tables import stdout
 
 __all__ = ["show_decision"]
 

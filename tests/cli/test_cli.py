@@ -8,7 +8,7 @@ import pytest
 from evalplugin import __version__
 from evalplugin.cli import main
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 KNN = str(ROOT / "configs" / "knn.yaml")
 
 

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evalplugin.cli.show.tables import stdout
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.compare_table import TextCell, TextTable
 from evalplugin.report.compare_text import tables_of
-from evalplugin.terminal.tables import stdout
 
 __all__ = ["show_comparisons"]
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from evalplugin.cli.show.tables import stdout
 from evalplugin.comparison.comparison import LEVEL
 from evalplugin.comparison.trends import History, Point
-from evalplugin.terminal.tables import stdout
 
 __all__ = ["history_csv", "history_json", "show_history"]
 
