@@ -101,14 +101,10 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
     Raises:
         TrackingError: The store cannot be reached or used.
     """
-    tracker = MlflowTracker.open(lists.bakeoff(experiment), tracking_uri)
     result = lists.result()
-    try:
+    with MlflowTracker.open(lists.bakeoff(experiment), tracking_uri) as tracker:
         run_id = tracker.start_model(result.data, result.model, result.type)
         path = tracker.finish_alone(run_id, result)
-    except BaseException:
-        tracker.abort()  # no run may stay RUNNING for ever
-        raise
     links = {"store": tracker.uri, "run": ui_base_url(tracker.uri) + path}
     command = ui_command(tracker.uri)
     return links if command is None else {**links, "look": command}

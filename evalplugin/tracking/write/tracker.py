@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
+from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison, headline
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
@@ -46,10 +47,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MlflowTracker"]
 
+Progress = Callable[
+    [str], AbstractContextManager[object]
+]  # reports a step by its name while the context lasts
+
 
 @dataclass
 class MlflowTracker:
-    """Logs one bake-off to one MLflow store, run by run. Make it with ``open``."""
+    """Logs one bake-off to one MLflow store, run by run. Make it with ``open``.
+
+    Used in a ``with`` statement, an exception inside, Ctrl-C and SIGTERM included, ends the open runs as KILLED.
+    """
 
     bakeoff: Bakeoff
     uri: str  # absolute
@@ -63,15 +71,32 @@ class MlflowTracker:
         default_factory=dict, repr=False
     )  # what was logged of -> run id
     _ended: set[str] = field(default_factory=set, repr=False)  # runs that hold everything already
+    _progress: Progress = field(default=nullcontext, repr=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:  # no run may stay RUNNING for ever
+            with ignore_signals(), self._progress("end the open runs"):
+                self.abort()
 
     @classmethod
-    def open(cls, bakeoff: Bakeoff, uri: str | None = None, *, resume: bool = False) -> MlflowTracker:
+    def open(
+        cls,
+        bakeoff: Bakeoff,
+        uri: str | None = None,
+        *,
+        resume: bool = False,
+        progress: Progress = nullcontext,
+    ) -> MlflowTracker:
         """Return a tracker whose store answers, with the experiment there and our own dead runs closed.
 
         Args:
             bakeoff: What is going to run.
             uri: The tracking URI; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
             resume: Whether to go on with the runs that the bake-off has already.
+            progress: Reports the step that an exception causes, from its name, while the context lasts.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted, two metrics have one
@@ -82,7 +107,7 @@ class MlflowTracker:
         client = connect(uri)
         with talking(uri, f"open the experiment {bakeoff.experiment!r}", waiting=BRIEFLY):
             experiment_id = open_experiment(client, uri, bakeoff.experiment)
-        tracker = cls(bakeoff, uri, experiment_id, client, labels.common_tags(bakeoff))
+        tracker = cls(bakeoff, uri, experiment_id, client, labels.common_tags(bakeoff), _progress=progress)
         with talking(uri, "look for runs of ours that were cut off", waiting=BRIEFLY):
             if resume:
                 tracker._take_up()  # first: the process that made them is gone, but they are to go on

@@ -177,9 +177,13 @@ def test_a_run_is_running_while_its_model_is_fitted_and_killed_when_that_is_cut_
     tracker.finish_model(done, make.model_result("a"))
     client = MlflowClient(tracking_uri=uri)
     assert client.get_run(cut_off).info.status == "RUNNING"
-    tracker.abort()
-    assert [client.get_run(r).info.status for r in (done, cut_off)] == ["FINISHED", "KILLED"]
-    tracker.abort()  # nothing is left to do
+    with tracker:
+        pass
+    assert client.get_run(cut_off).info.status == "RUNNING"
+    for _ in range(2):  # the second time nothing is left to do
+        with pytest.raises(KeyboardInterrupt), tracker:
+            raise KeyboardInterrupt
+        assert [client.get_run(r).info.status for r in (done, cut_off)] == ["FINISHED", "KILLED"]
 
 
 def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(
