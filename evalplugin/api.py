@@ -132,7 +132,7 @@ def compare(
             tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
             primary=primary,
         )  # fmt: skip
-        run_ids = [one.run_id for contest in contests for one in contest.contenders if one.run_id is not None]
+        run_ids = [one.run_id for contest in contests for one in contest.models if one.run_id is not None]
         shown = {
             "complete": partial(with_lists, tracking_uri=tracking_uri),
             "past": partial(past_around, run_ids, tracking_uri),

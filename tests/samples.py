@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from evalplugin.comparison.comparison import Cell, Comparison, compare, headline
+from evalplugin.comparison.compared import Cell
+from evalplugin.comparison.comparison import Comparison, compare, headline
 from evalplugin.comparison.contest import contests_of
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult

@@ -86,7 +86,7 @@ def decide_logged(
     champion = champion_of(gate, register, contest.baseline)
     if champion is None:
         raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")
-    is_here = champion in {c.model for c in contest.contenders}
+    is_here = champion in {c.model for c in contest.models}
     if isinstance(champion, str) and not is_here and is_registered(champion):
         champion = ChampionSpec(registry=champion)
     registered = champion.registry if isinstance(champion, ChampionSpec) else None
@@ -103,7 +103,7 @@ def decide_logged(
     if gate.metric is not None:
         contest = with_choice(contest, primary=gate.metric)
     decision = decide(contest, gate, name, notes=[*contest.notes, *([note] if note else [])])
-    judged = [c for c in contest.contenders if c.model in decision.challengers] or contest.contenders
+    judged = [c for c in contest.models if c.model in decision.challengers] or contest.models
     return decision, tuple(c.run_id for c in judged if c.run_id is not None)
 
 
@@ -118,12 +118,12 @@ def _registered(
         if contest.baseline is None:
             raise DataError(f"there is no {champion} in the registry yet, and no baseline to stand for it")
         return contest.baseline, first_gate(gate), nobody_yet(champion, contest.baseline)
-    for contender in contest.contenders:
-        assert contender.run_id is not None
-        other = recipe_of_run(tracking_uri, contender.run_id)
+    for model in contest.models:
+        assert model.run_id is not None
+        other = recipe_of_run(tracking_uri, model.run_id)
         if other.type == recipe.type and dict(other.params) == dict(recipe.params):
-            return contender.model, gate, f"the champion is {contender.model}, as {recipe.origin}"
-    models = ", ".join(contender.model for contender in contest.contenders)
+            return model.model, gate, f"the champion is {model.model}, as {recipe.origin}"
+    models = ", ".join(model.model for model in contest.models)
     raise DataError(
         f"the champion ({recipe.origin}) is none of the models of {contest.name}: {models}; a bake-off whose config "
         f"has this gate fits it anew"
@@ -137,14 +137,14 @@ def _with_run(
     from evalplugin.tracking.read.contests import read_contests
     from evalplugin.tracking.write.decisions import run_ids
 
-    ours, theirs = [c.run_id for c in contest.contenders if c.run_id is not None], run_ids(tracking_uri, run)
+    ours, theirs = [c.run_id for c in contest.models if c.run_id is not None], run_ids(tracking_uri, run)
     contests = [contest]
     if not set(theirs) & set(ours):
         contests = read_contests(
             tracking_uri, runs=[*ours, *theirs], intersect=intersect, primary=contest.primary
         )
     for one in contests:
-        held = {c.run_id: c.model for c in one.contenders}
+        held = {c.run_id: c.model for c in one.models}
         names = [model for run_id, model in held.items() if run_id in theirs]
         if names and set(ours) <= held.keys():
             return one, names[0]

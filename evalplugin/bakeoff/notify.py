@@ -238,7 +238,7 @@ def _message(about: Outline, **known: Any) -> Message:
 def _standings(comparison: Comparison) -> dict[str, Any]:
     contest = comparison.contest
     models = []
-    for row in comparison.standings:
+    for row in comparison.models:
         cell = row.cells.get(contest.primary)
         numbers = {} if cell is None else {"mean": cell.mean, "low": cell.low, "high": cell.high}
         models.append({"model": row.model, "rank": row.rank, **numbers})

@@ -12,134 +12,26 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.contest import Contender, Contest
+from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair, SegmentCell
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import (
     Interval,
     Method,
-    Paired,
     Test,
     benjamini_hochberg,
     compare_pairs,
     holm,
     mean_intervals,
 )
-from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
-from evalplugin.metrics.scoring import PerUserScores, Summary, summarise
+from evalplugin.metrics.scoring import PerUserScores, summarise
 from evalplugin.segments import Segmentation
 
-__all__ = [
-    "LEVEL",
-    "Cell",
-    "Comparison",
-    "Mark",
-    "Pair",
-    "SegmentCell",
-    "Standing",
-    "compare",
-    "headline",
-]
+__all__ = ["LEVEL", "Comparison", "compare", "headline"]
 
 LEVEL = 0.95  # of every interval, unless asked otherwise
 
-Mark = Literal["+", "-", ""]
 Pairs = Literal["baseline", "all"]
-
-
-@dataclass(frozen=True)
-class Pair:
-    """One model against another by one metric, over the users both are defined for.
-
-    Adjusted values are over the family of comparisons: all pairs of models of this comparison, by this metric.
-
-    ``mark``: ``+`` where the model is better than the other at the comparison's level, Holm's correction included,
-    ``-`` where it is worse, and empty where that is not shown or where neither way is better.
-    """
-
-    metric: str  # canonical name
-    model: str
-    against: str
-    paired: Paired
-    p: float  # of the paired permutation test, two-sided
-    p_holm: float
-    p_bh: float
-    mark: Mark
-
-    @property
-    def higher_is_better(self) -> bool | None:
-        """Which way the metric is better; None: neither."""
-        return parse(self.metric).metric.higher_is_better
-
-    @property
-    def better(self) -> float:
-        """Share of users for whom the model is better; NaN where neither way is better."""
-        return self._share(self.paired.above, self.paired.below)
-
-    @property
-    def worse(self) -> float:
-        """Share of users for whom the model is worse; NaN where neither way is better."""
-        return self._share(self.paired.below, self.paired.above)
-
-    def _share(self, if_higher: float, if_lower: float) -> float:
-        up = self.higher_is_better
-        return math.nan if up is None else if_higher if up else if_lower
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One model's value of one metric; what is undefined is NaN."""
-
-    metric: str  # canonical name
-    mean: float
-    low: float = math.nan  # of the interval of the mean; NaN for a metric that is one number a model
-    high: float = math.nan
-    method: str = ""  # how the interval was found: bootstrap, t
-    users: int = 0  # that count
-    undefined: int = 0  # users without a value
-    summary: Summary | None = None  # of the users' values; None for a metric that is one number a model
-    difference: Pair | None = None  # against the baseline
-
-    @property
-    def mark(self) -> Mark:
-        """How the model differs from the baseline; see ``Pair``."""
-        return "" if self.difference is None else self.difference.mark
-
-
-@dataclass(frozen=True)
-class Standing:
-    """One model's row of the final table. ``rank`` counts from 1 by the primary metric; None: not ranked."""
-
-    contender: Contender
-    rank: int | None
-    is_baseline: bool
-    cells: Mapping[str, Cell]  # by canonical name, the primary metric first; empty for a model that failed
-
-    @property
-    def model(self) -> str:
-        """The model's name."""
-        return self.contender.model
-
-    @property
-    def costs(self) -> Costs | None:
-        """What the model took."""
-        return self.contender.costs
-
-    @property
-    def error(self) -> str | None:
-        """What a model that failed raised, in one line."""
-        return self.contender.error
-
-
-@dataclass(frozen=True)
-class SegmentCell:
-    """One model's mean of one metric over one group of users, and its difference from the baseline there."""
-
-    segment: str  # e.g. activity
-    label: str  # e.g. "1-20 interactions"
-    model: str
-    metric: str
-    interval: Interval  # of the mean
-    difference: Pair | None  # against the baseline; corrected over all models and groups of the segmentation
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,12 +42,12 @@ class Comparison:
     level: float
     intervals: Method  # of differences
     pairing: Pairs
-    standings: tuple[Standing, ...]  # best first, failed last
-    pairs: tuple[Pair, ...]  # by metric, then in the order of the standings
+    models: tuple[ComparedModel, ...]  # best first, failed last
+    pairs: tuple[Pair, ...]  # by metric, then in the order of the models
 
     @cached_property
     def segments(self) -> tuple[SegmentCell, ...]:
-        """Every model's means by group of users: by segmentation, metric, group, then in the order of the standings."""
+        """Every model's means by group of users: by segmentation, metric, group, then in the order of the models."""
         return tuple(_segment_cells(self))
 
     def pair(self, metric: str, model: str, against: str) -> Pair | None:
@@ -182,23 +74,22 @@ def compare(
         tests: Further than the permutation test.
     """
     rows = [
-        Standing(
-            contender=c,
-            rank=None,
-            is_baseline=c.model == contest.baseline,
-            cells=headline(c.scores, contest.metrics, contest.seed, level=level),
+        replace(
+            model,
+            is_baseline=model.model == contest.baseline,
+            cells=headline(model.scores, contest.metrics, contest.seed, level=level),
         )
-        for c in contest.contenders
+        for model in contest.models
     ]
-    standings = _ranked(contest.primary, rows)
-    found_pairs = tuple(_pairs(contest, standings, pairs, level, intervals, tests))
+    models = _ranked(contest.primary, rows)
+    found_pairs = tuple(_pairs(contest, models, pairs, level, intervals, tests))
     to_baseline = {(p.model, p.metric): p for p in found_pairs if p.against == contest.baseline}
     return Comparison(
         contest,
         level,
         intervals,
         pairs,
-        tuple(_with_differences(row, to_baseline) for row in standings),
+        tuple(_with_differences(row, to_baseline) for row in models),
         found_pairs,
     )
 
@@ -237,21 +128,21 @@ def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval) -> C
     )
 
 
-def _with_differences(row: Standing, pairs: Mapping[tuple[str, str], Pair]) -> Standing:
+def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair]) -> ComparedModel:
     cells = {m: replace(c, difference=pairs.get((row.model, m))) for m, c in row.cells.items()}
     return replace(row, cells=cells)
 
 
 def _pairs(
     contest: Contest,
-    standings: Sequence[Standing],
+    models: Sequence[ComparedModel],
     pairing: Pairs,
     level: float,
     intervals: Method,
     tests: Sequence[Test],
 ) -> Iterator[Pair]:
-    names = _pairing(standings, pairing)
-    scores = {row.model: row.contender.scores for row in standings if row.contender.scores is not None}
+    names = _pairing(models, pairing)
+    scores = {row.model: row.scores for row in models if row.scores is not None}
     for metric in contest.metrics:
         both = [(m, b) for m, b in names if metric in scores[m].metrics and metric in scores[b].metrics]
         if both:
@@ -260,9 +151,9 @@ def _pairs(
             yield from _family(metric, both, columns, level, intervals, tests, rng)
 
 
-def _pairing(standings: Sequence[Standing], pairing: Pairs) -> list[tuple[str, str]]:
+def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str, str]]:
     """Return who is compared with whom: with the baseline, or every two, the better one first but for the baseline."""
-    done = [row for row in standings if row.contender.scores is not None]
+    done = [row for row in models if row.scores is not None]
     if pairing == "all":
         # Models behind the baseline are compared with it too, not it with them.
         done.sort(key=lambda row: row.is_baseline)
@@ -319,7 +210,7 @@ def _mark(pair: Pair, is_shown: bool) -> Mark:
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
     contest = comparison.contest
-    scores = {r.model: r.contender.scores for r in comparison.standings if r.contender.scores is not None}
+    scores = {r.model: r.scores for r in comparison.models if r.scores is not None}
     for segmentation in contest.segments:
         group = {model: segmentation.of(s.users) for model, s in scores.items()}
         groups = {
@@ -341,7 +232,7 @@ def _by_group(
 ) -> list[SegmentCell]:
     """Return one metric's cells; ``groups``: scores by label and model, ``models``: those that have the metric."""
     contest, level = comparison.contest, comparison.level
-    names = [n for n in _pairing(comparison.standings, "baseline") if n[0] in models and n[1] in models]
+    names = [n for n in _pairing(comparison.models, "baseline") if n[0] in models and n[1] in models]
     cells: list[SegmentCell] = []
     for label, inside in groups.items():
         columns = _columns(metric, inside)
@@ -362,11 +253,11 @@ def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
     return replace(scores, users=scores.users[rows], values=scores.values[rows])
 
 
-def _ranked(primary: str, rows: Iterable[Standing]) -> list[Standing]:
+def _ranked(primary: str, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
     """Return the rows best first, those without a value after them, those that failed last."""
     lower_is_better = parse(primary).metric.higher_is_better is False
 
-    def loss(row: Standing) -> float:
+    def loss(row: ComparedModel) -> float:
         mean = row.cells[primary].mean if primary in row.cells else math.nan
         return mean if lower_is_better else -mean
 

@@ -1,24 +1,18 @@
-"""What is compared: models that were scored on the same data, under the same rules."""
+"""Models to compare: scored on the same data, under the same rules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.data.background import Background
-from evalplugin.execution.results import BakeoffResult, Costs
+from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
-from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.segments import Segmentation
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = [
-    "Contender",
     "Contest",
     "Rules",
     "contests_of",
@@ -39,27 +33,13 @@ class Rules:
 
 
 @dataclass(frozen=True, eq=False)
-class Contender:
-    """One model's results; ``scores`` is None for one that failed."""
-
-    model: str
-    type: str
-    scores: PerUserScores | None
-    costs: Costs | None = None
-    fold_means: tuple[Mapping[str, float], ...] = ()
-    top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
-    run_id: str | None = None  # the MLflow run it was read from
-    error: str | None = None  # what a failed model raised, in one line
-
-
-@dataclass(frozen=True, eq=False)
 class Contest:
     """Models on one dataset under one split, in config order."""
 
     name: str  # of the bake-off or the experiment
     dataset: str
     split: str
-    contenders: tuple[Contender, ...]
+    models: tuple[ComparedModel, ...]
     metrics: tuple[str, ...]  # canonical names, the primary one first
     baseline: str | None
     seed: int
@@ -80,7 +60,7 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
     Raises:
         DataError: No such model or metric.
     """
-    models = [c.model for c in contest.contenders]
+    models = [c.model for c in contest.models]
     if baseline is not None and baseline not in models:
         near = did_you_mean(baseline, models, noun="there are")
         raise DataError(f"no model is called {baseline!r} to be the baseline{near}")
@@ -107,8 +87,8 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 name=asked.id,
                 dataset=dataset,
                 split=split,
-                contenders=tuple(
-                    Contender(
+                models=tuple(
+                    ComparedModel(
                         m.model,
                         m.type,
                         m.per_user,

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from evalplugin.base.units import count_text
-from evalplugin.comparison.comparison import Comparison, Mark, Pair, SegmentCell, Standing
+from evalplugin.comparison.compared import ComparedModel, Mark, Pair, SegmentCell
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import Test
 from evalplugin.metrics import parse
 from evalplugin.report.text import number, share
@@ -54,10 +55,10 @@ def place(comparison: Comparison) -> str:
 
 
 def standings_table(comparison: Comparison, metric: str) -> TextTable:
-    """Return the models by one metric, in the order of the standings: means and differences from the baseline."""
-    rows = [row for row in comparison.standings if row.error is None]
+    """Return the models by one metric, in the order of the comparison: means and differences from the baseline."""
+    rows = [row for row in comparison.models if row.error is None]
     with_pairs = comparison.pairing == "baseline" and any(p.metric == metric for p in comparison.pairs)
-    with_folds = any(len(row.contender.fold_means) > 1 for row in rows)
+    with_folds = any(len(row.fold_means) > 1 for row in rows)
     tests = _further_tests(comparison)
     heads = ["", "model", "mean"]
     heads += ["folds"] if with_folds else []
@@ -116,7 +117,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
 def verdict(comparison: Comparison, metric: str) -> str:
     """Return who won by a metric, over whom, and whether it is real, in a sentence or two."""
     up = parse(metric).metric.higher_is_better
-    rows = [r for r in comparison.standings if metric in r.cells and math.isfinite(r.cells[metric].mean)]
+    rows = [r for r in comparison.models if metric in r.cells and math.isfinite(r.cells[metric].mean)]
     if not rows:
         return f"No model has a value of {metric}."
     if up is None:
@@ -181,7 +182,7 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
         *_user_words(comparison, metric, pairs),
         *_power_words(comparison, pairs),
         *_fold_words(comparison),
-        *(f"{row.model} failed: {row.error}" for row in comparison.standings if row.error is not None),
+        *(f"{row.model} failed: {row.error}" for row in comparison.models if row.error is not None),
     ]
 
 
@@ -232,26 +233,26 @@ def _pair_cells(pair: Pair, tests: Iterable[Test]) -> list[TextCell]:
     ]
 
 
-def _name(row: Standing) -> TextCell:
+def _name(row: ComparedModel) -> TextCell:
     return TextCell(row.model, "baseline" if row.is_baseline else "")
 
 
-def _folds(comparison: Comparison, row: Standing, metric: str) -> TextCell:
+def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
     """Return the lowest and highest mean of the folds, and in how many the model is ahead of the baseline."""
     means = _fold_means(row, metric)
     if not means:
         return TextCell("–")
     text = f"{number(min(means))}–{number(max(means))}"
     up = parse(metric).metric.higher_is_better
-    base = next((_fold_means(r, metric) for r in comparison.standings if r.is_baseline), [])
+    base = next((_fold_means(r, metric) for r in comparison.models if r.is_baseline), [])
     if row.is_baseline or up is None or len(base) != len(means):
         return TextCell(text)
     ahead = sum(a > b if up else a < b for a, b in zip(means, base, strict=True))
     return TextCell(text, f"ahead in {ahead} of {len(means)}")
 
 
-def _fold_means(row: Standing, metric: str) -> list[float]:
-    means = [fold.get(metric, math.nan) for fold in row.contender.fold_means]
+def _fold_means(row: ComparedModel, metric: str) -> list[float]:
+    means = [fold.get(metric, math.nan) for fold in row.fold_means]
     return means if all(map(math.isfinite, means)) else []
 
 
@@ -290,7 +291,7 @@ def _others(comparison: Comparison, metric: str, baseline: str) -> str:
 
 
 def _interval_words(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
-    of_means = {r.cells[metric].method for r in comparison.standings if metric in r.cells} - {""}
+    of_means = {r.cells[metric].method for r in comparison.models if metric in r.cells} - {""}
     if of_means:
         words = f"Intervals ({_percent(comparison.level)}): of means, {_method_words(of_means)}"
         if pairs:
@@ -320,7 +321,7 @@ def _test_words(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> I
 
 def _user_words(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
     # A model that predicts no ratings has no value for anybody: it says nothing about the users.
-    every = [row.cells[metric] for row in comparison.standings if metric in row.cells]
+    every = [row.cells[metric] for row in comparison.models if metric in row.cells]
     cells = [cell for cell in every if cell.users]
     if not cells:
         return
@@ -342,7 +343,7 @@ def _power_words(comparison: Comparison, pairs: Sequence[Pair]) -> Iterator[str]
 
 
 def _fold_words(comparison: Comparison) -> Iterator[str]:
-    folds = max((len(row.contender.fold_means) for row in comparison.standings), default=0)
+    folds = max((len(row.fold_means) for row in comparison.models), default=0)
     if folds > 1:
         yield (
             f"{folds} folds: each user's scores are averaged before anything is compared. The column: lowest to "

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.comparison.comparison import Comparison, Pair
+from evalplugin.comparison.compared import Pair
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.compare_table import (
     TextCell,
     TextTable,
@@ -203,7 +204,7 @@ def tables_of(
 
 def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
     for metric in metrics or comparison.contest.metrics:
-        for row in comparison.standings:
+        for row in comparison.models:
             cell = row.cells.get(metric)
             if cell is None and row.error is None:
                 continue
@@ -218,7 +219,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
                 continue
             values |= {"mean": cell.mean, "low": cell.low, "high": cell.high}
             values |= {"users": cell.users, "undefined": cell.undefined}
-            folds = [fold.get(metric, math.nan) for fold in row.contender.fold_means]
+            folds = [fold.get(metric, math.nan) for fold in row.fold_means]
             if folds:
                 values |= {"folds": len(folds), "fold_low": min(folds), "fold_high": max(folds)}
             pairs = [p for p in comparison.pairs if p.metric == metric and p.model == row.model]

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from evalplugin.comparison.comparison import Comparison, Mark
+from evalplugin.comparison.compared import Mark
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
 from evalplugin.report.compare_table import place
 from evalplugin.report.palette import BASELINE_COLOUR
@@ -59,7 +60,7 @@ def _lines(comparison: Comparison, metric: str) -> tuple[list[_Line], str | None
     """Return what is drawn, best model first, and what the differences are from; None where these are means."""
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     if not pairs:
-        cells = [(r.model, r.cells[metric]) for r in comparison.standings if metric in r.cells]
+        cells = [(r.model, r.cells[metric]) for r in comparison.models if metric in r.cells]
         return [_Line(model, c.mean, c.low, c.high, "") for model, c in cells], None
     of_all = comparison.pairing == "all"
     lines = []

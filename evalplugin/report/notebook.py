@@ -138,9 +138,9 @@ class Comparisons:
 
 def _on(comparison: Comparison, contest: Contest) -> Comparison:
     """Return a comparison whose contest has more to show; its numbers stay."""
-    contenders = {c.model: c for c in contest.contenders}
-    standings = tuple(replace(row, contender=contenders[row.model]) for row in comparison.standings)
-    return replace(comparison, contest=contest, standings=standings)
+    lists = {model.model: model.top_n for model in contest.models}
+    models = tuple(replace(row, top_n=lists[row.model]) for row in comparison.models)
+    return replace(comparison, contest=contest, models=models)
 
 
 def _table_html(table: TextTable, said: str, legend: Sequence[str]) -> str:

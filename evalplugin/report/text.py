@@ -12,7 +12,8 @@ import numpy as np
 
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.comparison import LEVEL, Cell, Comparison, Standing
+from evalplugin.comparison.compared import Cell, ComparedModel
+from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.comparison.statistics import mean_interval
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
@@ -175,7 +176,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
     ]
     for comparison in comparisons:
         contest = comparison.contest
-        done = [row for row in comparison.standings if row.error is None]
+        done = [row for row in comparison.models if row.error is None]
         lines += [f"## {escape(', '.join(filter(None, (contest.dataset, contest.split))))}", ""]
         if done:
             heads = [
@@ -188,7 +189,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
                 "recommend",
             ]
             lines += [*_table(heads, [_leaderboard_row(row, contest.metrics) for row in done]), ""]
-        if failed := [row for row in comparison.standings if row.error is not None]:
+        if failed := [row for row in comparison.models if row.error is not None]:
             lines += [
                 "Failed:",
                 "",
@@ -204,7 +205,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
     return "\n".join(lines) + "\n"
 
 
-def _leaderboard_row(row: Standing, metrics: Sequence[str]) -> list[str]:
+def _leaderboard_row(row: ComparedModel, metrics: Sequence[str]) -> list[str]:
     cells = [row.cells.get(metric) for metric in metrics]
     shown = [
         _NONE

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.contest import Contender, Contest, Rules
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.comparison.gate import decide
 from evalplugin.config.gate import Gate
 from evalplugin.metrics.scoring import PerUserScores
@@ -83,15 +84,15 @@ def gain(scores: str) -> tuple[Table, Table]:
 def promoted(case: Case, users: int, gate: Gate, rng: np.random.Generator) -> int | None:
     """Return which challenger the gate promotes in one simulated bake-off; None: none."""
     values, champion = draw_family(case.challengers, case.champion, users, 1, rng)
-    contenders = [_contender(str(place), column) for place, column in enumerate(values.T)]
-    contenders.append(_contender("champion", champion[:, 0]))
-    contest = Contest("study", "scores", "", tuple(contenders), (METRIC,), None, 0, RULES)
+    models = [_model(str(place), column) for place, column in enumerate(values.T)]
+    models.append(_model("champion", champion[:, 0]))
+    contest = Contest("study", "scores", "", tuple(models), (METRIC,), None, 0, RULES)
     found = decide(contest, gate, "champion").promoted
     return None if found is None else int(found)
 
 
-def _contender(name: str, values: npt.NDArray[np.float64]) -> Contender:
-    return Contender(name, "study", PerUserScores(np.arange(len(values)), values[:, None], (METRIC,)))
+def _model(name: str, values: npt.NDArray[np.float64]) -> ComparedModel:
+    return ComparedModel(name, "study", PerUserScores(np.arange(len(values)), values[:, None], (METRIC,)))
 
 
 def measure(users: int, bakeoffs: int, seed: int) -> Iterator[Rate]:

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.contest import Contender, Contest, Rules
+from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
 from evalplugin.metrics.scoring import PerUserScores
@@ -50,7 +51,7 @@ def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Cont
     names = [f"{family}@{k}" for k in (10, 5, 1) for family in FAMILIES][:metrics]
     ids = np.arange(users)
     truth = rng.integers(0, N_ITEMS, (users, TRUTH)) // TRUTH * TRUTH + np.arange(TRUTH)  # no item twice
-    contenders = []
+    models = []
     for number in range(models):
         strength = rng.beta(1, 3, (users, 1)) * (0.6 + 0.05 * number)
         values = np.where(
@@ -81,13 +82,13 @@ def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Cont
             }
         )
         costs = Costs(2.0**number, 3.0 + number, 1.0, 500.0 + 100 * number)
-        contenders.append(Contender(f"model-{number}", "random", scores, costs, (scores.means,), top_n))
+        models.append(ComparedModel(f"model-{number}", "random", scores, costs, (scores.means,), top_n))
     groups = Segmentation("activity", ("low", "middle", "high"), ids, (ids % 3).astype(np.int32))
     return Contest(
         name="measured",
         dataset="random",
         split="",
-        contenders=tuple(contenders),
+        models=tuple(models),
         metrics=tuple(names),
         baseline="model-0",
         seed=seed,

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.comparison.comparison import Cell, Standing, compare, headline
+from evalplugin.comparison.compared import Cell, ComparedModel
+from evalplugin.comparison.comparison import compare, headline
 from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
@@ -25,8 +26,8 @@ def scores(*values: float, metric: str = "ndcg@10") -> PerUserScores:
     return PerUserScores(np.arange(len(values)), column[:, None], (metric,))
 
 
-def standings(result: BakeoffResult) -> list[Standing]:
-    return [row for contest in contests_of(result) for row in compare(contest).standings]
+def ranked_models(result: BakeoffResult) -> list[ComparedModel]:
+    return [row for contest in contests_of(result) for row in compare(contest).models]
 
 
 def cells_of(make: SimpleNamespace, result: ModelResult) -> dict[str, Cell]:
@@ -53,7 +54,7 @@ def test_a_metric_of_all_lists_together_has_no_interval(make: SimpleNamespace) -
 
 
 def test_models_are_ranked_best_first_and_failed_ones_stand_last(make: SimpleNamespace) -> None:
-    rows = standings(make.whole())
+    rows = ranked_models(make.whole())
     assert [(row.rank, row.model) for row in rows] == [
         (1, "svd"),
         (2, "knn"),
@@ -69,7 +70,7 @@ def test_an_error_metric_ranks_the_lowest_first(make: SimpleNamespace) -> None:
         make.model_result("random", scores=scores(*[1.0, 1.1, 1.2] * 3, metric="rmse")),
         make.model_result("knn", scores=scores(*[0.5, 0.6, 0.7] * 3, metric="rmse")),
     ]
-    rows = standings(BakeoffResult(asked, tuple(models)))
+    rows = ranked_models(BakeoffResult(asked, tuple(models)))
     assert [row.model for row in rows] == ["knn", "random"]
     assert rows[0].cells["rmse"].mark == "+"
 
@@ -80,7 +81,7 @@ def test_equal_means_share_a_rank_in_config_order(make: SimpleNamespace) -> None
         make.model_result(n, scores=s)
         for n, s in (("a", scores(0.5, 0.5)), ("b", scores(0.5, 0.5)), ("c", scores(0.1)))
     )
-    assert [(r.rank, r.model) for r in standings(BakeoffResult(asked, models))] == [
+    assert [(r.rank, r.model) for r in ranked_models(BakeoffResult(asked, models))] == [
         (1, "a"),
         (1, "b"),
         (3, "c"),
@@ -93,7 +94,7 @@ def test_a_difference_is_paired_by_user_and_marked_where_it_leaves_out_zero(make
     wobble = np.where(np.arange(40) % 2 == 0, 0.05, -0.05)
     columns = {"base": base, "up": base + 0.1 + wobble, "down": base - 0.1 + wobble, "same": base + wobble}
     models = tuple(make.model_result(name, scores=scores(*column)) for name, column in columns.items())
-    cells = {row.model: row.cells["ndcg@10"] for row in standings(BakeoffResult(asked, models))}
+    cells = {row.model: row.cells["ndcg@10"] for row in ranked_models(BakeoffResult(asked, models))}
     assert {model: cell.mark for model, cell in cells.items()} == {
         "up": "+",
         "same": "",
@@ -113,7 +114,7 @@ def test_users_are_matched_by_id_where_models_have_different_ones(make: SimpleNa
     result = BakeoffResult(
         asked, (make.model_result("base", scores=base), make.model_result("knn", scores=knn))
     )
-    difference = standings(result)[0].cells["ndcg@10"].difference
+    difference = ranked_models(result)[0].cells["ndcg@10"].difference
     assert difference is not None
     assert difference.paired.users == 2
     assert difference.paired.interval.mean == pytest.approx(((0.5 - 0.2) + (0.6 - 0.3)) / 2)
@@ -121,13 +122,13 @@ def test_users_are_matched_by_id_where_models_have_different_ones(make: SimpleNa
 
 def test_a_failed_baseline_leaves_no_differences(make: SimpleNamespace) -> None:
     models = (make.failed_result("random"), make.model_result("knn"))
-    rows = standings(BakeoffResult(make.bakeoff(("random", "knn")), models))
+    rows = ranked_models(BakeoffResult(make.bakeoff(("random", "knn")), models))
     assert all(cell.difference is None for row in rows for cell in row.cells.values())
 
 
 def test_a_model_without_a_defined_user_is_not_ranked(make: SimpleNamespace) -> None:
     models = (make.model_result("random", scores=scores(math.nan, math.nan)), make.model_result("knn"))
-    rows = standings(BakeoffResult(make.bakeoff(("random", "knn")), models))
+    rows = ranked_models(BakeoffResult(make.bakeoff(("random", "knn")), models))
     assert [(row.model, row.rank) for row in rows] == [("knn", 1), ("random", None)]
 
 
@@ -137,14 +138,14 @@ def test_datasets_are_ranked_by_themselves(make: SimpleNamespace) -> None:
         for dataset, levels in (("b", (0.1, 0.3)), ("a", (0.5, 0.2)))
         for model, level in zip(("random", "knn"), levels, strict=True)
     )
-    rows = standings(BakeoffResult(make.bakeoff(("random", "knn"), datasets=("b", "a")), models))
+    rows = ranked_models(BakeoffResult(make.bakeoff(("random", "knn"), datasets=("b", "a")), models))
     assert [(r.rank, r.model) for r in rows] == [(1, "knn"), (2, "random"), (1, "random"), (2, "knn")]
 
 
 def test_intervals_do_not_depend_on_the_other_models(make: SimpleNamespace) -> None:
     alone = BakeoffResult(make.bakeoff(), (make.model_result("knn"),))
     together = BakeoffResult(make.bakeoff(), (make.model_result("random", 0.1), make.model_result("knn")))
-    cells = [next(r for r in standings(x) if r.model == "knn").cells["rr"] for x in (alone, together)]
+    cells = [next(r for r in ranked_models(x) if r.model == "knn").cells["rr"] for x in (alone, together)]
     assert (cells[0].low, cells[0].high) == (cells[1].low, cells[1].high)
 
 
@@ -159,7 +160,7 @@ def contest(make: SimpleNamespace, metric: str = "ndcg@10", **columns: list[floa
 def test_all_pairs_are_compared_the_better_one_first(make: SimpleNamespace) -> None:
     compared = compare(contest(make, a=[0.1] * 8, b=[0.5] * 8, c=[0.3] * 8), pairs="all")
     assert [(p.model, p.against) for p in compared.pairs] == [("b", "c"), ("b", "a"), ("c", "a")]
-    assert compared.standings[0].cells["ndcg@10"].difference == compared.pair("ndcg@10", "b", "a")
+    assert compared.models[0].cells["ndcg@10"].difference == compared.pair("ndcg@10", "b", "a")
     assert compared.pair("ndcg@10", "a", "b") is None
 
 

@@ -50,7 +50,7 @@ def comparison(make: SimpleNamespace) -> Comparison:
 
 
 def values(comparison: Comparison, model: str, metric: str) -> Any:
-    return next(r for r in comparison.standings if r.model == model).contender.scores.column(metric)  # type: ignore[union-attr]
+    return next(r for r in comparison.models if r.model == model).scores.column(metric)  # type: ignore[union-attr]
 
 
 def test_the_frame_has_a_row_for_each_model_and_metric(comparison: Comparison) -> None:
@@ -145,8 +145,8 @@ def test_it_is_said_for_whom_a_model_is_better_and_for_whom_it_is_worse(make: Si
     halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
 
     def said(*chosen: str) -> str:
-        kept = tuple(c for c in contest.contenders if c.model in chosen)
-        return segment_verdict(compare(replace(contest, contenders=kept, segments=(halves,))), "rr", "half")
+        kept = tuple(c for c in contest.models if c.model in chosen)
+        return segment_verdict(compare(replace(contest, models=kept, segments=(halves,))), "rr", "half")
 
     assert said(*names) == (
         "Better than base: good in every group; mixed in first. Worse than base: mixed in second."

@@ -187,10 +187,10 @@ def test_names_that_the_font_lacks_do_not_spoil_the_picture(uri: str) -> None:
 
 def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str, tmp_path: Path) -> None:
     from_store = evalplugin.compare(tracking_uri=uri, bakeoff=outcome.result.bakeoff.id)
-    assert all(c.top_n is None for c in from_store[0].contest.contenders)
+    assert all(c.top_n is None for c in from_store[0].contest.models)
     whole = from_store._complete()[0]
-    assert all(row.contender.top_n is not None for row in whole.standings)
-    assert whole.standings[0].contender in whole.contest.contenders
+    assert all(row.top_n is not None for row in whole.models)
+    assert {row.model: row.top_n for row in whole.models} == {c.model: c.top_n for c in whole.contest.models}
     assert whole.pairs == from_store[0].pairs
     pages = [thing.to_html(tmp_path / f"{i}.html") for i, thing in enumerate((outcome, from_store))]
     sizes = [page.stat().st_size for page in pages]

@@ -28,7 +28,7 @@ def show_comparisons(
         for metric in metrics or [comparison.contest.primary]:
             for said, table, legend in tables_of(comparison, metric, segment):
                 _show(console, table, said, legend)
-        if comparison.pairing == "baseline" and len(comparison.standings) > 2 and comparison.pairs:
+        if comparison.pairing == "baseline" and len(comparison.models) > 2 and comparison.pairs:
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
 
 

@@ -12,7 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from evalplugin.base.units import count_text
-from evalplugin.comparison.comparison import LEVEL, Cell, Comparison, Standing
+from evalplugin.comparison.compared import Cell, ComparedModel
+from evalplugin.comparison.comparison import LEVEL, Comparison
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -97,7 +98,7 @@ def _show_titled(table: Table, title: str) -> None:
 
 
 def _show_leaderboard(console: Console, comparison: Comparison) -> None:
-    rows, metrics = comparison.standings, comparison.contest.metrics
+    rows, metrics = comparison.models, comparison.contest.metrics
     title = ", ".join(filter(None, (comparison.contest.dataset, comparison.contest.split)))
     names = max([len("model"), *(len(row.model) for row in rows)])
     fitting = max(1, (min(console.width, _WIDTH) - names - 8) // 17)
@@ -129,7 +130,7 @@ def _cell(cell: Cell) -> str:
     return f"{mean}\n[dim]{_number(cell.low)}–{_number(cell.high)}  [/dim]"
 
 
-def _costs(row: Standing) -> list[str]:
+def _costs(row: ComparedModel) -> list[str]:
     assert row.costs is not None
     costs = row.costs
     seconds = [
@@ -140,7 +141,7 @@ def _costs(row: Standing) -> list[str]:
 
 
 def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str]:
-    rows = [row for comparison in comparisons for row in comparison.standings]
+    rows = [row for comparison in comparisons for row in comparison.models]
     cells = [cell for row in rows for cell in row.cells.values()]
     methods = sorted({cell.method for cell in cells if cell.method})
     if methods:
@@ -156,7 +157,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         users = f"{low:,}" if low == high else f"{low:,} to {high:,}"
         yield f"Users: {users} counted, {max(c.undefined for c in primary):,} undefined (no relevant truth)."
     for comparison in comparisons:
-        for row in comparison.standings:
+        for row in comparison.models:
             if row.error is not None:
                 contest = comparison.contest
                 name = bakeoff.run_name(contest.dataset, contest.split, row.model)

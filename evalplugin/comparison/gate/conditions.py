@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.comparison.contest import Contender, Contest
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.decision import Condition, Kind
 from evalplugin.comparison.statistics import holm, lower_bound, p_above, paired_difference
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
@@ -35,10 +36,10 @@ class Judge:
     contest: Contest
     gate: Gate
     metric: str  # canonical name of what decides
-    champion: Contender
+    champion: ComparedModel
     notes: list[str] = field(default_factory=list)  # what was not judged, in words
 
-    def conditions(self, challengers: Sequence[Contender]) -> list[Condition]:
+    def conditions(self, challengers: Sequence[ComparedModel]) -> list[Condition]:
         """Return every challenger's conditions; one that cannot be judged has a single one, which says why."""
         unfit = {c.model: condition for c in challengers if (condition := self._unfit(c)) is not None}
         fit = [c for c in challengers if c.model not in unfit]
@@ -48,7 +49,7 @@ class Judge:
         places = {c.model: place for place, c in enumerate(challengers)}
         return sorted(found, key=lambda condition: places[condition.challenger])
 
-    def _unfit(self, challenger: Contender) -> Condition | None:
+    def _unfit(self, challenger: ComparedModel) -> Condition | None:
         """Return the condition that a challenger without enough results fails."""
         scores, least = challenger.scores, self.gate.min_users
         if scores is None or not has_scores(scores, self.metric):
@@ -62,7 +63,7 @@ class Judge:
             limit=least, measured=users, users=users,
         )  # fmt: skip
 
-    def _gains(self, challengers: Sequence[Contender]) -> list[Condition]:
+    def _gains(self, challengers: Sequence[ComparedModel]) -> list[Condition]:
         tested = [
             self._common(c, self.metric).above(Amount.of(self.gate.min_gain), loss=False) for c in challengers
         ]
@@ -77,7 +78,7 @@ class Judge:
             for c, one, level, p_holm in zip(challengers, tested, levels, adjusted, strict=True)
         ]
 
-    def _guardrails(self, challenger: Contender) -> Iterator[Condition]:
+    def _guardrails(self, challenger: ComparedModel) -> Iterator[Condition]:
         guardrails = self.gate.guardrails
         for name, margin in guardrails.metrics.items():
             yield self._metric(challenger, parse(name).name, Amount.of(margin))
@@ -90,7 +91,7 @@ class Judge:
     def _confidence(self) -> float:
         return self.gate.guardrails.confidence or self.gate.confidence
 
-    def _metric(self, challenger: Contender, metric: str, margin: Amount) -> Condition:
+    def _metric(self, challenger: ComparedModel, metric: str, margin: Amount) -> Condition:
         def failed(note: str) -> Condition:
             return Condition(
                 challenger.model, "metric", metric, False, "no loss beyond the margin", note=note
@@ -115,7 +116,7 @@ class Judge:
             limit=_number(-lost), measured=_number(gain),
         )  # fmt: skip
 
-    def _cost(self, challenger: Contender, cost: Cost, limit: CostLimit) -> Iterator[Condition]:
+    def _cost(self, challenger: ComparedModel, cost: Cost, limit: CostLimit) -> Iterator[Condition]:
         theirs, ours = _cost_of(self.champion, cost), _cost_of(challenger, cost)
         if limit.max is not None:
             yield Condition(
@@ -132,7 +133,7 @@ class Judge:
                 limit=_number(most), measured=_number(ours),
             )  # fmt: skip
 
-    def _segment(self, challenger: Contender, name: str, margins: SegmentMargin) -> Iterator[Condition]:
+    def _segment(self, challenger: ComparedModel, name: str, margins: SegmentMargin) -> Iterator[Condition]:
         metric = self.metric if margins.metric is None else parse(margins.metric).name
         least = margins.min_users or self.gate.min_users
         amount, confidence = Amount.of(margins.margin), self._confidence
@@ -168,11 +169,11 @@ class Judge:
                 f"{name}: groups of fewer than {least:,} users are not judged: {', '.join(small)}"
             )
 
-    def _was_measured(self, challenger: Contender, metric: str) -> bool:
+    def _was_measured(self, challenger: ComparedModel, metric: str) -> bool:
         both = challenger.scores, self.champion.scores
         return all(s is not None and (metric in s.overall or has_scores(s, metric)) for s in both)
 
-    def _common(self, challenger: Contender, metric: str) -> _Common:
+    def _common(self, challenger: ComparedModel, metric: str) -> _Common:
         assert challenger.scores is not None and self.champion.scores is not None
         return _Common.of(metric, challenger.scores, self.champion.scores)
 
@@ -256,21 +257,21 @@ def _holm_levels(p: Column, confidence: float) -> Column:
     return 1 - (1 - confidence) / np.maximum(m - np.minimum(rank, passed), 1)
 
 
-def _overall(contender: Contender, metric: str) -> float:
-    assert contender.scores is not None
-    return float(contender.scores.overall[metric])
+def _overall(model: ComparedModel, metric: str) -> float:
+    assert model.scores is not None
+    return float(model.scores.overall[metric])
 
 
 def _direction(metric: str) -> float:
     return 1.0 if parse(metric).metric.higher_is_better else -1.0
 
 
-def _cost_of(contender: Contender, cost: Cost) -> float:
+def _cost_of(model: ComparedModel, cost: Cost) -> float:
     """Return what a fold costs on average; NaN where it was not measured."""
-    costs, scores = contender.costs, contender.scores
+    costs, scores = model.costs, model.scores
     if costs is None or scores is None:
         return math.nan
-    folds = max(1, len(contender.fold_means))
+    folds = max(1, len(model.fold_means))
     match cost:
         case "fit_seconds":
             return costs.fit_seconds / folds

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.comparison.contest import Contender, Contest
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
 from evalplugin.comparison.gate.decision import Condition, Decision, percent
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
@@ -52,7 +53,7 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
     """
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
     _check_metric(metric)
-    by_name = {c.model: c for c in contest.contenders}
+    by_name = {c.model: c for c in contest.models}
     challengers = _challengers(list(by_name), gate, champion)
     decision = Decision(
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
@@ -127,7 +128,9 @@ def _challengers(models: Sequence[str], gate: Gate, champion: str) -> list[str]:
     return [name for name in others if gate.challengers is None or name in gate.challengers]
 
 
-def _why_not(held: Contender | None, champion: str, metric: str, challengers: Sequence[str]) -> str | None:
+def _why_not(
+    held: ComparedModel | None, champion: str, metric: str, challengers: Sequence[str]
+) -> str | None:
     """Return why no challenger can be judged, whatever its results; None where one can."""
     if held is None:
         return f"the champion {champion} has no results here"

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.comparison.comparison import Cell, Comparison, Pair, SegmentCell, Standing
+from evalplugin.comparison.compared import Cell, ComparedModel, Pair, SegmentCell
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.report.figures import axis_limits
@@ -21,15 +22,15 @@ from evalplugin.segments import Segmentation
 __all__ = ["colours_of", "contest_data", "scored"]
 
 
-def scored(comparison: Comparison) -> list[Standing]:
-    """Return the standings of the models that have scores, best first."""
-    return [row for row in comparison.standings if row.contender.scores is not None]
+def scored(comparison: Comparison) -> list[ComparedModel]:
+    """Return the models that have scores, best first."""
+    return [row for row in comparison.models if row.scores is not None]
 
 
 def colours_of(comparison: Comparison) -> dict[str, str]:
     """Return the colour of each model, in config order: the same as in every other picture."""
     contest = comparison.contest
-    return model_colours([c.model for c in contest.contenders], contest.baseline)
+    return model_colours([c.model for c in contest.models], contest.baseline)
 
 
 def contest_data(comparison: Comparison) -> dict[str, Any]:
@@ -55,7 +56,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _models(comparison: Comparison, rows: Sequence[Standing]) -> list[dict[str, Any]]:
+def _models(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
     colours = colours_of(comparison)
     variables, order = model_variables(colours), list(colours)
     return [
@@ -69,7 +70,7 @@ def _models(comparison: Comparison, rows: Sequence[Standing]) -> list[dict[str, 
 
 
 def _metric(
-    comparison: Comparison, rows: Sequence[Standing], place: Mapping[str, int], metric: str
+    comparison: Comparison, rows: Sequence[ComparedModel], place: Mapping[str, int], metric: str
 ) -> dict[str, Any]:
     spec = parse(metric)
     cells = [row.cells.get(metric) for row in rows]
@@ -122,9 +123,9 @@ def _pair(pair: Pair, place: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _curves(rows: Sequence[Standing]) -> dict[str, Any]:
+def _curves(rows: Sequence[ComparedModel]) -> dict[str, Any]:
     """Return each metric's means over the cutoff: ``ks``, and a list of values for each model."""
-    held = [row.contender.scores.at_k if row.contender.scores is not None else {} for row in rows]
+    held = [row.scores.at_k if row.scores is not None else {} for row in rows]
     curves = {}
     for family in dict.fromkeys(name for at_k in held for name in at_k):
         ks = sorted({k for at_k in held for k in at_k.get(family, {})})
@@ -135,8 +136,8 @@ def _curves(rows: Sequence[Standing]) -> dict[str, Any]:
     return curves
 
 
-def _precision(rows: Sequence[Standing]) -> dict[str, Any]:
-    held = [row.contender.scores.pr_curve if row.contender.scores is not None else {} for row in rows]
+def _precision(rows: Sequence[ComparedModel]) -> dict[str, Any]:
+    held = [row.scores.pr_curve if row.scores is not None else {} for row in rows]
     recall = sorted({level for curve in held for level in curve})
     return {
         "recall": recall,
@@ -144,7 +145,7 @@ def _precision(rows: Sequence[Standing]) -> dict[str, Any]:
     }
 
 
-def _costs(comparison: Comparison, rows: Sequence[Standing]) -> list[dict[str, Any]]:
+def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
     """Return what quality costs, one entry for each kind of cost that was measured."""
     primary = comparison.contest.primary
     quality = [row.cells[primary].mean if primary in row.cells else math.nan for row in rows]
@@ -171,8 +172,8 @@ def _spans_orders(values: Iterable[float]) -> bool:
     return min(defined) > 0 and max(defined) / min(defined) > 20
 
 
-def _users(row: Standing) -> int:
-    return 0 if row.contender.scores is None else len(row.contender.scores.users)
+def _users(row: ComparedModel) -> int:
+    return 0 if row.scores is None else len(row.scores.users)
 
 
 def _per_user_ms(costs: Costs, users: int) -> float:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.contest import Contender
 from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
 from evalplugin.report.page.wording import plain
@@ -52,7 +52,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     the largest loss on. All is of the first fold, but the values, which are averaged over folds.
     """
     contest = comparison.contest
-    rows = [row.contender for row in comparison.standings if row.contender.scores is not None]
+    rows = [row for row in comparison.models if row.scores is not None]
     metric = next((m for m in contest.metrics if _has(rows, m)), None)
     if metric is None or len(rows) < 2:
         return None
@@ -92,11 +92,11 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     return held
 
 
-def _has(rows: Sequence[Contender], metric: str) -> bool:
+def _has(rows: Sequence[ComparedModel], metric: str) -> bool:
     return all(c.scores is not None and metric in c.scores.metrics for c in rows)
 
 
-def _aligned(rows: Sequence[Contender], metric: str) -> _Scores:
+def _aligned(rows: Sequence[ComparedModel], metric: str) -> _Scores:
     scores = [c.scores for c in rows if c.scores is not None]
     first = scores[0].users
     if all(np.array_equal(s.users, first) for s in scores):

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from evalplugin.comparison.comparison import Cell, Comparison, Standing
+from evalplugin.comparison.compared import Cell, ComparedModel
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
 from evalplugin.report.page.data import scored
 from evalplugin.report.page.wording import bounds, shown
@@ -35,7 +36,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
             {
                 "rank": row.rank or "",
                 "model": model,
-                "type": "" if row.contender.type == row.model else row.contender.type,
+                "type": "" if row.type == row.model else row.type,
                 "baseline": row.is_baseline,
                 "cells": [
                     *(_metric_cell(row.cells.get(metric), best[metric]) for metric in metrics),
@@ -46,15 +47,15 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
         ],
         "metrics": metrics,
         "folds": _folds(rows, models, metrics),
-        "failed": [(row.model, row.error) for row in comparison.standings if row.error is not None],
+        "failed": [(row.model, row.error) for row in comparison.models if row.error is not None],
     }
 
 
 def _folds(
-    rows: Sequence[Standing], models: Sequence[Mapping[str, Any]], metrics: Sequence[str]
+    rows: Sequence[ComparedModel], models: Sequence[Mapping[str, Any]], metrics: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return the lowest and the highest mean of any fold, for each model and metric; nothing of a single fold."""
-    if all(len(row.contender.fold_means) < 2 for row in rows):
+    if all(len(row.fold_means) < 2 for row in rows):
         return []
     return [
         {"model": model, "cells": [_range(row, metric) for metric in metrics]}
@@ -62,8 +63,8 @@ def _folds(
     ]
 
 
-def _range(row: Standing, metric: str) -> str:
-    means = [fold.get(metric, math.nan) for fold in row.contender.fold_means]
+def _range(row: ComparedModel, metric: str) -> str:
+    means = [fold.get(metric, math.nan) for fold in row.fold_means]
     defined = [mean for mean in means if math.isfinite(mean)]
     return f"{shown(min(defined))} to {shown(max(defined))}" if defined else shown(math.nan)
 
@@ -71,9 +72,9 @@ def _range(row: Standing, metric: str) -> str:
 def _note(comparison: Comparison) -> str:
     said = [f"Means over users with {100 * comparison.level:g} % intervals, the best of each in bold."]
     baseline = comparison.contest.baseline
-    if any(cell.mark for row in comparison.standings for cell in row.cells.values()):
+    if any(cell.mark for row in comparison.models for cell in row.cells.values()):
         said.append(f"▲ better, ▼ worse than the baseline {baseline}, Holm's correction included.")
-    if any(len(row.contender.fold_means) > 1 for row in comparison.standings):
+    if any(len(row.fold_means) > 1 for row in comparison.models):
         said.append("Users' values are averaged over folds.")
     return " ".join(said)
 
@@ -84,7 +85,7 @@ def _metric_column(metric: str) -> dict[str, str]:
     return {"name": metric, "kind": "number", "first": first, "hint": _WAYS[up]}
 
 
-def _best(metric: str, rows: Sequence[Standing]) -> float:
+def _best(metric: str, rows: Sequence[ComparedModel]) -> float:
     up = parse(metric).metric.higher_is_better
     means = [row.cells[metric].mean for row in rows if metric in row.cells]
     defined = [mean for mean in means if math.isfinite(mean)]
@@ -104,7 +105,7 @@ def _metric_cell(cell: Cell | None, best: float) -> dict[str, Any]:
     }
 
 
-def _cost_cells(row: Standing) -> list[dict[str, Any]]:
+def _cost_cells(row: ComparedModel) -> list[dict[str, Any]]:
     costs = row.costs
     if costs is None:
         return [_cell(math.nan, shown(math.nan)) for _ in _COSTS]

@@ -21,13 +21,11 @@ _METHODS = {
 def place_text(comparison: Comparison) -> str:
     """Return where the models were compared, in one line."""
     contest = comparison.contest
-    users = max(
-        (len(row.contender.scores.users) for row in scored(comparison) if row.contender.scores), default=0
-    )
+    users = max((len(row.scores.users) for row in scored(comparison) if row.scores), default=0)
     parts = [
         contest.dataset,
         f"split {contest.split}" if contest.split else "",
-        f"{len(contest.contenders)} {'model' if len(contest.contenders) == 1 else 'models'}",
+        f"{len(contest.models)} {'model' if len(contest.models) == 1 else 'models'}",
         f"{users:,} users",
         f"ranked by {contest.primary}",
     ]
@@ -74,7 +72,7 @@ def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
     level = f"{100 * comparison.level:g} %"
-    means = (cell.method for row in comparison.standings for cell in row.cells.values())
+    means = (cell.method for row in comparison.models for cell in row.cells.values())
     differences = (pair.paired.interval.method for pair in comparison.pairs)
     used = [
         f"of {what} by {' or '.join(_METHODS[m] for m in found)}"
@@ -105,7 +103,7 @@ def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def _sample(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if examples is None:
         return
-    folds = max((len(row.contender.fold_means) for row in comparison.standings), default=0)
+    folds = max((len(row.fold_means) for row in comparison.models), default=0)
     first = " Lists and truth are of the first fold, values are averaged over folds." if folds > 1 else ""
     yield (
         "User by user",

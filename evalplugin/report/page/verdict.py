@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evalplugin.comparison.comparison import Comparison, Pair, SegmentCell, Standing
+from evalplugin.comparison.compared import ComparedModel, Pair, SegmentCell
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
 from evalplugin.report.page.wording import p_text, share, shown, signed
 
@@ -34,7 +35,7 @@ class Verdict:
 
 def verdict(comparison: Comparison) -> Verdict:
     """Return what a comparison says about its leader by the primary metric."""
-    ranked = [row for row in comparison.standings if row.rank is not None]
+    ranked = [row for row in comparison.models if row.rank is not None]
     metric = comparison.contest.primary
     if not ranked:
         said = f"No model has a value of {metric}"
@@ -53,7 +54,7 @@ def verdict(comparison: Comparison) -> Verdict:
     return Verdict(status, label, headline, tuple(lines))
 
 
-def _judged(comparison: Comparison, ranked: Sequence[Standing]) -> tuple[Status, str, str]:
+def _judged(comparison: Comparison, ranked: Sequence[ComparedModel]) -> tuple[Status, str, str]:
     contest = comparison.contest
     leader, metric, baseline = ranked[0], contest.primary, contest.baseline
     pair = leader.cells[metric].difference
@@ -86,7 +87,7 @@ def _judged(comparison: Comparison, ranked: Sequence[Standing]) -> tuple[Status,
     )
 
 
-def _against_baseline(comparison: Comparison, subject: Standing) -> Iterator[tuple[str, str]]:
+def _against_baseline(comparison: Comparison, subject: ComparedModel) -> Iterator[tuple[str, str]]:
     metric = comparison.contest.primary
     pair = subject.cells[metric].difference
     if pair is None:
@@ -107,7 +108,7 @@ def _against_baseline(comparison: Comparison, subject: Standing) -> Iterator[tup
 
 
 def _against_second(
-    comparison: Comparison, ranked: Sequence[Standing], subject: Standing
+    comparison: Comparison, ranked: Sequence[ComparedModel], subject: ComparedModel
 ) -> Iterator[tuple[str, str]]:
     leader, metric = ranked[0], comparison.contest.primary
     if len(ranked) == 1 or subject is not leader:
@@ -183,13 +184,13 @@ def _other_metrics(pairs: Sequence[Pair]) -> str:
     return "; ".join(f"{word} by {', '.join(metrics)}" for word, metrics in named if metrics)
 
 
-def _counts(comparison: Comparison, leader: Standing | None) -> Iterator[tuple[str, str]]:
+def _counts(comparison: Comparison, leader: ComparedModel | None) -> Iterator[tuple[str, str]]:
     if leader is not None:
         cell = leader.cells[comparison.contest.primary]
         over = f"over {cell.users:,} {'user' if cell.users == 1 else 'users'}"
         undefined = f"; undefined for {cell.undefined:,} more" if cell.undefined else ""
         yield "Mean", f"{shown(cell.mean)}{_interval(comparison, cell.low, cell.high)}, {over}{undefined}"
-    failed = [row.model for row in comparison.standings if row.error is not None]
+    failed = [row.model for row in comparison.models if row.error is not None]
     if failed:
         yield "Failed", ", ".join(failed)
 

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.contest import Contender, Rules
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scoring import PerUserScores
 
@@ -27,7 +28,7 @@ class Scored:
 
     name: str  # of the model
     bakeoff: str  # id
-    contender: Contender
+    result: ComparedModel
     rules: Rules
     folds: int
     definitions: Mapping[str, str]  # metric -> hash of what it means, in the order asked for
@@ -36,9 +37,9 @@ class Scored:
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
-    """Contenders that can be compared by these metrics, and what was left out for that, in words."""
+    """Models that can be compared by these metrics, and what was left out for that, in words."""
 
-    contenders: tuple[Contender, ...]
+    models: tuple[ComparedModel, ...]
     metrics: tuple[str, ...]
     rules: Rules
     notes: tuple[str, ...] = ()
@@ -65,21 +66,21 @@ def agree(runs: Sequence[Scored], *, intersect: bool) -> Agreed:
         )
         lines = [*other_rules, *other_data, *other_scores]
         raise DataError("\n  ".join(["these runs cannot be compared:", *lines]) + f"\n{what_to_do}")
-    contenders = [run.contender for run in runs]
+    models = [run.result for run in runs]
     if not (other_data or other_scores):
-        return Agreed(tuple(contenders), tuple(runs[0].definitions), runs[0].rules)
+        return Agreed(tuple(models), tuple(runs[0].definitions), runs[0].rules)
     common, notes = _common_metrics(runs)
     users, said = _common_users(runs)
     notes += [f"differs: {line}" for line in other_data] + said
     if users is not None:
-        kept = [m for m in common if any(c.scores and m in c.scores.metrics for c in contenders)]
+        kept = [m for m in common if any(c.scores and m in c.scores.metrics for c in models)]
         if dropped := [m for m in common if m not in kept]:
             notes.append(f"left out, as they are one number over all users of a run: {', '.join(dropped)}")
         common = kept
     if not common:
         raise DataError("; ".join(["the runs have no metric in common", *notes]))
     rules = replace(runs[0].rules, metrics_hash=definitions_hash(parse(m) for m in common))
-    return Agreed(tuple(_only(c, common, users) for c in contenders), tuple(common), rules, tuple(notes))
+    return Agreed(tuple(_only(c, common, users) for c in models), tuple(common), rules, tuple(notes))
 
 
 _RULES: dict[str, Callable[[Scored], Any]] = {
@@ -134,7 +135,7 @@ def _definition(metric: str, run: Scored) -> str:
 
 
 def _differing_users(runs: Sequence[Scored]) -> str | None:
-    done = [run for run in runs if run.contender.scores is not None]
+    done = [run for run in runs if run.result.scores is not None]
     users = [_users(run) for run in done]
     if all(np.array_equal(these, users[0]) for these in users):
         return None
@@ -155,7 +156,7 @@ def _common_metrics(runs: Sequence[Scored]) -> tuple[list[str], list[str]]:
 
 def _common_users(runs: Sequence[Scored]) -> tuple[npt.NDArray[np.generic] | None, list[str]]:
     """Return the users that all runs have, with the same truth; None: everybody."""
-    done = [run for run in runs if run.contender.scores is not None]
+    done = [run for run in runs if run.result.scores is not None]
     sets = [_users(run) for run in done]
     if not sets:
         return None, []
@@ -198,11 +199,13 @@ def _users_of_same_truth(runs: Iterable[Scored]) -> npt.NDArray[np.generic]:
     return sizes.index.to_numpy()
 
 
-def _only(contender: Contender, metrics: Sequence[str], users: npt.NDArray[np.generic] | None) -> Contender:
-    """Return a contender with some metrics and users alone; without its curves where these were over more users."""
-    scores = contender.scores
+def _only(
+    model: ComparedModel, metrics: Sequence[str], users: npt.NDArray[np.generic] | None
+) -> ComparedModel:
+    """Return a model with some metrics and users alone; without its curves where these were over more users."""
+    scores = model.scores
     if scores is None:
-        return contender
+        return model
     own = [m for m in metrics if m in scores.metrics]
     columns = [scores.metrics.index(m) for m in own]
     if users is None:
@@ -214,12 +217,12 @@ def _only(contender: Contender, metrics: Sequence[str], users: npt.NDArray[np.ge
             overall={m: value for m, value in scores.overall.items() if m in metrics},
             at_k={family: curve for family, curve in scores.at_k.items() if family in families},
         )
-        return replace(contender, scores=cut)
+        return replace(model, scores=cut)
     rows = np.flatnonzero(np.isin(scores.users, users))
     cut = PerUserScores(scores.users[rows], scores.values[rows][:, columns], tuple(own))
-    return replace(contender, scores=cut, fold_means=())
+    return replace(model, scores=cut, fold_means=())
 
 
 def _users(run: Scored) -> npt.NDArray[np.generic]:
-    assert run.contender.scores is not None
-    return run.contender.scores.users
+    assert run.result.scores is not None
+    return run.result.scores.users

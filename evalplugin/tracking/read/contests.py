@@ -78,14 +78,14 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
     """
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
-    contenders, background = [], None
+    models, background = [], None
     with talking(uri, "read the lists"):
-        for contender in contest.contenders:
-            assert contender.run_id is not None
-            run = LoggedRun(client, client.get_run(contender.run_id))
+        for model in contest.models:
+            assert model.run_id is not None
+            run = LoggedRun(client, client.get_run(model.run_id))
             background = background or run.background
-            contenders.append(replace(contender, top_n=run.table("top_n")))
-    return replace(contest, contenders=tuple(contenders), background=background)
+            models.append(replace(model, top_n=run.table("top_n")))
+    return replace(contest, models=tuple(models), background=background)
 
 
 def _same_data(runs: Sequence[LoggedRun]) -> list[list[LoggedRun]]:
@@ -116,7 +116,7 @@ def _contest(
     agreed = agree(
         [
             Scored(
-                run.model, run.bakeoff, run.contender(label), run.rules, run.folds, run.definitions,
+                run.model, run.bakeoff, run.compared(label), run.rules, run.folds, run.definitions,
                 truth=partial(run.table, "truth"),
             )
             for run, label in zip(runs, labels, strict=True)
@@ -132,7 +132,7 @@ def _contest(
         name=name,
         dataset=first.tag("dataset"),
         split=first.tag("split"),
-        contenders=agreed.contenders,
+        models=agreed.models,
         metrics=agreed.metrics,
         baseline=None,
         seed=first.seed,

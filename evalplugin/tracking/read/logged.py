@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.comparison.contest import Contender, Rules
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
@@ -157,12 +158,12 @@ class LoggedRun:
             lines = file.read_text(encoding="utf-8").strip().splitlines()
         return lines[-1].strip() if lines else "failed without a message"
 
-    def contender(self, label: str) -> Contender:
+    def compared(self, label: str) -> ComparedModel:
         """Return the results under a name, without the lists."""
         scores = None if self.error is not None else self._scores()
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
-        return Contender(
+        return ComparedModel(
             model=label,
             type=self.tag("model_type"),
             scores=scores,

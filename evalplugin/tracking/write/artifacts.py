@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.secrets import redact, redact_yaml
-from evalplugin.comparison.comparison import Cell
+from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.metrics.scoring import PerUserScores

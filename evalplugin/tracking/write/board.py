@@ -184,7 +184,7 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board 
     """Return the board that fits a bake-off's outcome; None where no model has a value to show."""
     bakeoff = result.bakeoff
     names = metric_names(bakeoff.headline)
-    cells = [cell for c in comparisons for row in c.standings for cell in row.cells.values()]
+    cells = [cell for c in comparisons for row in c.models for cell in row.cells.values()]
     shown = {cell.metric for cell in cells}
     spread = {cell.metric for cell in cells if cell.summary is not None and cell.summary.n}
     families = dict.fromkeys(f for m in result.models if m.per_user is not None for f in m.per_user.at_k)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.base.secrets import redact, redact_values
-from evalplugin.comparison.comparison import Cell
+from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.report.text import note_markdown

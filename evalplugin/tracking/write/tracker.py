@@ -172,9 +172,7 @@ class MlflowTracker:
         ``past_bakeoffs`` returned, for the page.
         """
         bakeoff = self.bakeoff
-        rows = {
-            (c.contest.dataset, c.contest.split, row.model): row for c in comparisons for row in c.standings
-        }
+        rows = {(c.contest.dataset, c.contest.split, row.model): row for c in comparisons for row in c.models}
         run_of = {
             (m.data.dataset, m.data.split, m.model): run_id
             for m, run_id in zip(result.models, run_ids, strict=True)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evalplugin.base.secrets import redact_values
-from evalplugin.comparison.comparison import Cell, Comparison, Standing
+from evalplugin.comparison.compared import Cell, ComparedModel
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, model_keys
 from evalplugin.tracking.write.labels import cut
@@ -118,7 +119,7 @@ def _by_group(bakeoff: Bakeoff, result: ModelResult) -> list[Metric]:
     return values
 
 
-def difference_metrics(bakeoff: Bakeoff, row: Standing) -> Logged:
+def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Logged:
     """Return a model's paired differences from the baseline, for its own run."""
     names = metric_names(bakeoff.metrics)
     values: list[Metric] = []
@@ -133,7 +134,7 @@ def summary_metrics(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Logg
     rows = {
         bakeoff.run_name(c.contest.dataset, c.contest.split, row.model): row
         for c in comparisons
-        for row in c.standings
+        for row in c.models
     }
     keys = model_keys(rows)
     failed = sum(row.error is not None for row in rows.values())

@@ -13,7 +13,8 @@ from scipy import stats
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.contest import Contender, Contest, Rules
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.comparison.gate import check_challengers, choose_contest, decide, first_gate
 from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import Gate
@@ -30,9 +31,9 @@ SD = math.sqrt(N * 0.05**2 / (N - 1))  # of WAVE
 HALF = stats.t.ppf(0.95, N - 1) * SD / math.sqrt(N)  # from its mean to its lower bound at 95 %
 
 
-def contender(
+def compared_model(
     model: str, values: Any, *, users: Any = None, costs: Costs | None = None, folds: int = 1, **metrics: Any
-) -> Contender:
+) -> ComparedModel:
     """A model whose scores by ndcg@10 are ``values``; further metrics by name, single numbers for all users."""
     columns = {"ndcg@10": np.asarray(values, dtype=float)}
     columns |= {name: np.asarray(v, dtype=float) for name, v in metrics.items() if not np.isscalar(v)}
@@ -42,19 +43,19 @@ def contender(
         metrics=tuple(columns),
         overall={name: float(v) for name, v in metrics.items() if np.isscalar(v)},
     )
-    return Contender(model, "random", scores, costs, tuple({} for _ in range(folds)))
+    return ComparedModel(model, "random", scores, costs, tuple({} for _ in range(folds)))
 
 
-def failed(model: str) -> Contender:
-    return Contender(model, "random", None, error="ValueError: k must be <= 12")
+def failed(model: str) -> ComparedModel:
+    return ComparedModel(model, "random", None, error="ValueError: k must be <= 12")
 
 
-def contest(*contenders: Contender, **changes: Any) -> Contest:
+def contest(*models: ComparedModel, **changes: Any) -> Contest:
     made = Contest(
         name="20260101-120000-3f2a",
         dataset="toy",
         split="last_n",
-        contenders=contenders,
+        models=models,
         metrics=("ndcg@10",),
         baseline=None,
         seed=0,
@@ -67,8 +68,8 @@ def gate(**values: Any) -> Gate:
     return Gate.model_validate(values)
 
 
-def decided(*contenders: Contender, champion: str = "old", **values: Any) -> Decision:
-    return decide(contest(*contenders), gate(**values), champion)
+def decided(*models: ComparedModel, champion: str = "old", **values: Any) -> Decision:
+    return decide(contest(*models), gate(**values), champion)
 
 
 def only(decision: Decision, kind: str) -> Condition:
@@ -76,8 +77,8 @@ def only(decision: Decision, kind: str) -> Condition:
     return condition
 
 
-OLD = contender("old", BASE)
-NEW = contender("new", BASE + WAVE)
+OLD = compared_model("old", BASE)
+NEW = compared_model("new", BASE + WAVE)
 
 
 # The gain
@@ -105,7 +106,9 @@ def test_the_bound_must_be_above_the_minimum_gain(min_gain: float, passed: bool)
 
 def test_a_minimum_gain_in_percent_is_of_each_users_score() -> None:
     champion = np.where(np.arange(N) < N // 2, 0.1, 0.3)
-    decision = decided(contender("old", champion), contender("new", champion + WAVE), min_gain="20 %")
+    decision = decided(
+        compared_model("old", champion), compared_model("new", champion + WAVE), min_gain="20 %"
+    )
     gain = only(decision, "gain")
     excess = WAVE - 0.2 * champion  # mean 0.05 - 0.04
     assert gain.limit == pytest.approx(0.2 * 0.2)
@@ -118,8 +121,8 @@ def test_a_minimum_gain_in_percent_is_of_each_users_score() -> None:
 
 def test_where_less_is_better_a_fall_is_a_gain() -> None:
     one = contest(
-        contender("old", BASE, rmse=BASE + WAVE),
-        contender("new", BASE, rmse=BASE),
+        compared_model("old", BASE, rmse=BASE + WAVE),
+        compared_model("new", BASE, rmse=BASE),
         metrics=("rmse", "ndcg@10"),
     )
     decision = decide(one, gate(min_gain=0.01), "old")
@@ -129,7 +132,7 @@ def test_where_less_is_better_a_fall_is_a_gain() -> None:
 
 
 def test_an_equal_challenger_is_not_promoted() -> None:
-    decision = decided(OLD, contender("same", BASE))
+    decision = decided(OLD, compared_model("same", BASE))
     assert (decision.outcome, decision.promoted) == ("keep", None)
     assert (only(decision, "gain").measured, only(decision, "gain").p) == (0.0, 1.0)
     assert (
@@ -140,18 +143,18 @@ def test_an_equal_challenger_is_not_promoted() -> None:
 def test_users_whom_one_model_has_no_score_for_do_not_count() -> None:
     values = BASE + WAVE
     values[:50] = np.nan
-    assert only(decided(OLD, contender("new", values)), "gain").users == N - 50
+    assert only(decided(OLD, compared_model("new", values)), "gain").users == N - 50
 
 
 def test_users_are_matched_by_id() -> None:
-    shifted = contender("new", (BASE + WAVE)[50:], users=np.arange(50, N))
+    shifted = compared_model("new", (BASE + WAVE)[50:], users=np.arange(50, N))
     assert only(decided(OLD, shifted), "gain").users == N - 50
     assert only(decided(OLD, shifted), "gain").measured == pytest.approx(0.05)
 
 
 def test_the_gate_may_decide_by_another_metric_than_the_primary_one() -> None:
     decision = decided(
-        contender("old", BASE + WAVE, rr=BASE), contender("new", BASE, rr=BASE + WAVE), metric="rr"
+        compared_model("old", BASE + WAVE, rr=BASE), compared_model("new", BASE, rr=BASE + WAVE), metric="rr"
     )
     assert (decision.metric, decision.promoted) == ("rr", "new")
 
@@ -165,14 +168,14 @@ def test_a_metric_without_users_or_direction_decides_nothing(metric: str) -> Non
 # Several challengers
 
 
-def gaining(model: str, p: float) -> Contender:
+def gaining(model: str, p: float) -> ComparedModel:
     """A challenger with this p-value: its gain has the standard deviation of WAVE."""
-    return contender(model, BASE + WAVE - 0.05 + stats.t.isf(p, N - 1) * SD / math.sqrt(N))
+    return compared_model(model, BASE + WAVE - 0.05 + stats.t.isf(p, N - 1) * SD / math.sqrt(N))
 
 
 def test_challengers_are_corrected_for_their_number_by_holm() -> None:
     assert decided(OLD, gaining("a", 0.03)).promoted == "a"
-    decision = decided(OLD, gaining("a", 0.03), gaining("b", 0.02), contender("c", BASE - WAVE))
+    decision = decided(OLD, gaining("a", 0.03), gaining("b", 0.02), compared_model("c", BASE - WAVE))
     p = {c.challenger: (c.p, c.p_holm) for c in decision.conditions}
     assert p["b"] == pytest.approx((0.02, 3 * 0.02))
     assert p["a"] == pytest.approx((0.03, 3 * 0.02))
@@ -192,7 +195,9 @@ def test_the_bound_is_at_the_level_at_which_holm_tests() -> None:
 
 
 def test_of_several_that_pass_the_largest_gain_wins() -> None:
-    decision = decided(OLD, NEW, contender("better", BASE + 2 * WAVE), contender("worse", BASE - WAVE))
+    decision = decided(
+        OLD, NEW, compared_model("better", BASE + 2 * WAVE), compared_model("worse", BASE - WAVE)
+    )
     assert decision.promoted == "better"
     assert [name for name in decision.challengers if decision.passed(name)] == ["new", "better"]
     assert "2 of 3 challengers passed at 95 % together" in decision.reason
@@ -200,9 +205,9 @@ def test_of_several_that_pass_the_largest_gain_wins() -> None:
 
 def test_a_worse_guardrail_leaves_the_place_to_the_second() -> None:
     decision = decided(
-        contender("old", BASE, rr=BASE),
-        contender("new", BASE + WAVE, rr=BASE),
-        contender("better", BASE + 2 * WAVE, rr=BASE - WAVE),
+        compared_model("old", BASE, rr=BASE),
+        compared_model("new", BASE + WAVE, rr=BASE),
+        compared_model("better", BASE + 2 * WAVE, rr=BASE - WAVE),
         guardrails={"metrics": {"rr": 0.01}},
     )
     assert decision.promoted == "new"
@@ -222,8 +227,8 @@ def test_only_named_challengers_are_tested() -> None:
 @pytest.mark.parametrize(("margin", "passed"), [(0.05 + HALF + 1e-6, True), (0.05 + HALF - 1e-6, False)])
 def test_a_guardrail_holds_if_the_loss_is_surely_below_its_margin(margin: float, passed: bool) -> None:
     decision = decided(
-        contender("old", BASE, rr=BASE),
-        contender("new", BASE + WAVE, rr=BASE - WAVE),
+        compared_model("old", BASE, rr=BASE),
+        compared_model("new", BASE + WAVE, rr=BASE - WAVE),
         guardrails={"metrics": {"rr": margin}},
     )
     loss = only(decision, "metric")
@@ -235,13 +240,13 @@ def test_a_guardrail_holds_if_the_loss_is_surely_below_its_margin(margin: float,
 
 def test_guardrails_may_have_a_confidence_of_their_own() -> None:
     values = {"metrics": {"rr": 0.055}, "confidence": 0.5}
-    models = contender("old", BASE, rr=BASE), contender("new", BASE + WAVE, rr=BASE - WAVE)
+    models = compared_model("old", BASE, rr=BASE), compared_model("new", BASE + WAVE, rr=BASE - WAVE)
     loss = only(decided(*models, guardrails=values), "metric")
     assert (loss.confidence, loss.bound, loss.passed) == (0.5, pytest.approx(-0.05), True)
 
 
 def test_a_margin_in_percent_is_of_the_champions_score() -> None:
-    models = contender("old", BASE, rr=BASE), contender("new", BASE + WAVE, rr=BASE - WAVE)
+    models = compared_model("old", BASE, rr=BASE), compared_model("new", BASE + WAVE, rr=BASE - WAVE)
     loss = only(decided(*models, guardrails={"metrics": {"rr": "50%"}}), "metric")
     assert (loss.limit, loss.required) == (pytest.approx(-0.1), "loss below 0.1 (50 % of 0.2000)")
     assert loss.passed
@@ -249,8 +254,8 @@ def test_a_margin_in_percent_is_of_the_champions_score() -> None:
 
 def test_a_metric_that_is_one_number_is_compared_as_it_is() -> None:
     models = (
-        contender("old", BASE, **{"coverage@10": 0.5}),
-        contender("new", BASE + WAVE, **{"coverage@10": 0.45}),
+        compared_model("old", BASE, **{"coverage@10": 0.5}),
+        compared_model("new", BASE + WAVE, **{"coverage@10": 0.45}),
     )
     for margin, passed in ((0.051, True), (0.049, False), ("11 %", True), ("9 %", False)):
         loss = only(decided(*models, guardrails={"metrics": {"coverage@10": margin}}), "metric")
@@ -260,8 +265,8 @@ def test_a_metric_that_is_one_number_is_compared_as_it_is() -> None:
 
 def test_a_loss_of_one_number_may_be_as_large_as_its_margin() -> None:
     models = (
-        contender("old", BASE, **{"coverage@10": 0.5}),
-        contender("new", BASE + WAVE, **{"coverage@10": 0.25}),
+        compared_model("old", BASE, **{"coverage@10": 0.5}),
+        compared_model("new", BASE + WAVE, **{"coverage@10": 0.25}),
     )
     loss = only(decided(*models, guardrails={"metrics": {"coverage@10": 0.25}}), "metric")
     assert (loss.measured, loss.passed) == (-0.25, True)
@@ -276,19 +281,19 @@ def test_a_guardrail_that_was_not_measured_does_not_hold() -> None:
 
 def test_a_guardrail_on_few_users_does_not_hold() -> None:
     few = np.where(np.arange(N) < 499, 0.5, np.nan)
-    models = contender("old", BASE, rr=few), contender("new", BASE + WAVE, rr=few)
+    models = compared_model("old", BASE, rr=few), compared_model("new", BASE + WAVE, rr=few)
     loss = only(decided(*models, guardrails={"metrics": {"rr": 0.1}}), "metric")
     assert (loss.passed, loss.note) == (False, "only 499 users have scores of both models")
 
 
 def test_a_share_of_a_mean_below_0_means_nothing() -> None:
-    models = contender("old", BASE, kendall=-BASE), contender("new", BASE + WAVE, kendall=BASE)
+    models = compared_model("old", BASE, kendall=-BASE), compared_model("new", BASE + WAVE, kendall=BASE)
     loss = only(decided(*models, guardrails={"metrics": {"kendall": "1 %"}}), "metric")
     assert (loss.passed, loss.note) == (False, "a share of a mean below 0 means nothing")
     assert only(decided(*models, guardrails={"metrics": {"kendall": 0.01}}), "metric").passed
     number = (
-        contender("old", BASE, **{"personalization@10": -1.0}),
-        contender("new", BASE, **{"personalization@10": 1.0}),
+        compared_model("old", BASE, **{"personalization@10": -1.0}),
+        compared_model("new", BASE, **{"personalization@10": 1.0}),
     )
     loss = only(decided(*number, guardrails={"metrics": {"personalization@10": "1 %"}}), "metric")
     assert (loss.passed, loss.note) == (False, "a share of a mean below 0 means nothing")
@@ -313,8 +318,8 @@ def test_costs_are_limited_by_a_fold(
     cost: str, limit: dict[str, float], measured: float, passed: bool
 ) -> None:
     decision = decided(
-        contender("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0), folds=2),
-        contender("new", BASE + WAVE, costs=COSTLY, folds=2),
+        compared_model("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0), folds=2),
+        compared_model("new", BASE + WAVE, costs=COSTLY, folds=2),
         guardrails={"costs": {cost: limit}},
     )
     found = only(decision, "cost")
@@ -324,8 +329,8 @@ def test_costs_are_limited_by_a_fold(
 
 def test_both_limits_of_a_cost_are_conditions() -> None:
     decision = decided(
-        contender("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0)),
-        contender("new", BASE + WAVE, costs=COSTLY),
+        compared_model("old", BASE, costs=Costs(10.0, 10.0, 1.0, 300.0)),
+        compared_model("new", BASE + WAVE, costs=COSTLY),
         guardrails={"costs": {"fit_seconds": {"max": 100, "max_ratio": 2}}},
     )
     told = [(c.required, c.passed) for c in decision.conditions if c.kind == "cost"]
@@ -334,14 +339,14 @@ def test_both_limits_of_a_cost_are_conditions() -> None:
 
 def test_a_ratio_to_a_cost_that_was_not_measured_does_not_hold() -> None:
     limits = {"costs": {"fit_seconds": {"max_ratio": 2}}}
-    found = only(decided(OLD, contender("new", BASE + WAVE, costs=COSTLY), guardrails=limits), "cost")
+    found = only(decided(OLD, compared_model("new", BASE + WAVE, costs=COSTLY), guardrails=limits), "cost")
     assert (found.passed, found.limit, found.measured) == (False, None, 60.0)
     assert found.required == "at most 2 times the champion's, which was not measured"
 
 
 def test_costs_that_were_not_measured_do_not_hold() -> None:
     unknown = dataclasses.replace(COSTLY, peak_memory_mb=math.nan)
-    models = contender("old", BASE, costs=COSTLY), contender("new", BASE + WAVE, costs=unknown)
+    models = compared_model("old", BASE, costs=COSTLY), compared_model("new", BASE + WAVE, costs=unknown)
     found = only(decided(*models, guardrails={"costs": {"peak_memory_mb": {"max": 1000}}}), "cost")
     assert (found.passed, found.measured, found.measured_text) == (False, None, "not measured")
     assert not only(decided(OLD, NEW, guardrails={"costs": {"fit_seconds": {"max": 1}}}), "cost").passed
@@ -356,7 +361,7 @@ GROUPS = Segmentation(
 def by_group(**margins: Any) -> Decision:
     """The challenger gains 0.05 in the large group and loses 0.05 in the small one."""
     values = BASE + np.where(GROUPS.group == 1, WAVE, -WAVE)
-    one = contest(OLD, contender("new", values), segments=(GROUPS,))
+    one = contest(OLD, compared_model("new", values), segments=(GROUPS,))
     return decide(one, gate(guardrails={"segments": {"activity": margins}}), "old")
 
 
@@ -399,24 +404,24 @@ def test_a_segment_may_be_judged_by_another_metric() -> None:
 
 
 @pytest.mark.parametrize(
-    ("contenders", "reason"),
+    ("models", "reason"),
     [
         ((failed("old"), NEW), "the champion old failed: ValueError: k must be <= 12"),
         ((NEW,), "the champion old has no results here"),
         ((OLD,), "there is no challenger beside the champion old"),
         ((OLD, failed("new")), "new: failed: ValueError: k must be <= 12"),
         (
-            (OLD, contender("new", np.full(499, 0.9))),
+            (OLD, compared_model("new", np.full(499, 0.9))),
             "new: users 499, required: at least 500 with scores of both models",
         ),
         (
-            (OLD, contender("new", BASE + WAVE, users=np.arange(N, 2 * N))),
+            (OLD, compared_model("new", BASE + WAVE, users=np.arange(N, 2 * N))),
             "new: users 0, required: at least 500 with scores of both models",
         ),
     ],
 )
-def test_the_gate_refuses_where_nothing_can_be_judged(contenders: tuple[Contender, ...], reason: str) -> None:
-    decision = decided(*contenders)
+def test_the_gate_refuses_where_nothing_can_be_judged(models: tuple[ComparedModel, ...], reason: str) -> None:
+    decision = decided(*models)
     assert (decision.outcome, decision.promoted) == ("refuse", None)
     assert decision.reason == f"the gate cannot decide: {reason}"
 
@@ -426,14 +431,14 @@ def test_the_gate_refuses_without_scores_by_its_metric() -> None:
         decided(OLD, NEW, metric="rr").reason
         == "the gate cannot decide: the champion old has no scores by rr"
     )
-    assert decided(contender("old", BASE, rr=BASE), NEW, metric="rr").reason == (
+    assert decided(compared_model("old", BASE, rr=BASE), NEW, metric="rr").reason == (
         "the gate cannot decide: new: has no scores by rr"
     )
 
 
 def test_a_metric_that_no_user_has_a_score_by_was_not_measured() -> None:
     none = np.full(N, np.nan)
-    old, new = contender("old", BASE, rmse=BASE), contender("new", BASE + WAVE, rmse=none)
+    old, new = compared_model("old", BASE, rmse=BASE), compared_model("new", BASE + WAVE, rmse=none)
     assert decided(old, new, metric="rmse").reason == ("the gate cannot decide: new: has no scores by rmse")
     assert decided(new, old, champion="new", metric="rmse").reason == (
         "the gate cannot decide: the champion new has no scores by rmse"
@@ -460,7 +465,7 @@ def test_a_challenger_that_failed_is_no_obstacle_for_another() -> None:
 def test_infinite_scores_pass_nothing() -> None:
     values = BASE + WAVE
     values[0] = np.inf
-    gain = only(decided(OLD, contender("new", values)), "gain")
+    gain = only(decided(OLD, compared_model("new", values)), "gain")
     assert (gain.passed, gain.bound, gain.p) == (False, None, None)
 
 
@@ -507,8 +512,8 @@ def test_a_first_gate_asks_for_nothing_that_a_baseline_has_to_lose() -> None:
 
 def full_decision() -> Decision:
     models = (
-        contender("old", BASE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
-        contender("new", BASE + WAVE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
+        compared_model("old", BASE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
+        compared_model("new", BASE + WAVE, costs=COSTLY, **{"rr": BASE, "coverage@10": 0.5}),
         failed("a | b"),
     )
     guardrails = {
@@ -567,7 +572,7 @@ def test_challengers_that_are_no_better_are_promoted_as_rarely_as_stated(challen
         # Of 250 users some are easy for all models; most scores are 0, the others skewed.
         easy = rng.beta(0.5, 2, 250)
         models = [
-            contender(str(i), (rng.random(250) < easy) * rng.beta(1.2, 3, 250))
+            compared_model(str(i), (rng.random(250) < easy) * rng.beta(1.2, 3, 250))
             for i in range(challengers + 1)
         ]
         wrong += decide(contest(*models), asked, "0").outcome == "promote"

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evalplugin.comparison.contest import Contender, Contest, Rules
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
@@ -48,9 +49,9 @@ def scores(
     )
 
 
-def contender(
+def compared_model(
     name: str, level: float, users: np.ndarray, *, seed: int = 0, cost: float = 1.0, **changes: Any
-) -> Contender:
+) -> ComparedModel:
     """A model whose ndcg is about ``level``; the last user is undefined, every fourth one scores 0."""
     rng = np.random.default_rng(seed)
     ndcg = np.clip(rng.normal(level, 0.1, len(users)), 0.01, 1)
@@ -66,7 +67,7 @@ def contender(
         "fold_means": (own.means,),
         "top_n": lists(users, seed),
     }
-    return Contender(**(made | changes))
+    return ComparedModel(**(made | changes))
 
 
 def lists(users: np.ndarray, seed: int, n: int = 20) -> pa.Table:
@@ -104,21 +105,21 @@ def rated(users: np.ndarray, items: np.ndarray, ratings: Sequence[float]) -> pa.
     )
 
 
-def contest(models: Sequence[Contender] | None = None, *, n_users: int = 40, **changes: Any) -> Contest:
+def contest(models: Sequence[ComparedModel] | None = None, *, n_users: int = 40, **changes: Any) -> Contest:
     """Four models of which one failed; users are numbers from 100 on."""
     users = np.arange(100, 100 + n_users)
     if models is None:
         models = (
-            contender("base", 0.3, users, seed=0, cost=1.0),
-            contender("knn", 0.5, users, seed=1, cost=4.0),
-            contender("svd", 0.2, users, seed=2, cost=2.0),
-            Contender("broken", "random", None, error="ValueError: k must be <= 12"),
+            compared_model("base", 0.3, users, seed=0, cost=1.0),
+            compared_model("knn", 0.5, users, seed=1, cost=4.0),
+            compared_model("svd", 0.2, users, seed=2, cost=2.0),
+            ComparedModel("broken", "random", None, error="ValueError: k must be <= 12"),
         )
     made: dict[str, Any] = {
         "name": "bake-off-1",
         "dataset": "toy",
         "split": "last_n",
-        "contenders": tuple(models),
+        "models": tuple(models),
         "metrics": METRICS,
         "baseline": "base",
         "seed": 10,
@@ -136,8 +137,8 @@ def segmentation(users: np.ndarray, name: str = "activity") -> Segmentation:
 def odd_contest() -> Contest:
     """Names, ids and titles that would be HTML, script or template, were they not shown as they are."""
     users = np.array(sorted(f"{ODD[i % 4]} {i:02d}" for i in range(24)), dtype=object)
-    models = [contender(name, 0.2 + 0.1 * i, users, seed=i) for i, name in enumerate(ODD)]
-    failed = Contender(f"broken {ODD[1]}", "random", None, error=f"ValueError: {ODD[0]}")
+    models = [compared_model(name, 0.2 + 0.1 * i, users, seed=i) for i, name in enumerate(ODD)]
+    failed = ComparedModel(f"broken {ODD[1]}", "random", None, error=f"ValueError: {ODD[0]}")
     return contest(
         [*models, failed],
         name=ODD[0],
@@ -152,24 +153,24 @@ def odd_contest() -> Contest:
 def edge_contests() -> dict[str, Contest]:
     """Contests that lack something, by what it is."""
     users = np.arange(100, 140)
-    base, knn = contender("base", 0.3, users), contender("knn", 0.5, users, seed=1)
-    many = [contender(f"model {i:02d}", 0.1 + 0.02 * i, users, seed=i, cost=2.0**i) for i in range(30)]
+    base, knn = compared_model("base", 0.3, users), compared_model("knn", 0.5, users, seed=1)
+    many = [compared_model(f"model {i:02d}", 0.1 + 0.02 * i, users, seed=i, cost=2.0**i) for i in range(30)]
     undefined = np.full((len(users), 4), np.nan)
     folds = tuple(dict.fromkeys(METRICS, 0.1 * fold) for fold in (1, 2, 3))
     other_users = np.arange(120, 160)
     return {
         "no baseline": contest([base, knn], baseline=None),
         "one model": contest([base]),
-        "no model": contest([Contender("base", "random", None, error="failed")]),
-        "baseline leads": contest([contender("base", 0.8, users), knn]),
-        "baseline failed": contest([Contender("base", "random", None, error="failed"), knn]),
+        "no model": contest([ComparedModel("base", "random", None, error="failed")]),
+        "baseline leads": contest([compared_model("base", 0.8, users), knn]),
+        "baseline failed": contest([ComparedModel("base", "random", None, error="failed"), knn]),
         "lower is better": contest(
             [base, knn], metrics=("rmse", "ndcg@10", "recall@10", "popularity@10", "coverage@10")
         ),
         "neither is better": contest([base, knn], metrics=("popularity@10", "ndcg@10")),
         "overall only": contest(
             [
-                contender(
+                compared_model(
                     m, 0, users, scores=scores(np.empty((40, 0)), (), users, overall={"coverage@10": c})
                 )
                 for m, c in (("base", 0.25), ("knn", 0.75))
@@ -177,25 +178,27 @@ def edge_contests() -> dict[str, Contest]:
             metrics=("coverage@10",),
         ),
         "undefined for all": contest(
-            [base, contender("knn", 0.5, users, scores=scores(undefined, METRICS[:4], users))]
+            [base, compared_model("knn", 0.5, users, scores=scores(undefined, METRICS[:4], users))]
         ),
         "nothing kept": contest(
-            [contender(m, v, users, top_n=None, costs=None) for m, v in (("base", 0.3), ("knn", 0.5))],
+            [compared_model(m, v, users, top_n=None, costs=None) for m, v in (("base", 0.3), ("knn", 0.5))],
             background=None,
             segments=(),
         ),
-        "other users": contest([base, contender("knn", 0.5, other_users, seed=1)]),
+        "other users": contest([base, compared_model("knn", 0.5, other_users, seed=1)]),
         "folds": contest(
             [
-                contender("base", 0.3, users, fold_means=folds, top_n=with_folds(lists(users, 0))),
-                contender("knn", 0.5, users, seed=1, fold_means=folds, top_n=with_folds(lists(users, 1))),
+                compared_model("base", 0.3, users, fold_means=folds, top_n=with_folds(lists(users, 0))),
+                compared_model(
+                    "knn", 0.5, users, seed=1, fold_means=folds, top_n=with_folds(lists(users, 1))
+                ),
             ],
         ),
         "30 models": contest(many, baseline="model 03"),
         "two users": contest(
-            [contender("base", 0.3, users[:2]), contender("knn", 0.5, users[:2], seed=1)], n_users=2
+            [compared_model("base", 0.3, users[:2]), compared_model("knn", 0.5, users[:2], seed=1)], n_users=2
         ),
-        "all pairs": contest([base, knn, contender("svd", 0.4, users, seed=2)]),
+        "all pairs": contest([base, knn, compared_model("svd", 0.4, users, seed=2)]),
     }
 
 
@@ -235,7 +238,7 @@ def contests() -> SimpleNamespace:
     return SimpleNamespace(
         METRICS=METRICS,
         ODD=ODD,
-        contender=contender,
+        compared_model=compared_model,
         contest=contest,
         edges=edge_contests,
         odd=odd_contest,

@@ -52,7 +52,7 @@ def test_models_are_numbered_best_first_without_those_that_failed(data: dict[str
 
 def test_means_and_quantiles_are_those_of_the_cells(data: dict[str, Any], comparison: Comparison) -> None:
     for place, model in enumerate(MODELS):
-        row = next(s for s in comparison.standings if s.model == model)
+        row = next(s for s in comparison.models if s.model == model)
         for name, cell in row.cells.items():
             shown = metric(data, name)
             mean, low, high, users, undefined = shown["means"][place]
@@ -104,7 +104,7 @@ def test_the_frontier_holds_whom_nobody_beats(data: dict[str, Any]) -> None:
 
 def test_equal_models_are_both_on_the_frontier(contests: SimpleNamespace) -> None:
     users = np.arange(100, 140)
-    models = [contests.contender(name, 0.4, users, cost=3.0) for name in ("a", "b")]
+    models = [contests.compared_model(name, 0.4, users, cost=3.0) for name in ("a", "b")]
     data = contest_data(compare(contests.contest(models, baseline=None)))
     assert data["costs"][0]["frontier"] == [0, 1]
 
@@ -135,10 +135,8 @@ def test_segments_are_those_of_the_comparison(data: dict[str, Any], comparison: 
 
 def worst(comparison: Comparison, first: str, second: str) -> list[str]:
     """Users the first model loses most on, largest loss first."""
-    values = {
-        c.model: c.scores.column("ndcg@10") for c in comparison.contest.contenders if c.scores is not None
-    }
-    users = next(c.scores.users for c in comparison.contest.contenders if c.scores is not None)
+    values = {c.model: c.scores.column("ndcg@10") for c in comparison.contest.models if c.scores is not None}
+    users = next(c.scores.users for c in comparison.contest.models if c.scores is not None)
     loss = values[second] - values[first]
     order = np.argsort(-loss, kind="stable")
     return [str(users[i]) for i in order if loss[i] > 0]
@@ -199,7 +197,7 @@ def test_only_users_whose_truth_is_known_are_chosen(contests: SimpleNamespace) -
 def test_long_truths_are_cut_and_counted_but_all_hits_are_marked(contests: SimpleNamespace) -> None:
     users = np.arange(100, 104)
     models = [
-        contests.contender(m, v, users, seed=i) for i, (m, v) in enumerate((("base", 0.3), ("knn", 0.5)))
+        contests.compared_model(m, v, users, seed=i) for i, (m, v) in enumerate((("base", 0.3), ("knn", 0.5)))
     ]
     contest = contests.contest(models, n_users=4)
     import pyarrow as pa
@@ -216,7 +214,7 @@ def test_long_truths_are_cut_and_counted_but_all_hits_are_marked(contests: Simpl
 
 def test_the_sample_is_bounded_however_many_users(contests: SimpleNamespace) -> None:
     users = np.arange(5000)
-    models = [contests.contender(f"m{i}", 0.2 + 0.05 * i, users, seed=i) for i in range(6)]
+    models = [contests.compared_model(f"m{i}", 0.2 + 0.05 * i, users, seed=i) for i in range(6)]
     models[0] = dataclasses.replace(models[0], model="base")
     contest = contests.contest(models, n_users=5000, segments=(), background=contests.background(users))
     held = contest_data(compare(contest))["examples"]
@@ -233,7 +231,9 @@ def test_the_size_stays_far_below_the_limit(contests: SimpleNamespace) -> None:
     models = []
     for i in range(10):
         own = contests.scores(rng.random((1200, 10)) * (rng.random((1200, 10)) < 0.3), names, users)
-        models.append(contests.contender(f"m{i}", 0.5, users, seed=i, scores=own, fold_means=(own.means,)))
+        models.append(
+            contests.compared_model(f"m{i}", 0.5, users, seed=i, scores=own, fold_means=(own.means,))
+        )
     contest = contests.contest(
         models,
         n_users=1200,
@@ -307,7 +307,7 @@ def test_the_leaderboard_lists_all_metrics_and_what_failed(comparison: Compariso
     assert head == ["#", "Model", *comparison.contest.metrics, "fit", "recommend", "memory"]
     assert "<b>broken</b> <code>ValueError: k must be &lt;= 12</code>" in page
     assert "lower is better" in page
-    cell = comparison.standings[0].cells["ndcg@10"]
+    cell = comparison.models[0].cells["ndcg@10"]
     assert f">{cell.mean:.4f}<" in page
     assert f"[{cell.low:.4f}, {cell.high:.4f}]" in page
 
@@ -375,10 +375,10 @@ def test_where_the_baseline_leads_the_next_model_is_told_about(contests: SimpleN
 
 def test_a_lead_that_may_be_chance_is_called_that(contests: SimpleNamespace) -> None:
     users = np.arange(100, 140)
-    base = contests.contender("base", 0.40, users)
-    near = contests.contender("near", 0.405, users, seed=5)
+    base = contests.compared_model("base", 0.40, users)
+    near = contests.compared_model("near", 0.405, users, seed=5)
     comparison = compare(contests.contest([base, near]))
-    leader = comparison.standings[0]
+    leader = comparison.models[0]
     if leader.is_baseline:  # whichever is ahead: make it the challenger
         comparison = compare(contests.contest([base, near], baseline="near"))
     told = verdict(comparison)
@@ -392,7 +392,7 @@ def test_the_runner_up_is_tested_only_among_all_pairs(
 ) -> None:
     users = np.arange(100, 140)
     models = [
-        contests.contender(m, v, users, seed=i)
+        contests.compared_model(m, v, users, seed=i)
         for i, (m, v) in enumerate([("base", 0.2), ("a", 0.5), ("b", 0.4)])
     ]
     contest = contests.contest(models)
@@ -402,7 +402,7 @@ def test_the_runner_up_is_tested_only_among_all_pairs(
 
 def test_a_model_behind_in_some_group_is_named(contests: SimpleNamespace) -> None:
     users = np.arange(100, 140)
-    base, knn = contests.contender("base", 0.3, users), contests.contender("knn", 0.3, users)
+    base, knn = contests.compared_model("base", 0.3, users), contests.compared_model("knn", 0.3, users)
     values = knn.scores.values.copy()
     values[1::2, 0] += 0.3  # users with many interactions gain, all the others lose a little
     values[2::4, 0] -= 0.05

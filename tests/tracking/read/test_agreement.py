@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.contest import Contender, Rules
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.tracking.read.agreement import Scored, agree
@@ -26,21 +27,21 @@ def scored(name: str, users: Sequence[Any] = (1, 2, 3), **changes: Any) -> Score
     scores = PerUserScores(
         ids, values, ("ndcg@10", "rr"), {"coverage@10": 0.7}, {"ndcg": {10: 0.1}, "rr": {10: 0.5}}, {0: 1.0}
     )
-    contender = Contender(name, "random", scores, fold_means=(scores.means,))
-    made = Scored(name, "b1", contender, RULES, 1, DEFINITIONS, truth=lambda: None)
+    result = ComparedModel(name, "random", scores, fold_means=(scores.means,))
+    made = Scored(name, "b1", result, RULES, 1, DEFINITIONS, truth=lambda: None)
     return replace(made, **changes)
 
 
 def failed(name: str) -> Scored:
-    return replace(scored(name), contender=Contender(name, "random", None, error="it broke"))
+    return replace(scored(name), result=ComparedModel(name, "random", None, error="it broke"))
 
 
 def test_what_agrees_stays_whole() -> None:
     runs = [scored("a"), failed("f"), scored("b")]
     agreed = agree(runs, intersect=False)
-    assert agreed.contenders == tuple(run.contender for run in runs)
+    assert agreed.models == tuple(run.result for run in runs)
     assert (agreed.metrics, agreed.rules, agreed.notes) == (("ndcg@10", "rr", "coverage@10"), RULES, ())
-    assert agree(runs, intersect=True).contenders == agreed.contenders
+    assert agree(runs, intersect=True).models == agreed.models
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,7 @@ def test_a_metric_of_the_same_name_and_another_definition_is_another_metric() ->
         agree([scored("a"), other], intersect=False)
     agreed = agree([scored("a"), other], intersect=True)
     assert agreed.metrics == ("ndcg@10", "coverage@10")
-    scores = agreed.contenders[1].scores
+    scores = agreed.models[1].scores
     assert scores is not None
     assert (scores.metrics, dict(scores.overall), set(scores.at_k)) == (
         ("ndcg@10",),
@@ -94,8 +95,8 @@ def test_other_users_of_the_same_truth_are_refused_or_cut_to_those_in_common() -
     ):
         agree(runs, intersect=False)
     agreed = agree(runs, intersect=True)
-    assert [c.scores.users.tolist() for c in agreed.contenders if c.scores] == [[2, 3], [2, 3]]
-    assert [c.scores.column("ndcg@10").tolist() for c in agreed.contenders if c.scores] == [
+    assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [[2, 3], [2, 3]]
+    assert [c.scores.column("ndcg@10").tolist() for c in agreed.models if c.scores] == [
         [0.1, 0.2],
         [0.0, 0.1],
     ]
@@ -129,7 +130,7 @@ def test_of_other_test_data_only_users_of_the_same_truth_are_compared() -> None:
     ):
         agree(runs, intersect=False)
     agreed = agree(runs, intersect=True)
-    assert [c.scores.users.tolist() for c in agreed.contenders if c.scores] == [[2], [2]]
+    assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [[2], [2]]
     assert agreed.notes[:3] == (
         "differs: test data: test1 in a; test2 in b",
         "differs: train data: train1 in a; train2 in b",

@@ -79,7 +79,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simpl
 
 def same(one: Contest, other: Contest) -> None:
     """Assert that two contests hold the same scores and give the same comparison to the last bit."""
-    for a, b in zip(one.contenders, other.contenders, strict=True):
+    for a, b in zip(one.models, other.models, strict=True):
         assert (a.model, a.type, a.costs, a.error) == (b.model, b.type, b.costs, b.error)
         if a.scores is None or b.scores is None:
             assert a.scores is b.scores is None
@@ -105,7 +105,7 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
     (made,) = contests_of(result)
     same(read, made)
     assert (read.name, read.dataset, read.split, read.notes) == (result.bakeoff.id, "tiny", "last_n", ())
-    assert [c.error for c in read.contenders] == [None, "RuntimeError: this model cannot learn", None]
+    assert [c.error for c in read.models] == [None, "RuntimeError: this model cannot learn", None]
     for ours, theirs in zip(read.segments, made.segments, strict=True):
         assert (ours.name, ours.labels) == (theirs.name, theirs.labels)
         np.testing.assert_array_equal(ours.users, theirs.users)
@@ -115,11 +115,11 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
 def test_lists_and_background_are_read_when_they_are_wanted(store: SimpleNamespace) -> None:
     (made,) = contests_of(store.first.result)
     (read,) = read_contests(store.uri, bakeoff=made.name)
-    assert all(c.top_n is None for c in read.contenders)
+    assert all(c.top_n is None for c in read.models)
     assert read.background is None
     whole = with_lists(read, store.uri)
-    assert whole.contenders[0].top_n == made.contenders[0].top_n
-    assert whole.contenders[1].top_n is None
+    assert whole.models[0].top_n == made.models[0].top_n
+    assert whole.models[1].top_n is None
     assert whole.background is not None
     assert made.background is not None
     assert whole.background.truth == made.background.truth
@@ -133,14 +133,14 @@ def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> No
     assert [(c.dataset, c.split) for c in read] == [("tiny", "kfold"), ("small", "kfold")]
     for one, other in zip(read, made, strict=True):
         same(one, other)
-        assert len(one.contenders[0].fold_means) == 3
+        assert len(one.models[0].fold_means) == 3
 
 
 def test_runs_of_different_bake_offs_compare_when_data_split_and_metrics_agree(
     store: SimpleNamespace,
 ) -> None:
     (read,) = read_contests(store.uri, runs=["random", "chance"], experiment="shop")
-    assert [c.model for c in read.contenders] == ["random", "chance"]
+    assert [c.model for c in read.models] == ["random", "chance"]
     (pair,) = [p for p in compare(read).pairs if p.metric == "ndcg@10"]
     ours = store.second.result.models[0].per_user.column("ndcg@10")
     theirs = store.first.result.models[0].per_user.column("ndcg@10")
@@ -150,9 +150,9 @@ def test_runs_of_different_bake_offs_compare_when_data_split_and_metrics_agree(
 
 def test_an_experiment_is_the_latest_run_of_each_model(store: SimpleNamespace) -> None:
     (read,) = read_contests(store.uri, experiment="shop")
-    popularity = {c.model: c.run_id for c in read.contenders}["popularity"]
+    popularity = {c.model: c.run_id for c in read.models}["popularity"]
     client = MlflowClient(store.uri)
-    assert [c.model for c in read.contenders] == ["random", "failing", "chance", "popularity"]
+    assert [c.model for c in read.models] == ["random", "failing", "chance", "popularity"]
     assert client.get_run(popularity).data.tags["evalplugin.bakeoff"] == store.second.result.bakeoff.id
 
 
@@ -171,7 +171,7 @@ def test_two_runs_of_one_model_are_kept_apart_by_name(store: SimpleNamespace) ->
     one, other = store.first.result.bakeoff.id, store.second.result.bakeoff.id
     ids = run_ids(store.uri, "popularity", "shop")
     (read,) = read_contests(store.uri, runs=ids)
-    assert {c.model for c in read.contenders} == {f"popularity · {one}", f"popularity · {other}"}
+    assert {c.model for c in read.models} == {f"popularity · {one}", f"popularity · {other}"}
     assert read.notes[0].startswith("2 runs are of popularity: they are called popularity · ")
     assert read.notes[1] == (
         "no model is the baseline (random is not among the runs); --baseline MODEL chooses one"
@@ -182,7 +182,7 @@ def test_two_runs_of_one_model_are_kept_apart_by_name(store: SimpleNamespace) ->
 def test_the_baseline_is_not_guessed_where_there_are_several(store: SimpleNamespace) -> None:
     ids = [*run_ids(store.uri, "popularity", "shop"), *run_ids(store.uri, "random", "shop")]
     (read,) = read_contests(store.uri, runs=ids, baseline="random", primary="recall @ 10")
-    assert (read.baseline, read.primary, len(read.contenders)) == ("random", "recall@10", 3)
+    assert (read.baseline, read.primary, len(read.models)) == ("random", "recall@10", 3)
     with pytest.raises(
         DataError, match=r"no model is called 'popularity' to be the baseline; there are: pop"
     ):
@@ -208,7 +208,7 @@ def test_other_metrics_are_refused_or_the_common_ones_taken(store: SimpleNamespa
         "metrics in common: 1 of 4; left out, as not all runs have them by the same definition: "
         "recall@10, coverage@10, rr"
     )
-    scores = read.contenders[0].scores
+    scores = read.models[0].scores
     assert scores is not None
     assert (scores.metrics, dict(scores.overall), set(scores.at_k)) == (("ndcg@10",), {}, {"ndcg"})
     np.testing.assert_array_equal(
@@ -357,14 +357,14 @@ def test_other_data_are_refused_or_compared_over_users_of_the_same_truth(uri: st
     (read,) = read_contests(uri, runs=["random", "chance"], intersect=True)
     # User 3 rated one held-out item anew: another truth.
     same_truth = [u for u in range(30) if u != 3]
-    scores = read.contenders[1].scores
+    scores = read.models[1].scores
     assert scores is not None
     assert scores.users.tolist() == same_truth
     np.testing.assert_array_equal(
         scores.column("recall@10"), after.result.models[1].per_user.column("recall@10")[same_truth]
     )
     assert read.metrics == ("ndcg@10", "recall@10")
-    assert (scores.overall, scores.at_k, scores.pr_curve, read.contenders[1].fold_means) == ({}, {}, {}, ())
+    assert (scores.overall, scores.at_k, scores.pr_curve, read.models[1].fold_means) == ({}, {}, {}, ())
     assert (
         f"users in common with the same truth: 29 of 30 in random of bake-off {one}; 40 in chance of bake-off {other}"
         in read.notes
@@ -388,7 +388,7 @@ def test_the_same_data_under_another_name_are_the_same_data(uri: str) -> None:
         config(models=[CHANCE], datasets=[{**TINY, "name": "other"}], compare={}), tracking_uri=uri
     )
     (read,) = read_contests(uri, experiment="shop")
-    assert [c.model for c in read.contenders] == ["random", "popularity", "chance"]
+    assert [c.model for c in read.models] == ["random", "popularity", "chance"]
     assert read.notes == ("the same data under several names: tiny, last_n; other, last_n",)
 
 
@@ -419,7 +419,7 @@ def test_a_server_is_read_like_a_file(server: Any) -> None:
     (read,) = read_contests(server.url, experiment="read by http")
     (made,) = contests_of(outcome.result)
     same(read, made)
-    assert with_lists(read, server.url).contenders[0].top_n == made.contenders[0].top_n
+    assert with_lists(read, server.url).models[0].top_n == made.models[0].top_n
 
 
 def run_ids(uri: str, model: str, experiment: str) -> list[str]:

@@ -124,7 +124,7 @@ def test_a_metric_that_no_user_has_is_counted_and_nothing_else(make: SimpleNames
 def test_differences_are_logged_with_their_intervals(make: SimpleNamespace) -> None:
     result = make.whole()
     comparisons = make.comparisons(result)
-    rows = comparisons[0].standings
+    rows = comparisons[0].models
     own = {m.key: m.value for m in difference_metrics(result.bakeoff, rows[0]).metrics}
     assert set(own) == {
         f"vs_baseline/{m}{part}"

@@ -1,0 +1,112 @@
+"""Values of a comparison: models with their ranks, means, paired differences and groups of users."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from evalplugin.comparison.statistics import Interval, Paired
+from evalplugin.execution.results import Costs
+from evalplugin.metrics import parse
+from evalplugin.metrics.scoring import PerUserScores, Summary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Cell", "ComparedModel", "Mark", "Pair", "SegmentCell"]
+
+Mark = Literal["+", "-", ""]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One model against another by one metric, over the users both are defined for.
+
+    Adjusted values are over the family of comparisons: all pairs of models of this comparison, by this metric.
+
+    ``mark``: ``+`` where the model is better than the other at the comparison's level, Holm's correction included,
+    ``-`` where it is worse, and empty where that is not shown or where neither way is better.
+    """
+
+    metric: str  # canonical name
+    model: str
+    against: str
+    paired: Paired
+    p: float  # of the paired permutation test, two-sided
+    p_holm: float
+    p_bh: float
+    mark: Mark
+
+    @property
+    def higher_is_better(self) -> bool | None:
+        """Which way the metric is better; None: neither."""
+        return parse(self.metric).metric.higher_is_better
+
+    @property
+    def better(self) -> float:
+        """Share of users for whom the model is better; NaN where neither way is better."""
+        return self._share(self.paired.above, self.paired.below)
+
+    @property
+    def worse(self) -> float:
+        """Share of users for whom the model is worse; NaN where neither way is better."""
+        return self._share(self.paired.below, self.paired.above)
+
+    def _share(self, if_higher: float, if_lower: float) -> float:
+        up = self.higher_is_better
+        return math.nan if up is None else if_higher if up else if_lower
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One model's value of one metric; what is undefined is NaN."""
+
+    metric: str  # canonical name
+    mean: float
+    low: float = math.nan  # of the interval of the mean; NaN for a metric that is one number a model
+    high: float = math.nan
+    method: str = ""  # how the interval was found: bootstrap, t
+    users: int = 0  # that count
+    undefined: int = 0  # users without a value
+    summary: Summary | None = None  # of the users' values; None for a metric that is one number a model
+    difference: Pair | None = None  # against the baseline
+
+    @property
+    def mark(self) -> Mark:
+        """How the model differs from the baseline; see ``Pair``."""
+        return "" if self.difference is None else self.difference.mark
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedModel:
+    """One model's results, and its rank among the models that it is compared with.
+
+    A ``Contest`` holds it as it was scored; ``compare`` adds ``rank``, ``is_baseline`` and ``cells``.
+    """
+
+    model: str
+    type: str
+    scores: PerUserScores | None  # None: the model failed
+    costs: Costs | None = None
+    fold_means: tuple[Mapping[str, float], ...] = ()
+    top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
+    run_id: str | None = None  # the MLflow run it was read from
+    error: str | None = None  # the exception of a failed model, in one line
+    rank: int | None = None  # from 1, by the primary metric; None: not ranked
+    is_baseline: bool = False
+    # By canonical name, the primary metric first; empty for a model that failed.
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class SegmentCell:
+    """One model's mean of one metric over one group of users, and its difference from the baseline there."""
+
+    segment: str  # e.g. activity
+    label: str  # e.g. "1-20 interactions"
+    model: str
+    metric: str
+    interval: Interval  # of the mean
+    difference: Pair | None  # against the baseline; corrected over all models and groups of the segmentation
