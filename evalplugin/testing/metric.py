@@ -1,4 +1,4 @@
-"""The laws that every metric keeps, to be run on any registered one, a plugin's included."""
+"""The contract of every metric: name, shape, bounds, undefined users, relabelling, blocks."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.example import apply
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.testing.assertions import require
 
 __all__ = ["check_metric"]
 
@@ -22,7 +23,7 @@ _THRESHOLDS = (None, 3.0)
 
 
 def check_metric(name: str, *, seed: int = 0) -> None:
-    """Return if a metric keeps the laws of all metrics on random lists, and raise if not.
+    """Check the contract of a registered metric on random lists.
 
     Its name survives a round trip; values are float64, one a user, within the stated bounds; a user without
     truth is undefined, and who else is depends on the truth alone, never on the list or on predictions (of a
@@ -36,8 +37,7 @@ def check_metric(name: str, *, seed: int = 0) -> None:
         ParameterError: The name is not one that can be parsed.
     """
     spec = parse(name)
-    if parse(spec.name) != spec:
-        raise AssertionError(f"{spec.name}: the name read back means another metric")
+    require(parse(spec.name) == spec, f"{spec.name}: the name read back means another metric")
     cutoffs = [spec.k] if spec.k is not None or not spec.metric.takes_k else [None, 1, 3, _N, _N + 5]
     for round_ in range(2):
         case = _Case.draw(np.random.default_rng((seed, round_)))
@@ -127,18 +127,18 @@ def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
             case.values(spec, threshold, size),
             exact=True,
         )
-    if not (np.array_equal(before[0], case.top_n.item) and np.array_equal(before[1], case.truth.rating)):
-        raise AssertionError(f"{spec.name}: the inputs must stay as they are")
+    unchanged = np.array_equal(before[0], case.top_n.item) and np.array_equal(before[1], case.truth.rating)
+    require(unchanged, f"{spec.name}: the inputs must stay as they are")
 
 
 def _check_about_truth(
     spec: MetricSpec, case: _Case, threshold: float | None, values: npt.NDArray[np.float64]
 ) -> None:
     without_truth = np.bincount(case.truth.user, minlength=_USERS) == 0
-    if not np.isnan(values[without_truth]).all():
-        raise AssertionError(f"{spec.name}: a user without truth must be undefined (NaN)")
-    others = _Case.draw(np.random.default_rng(1)).top_n, np.ones(len(case.truth))
-    other = replace(case, top_n=others[0], predictions=others[1]).values(spec, threshold)
+    undefined = bool(np.isnan(values[without_truth]).all())
+    require(undefined, f"{spec.name}: a user without truth must be undefined (NaN)")
+    lists = _Case.draw(np.random.default_rng(1)).top_n
+    other = replace(case, top_n=lists, predictions=np.ones(len(case.truth))).values(spec, threshold)
     law = "who is undefined must depend on the truth alone"
     _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
 
@@ -147,8 +147,8 @@ def _check_about_lists(
     spec: MetricSpec, case: _Case, threshold: float | None, values: npt.NDArray[np.float64]
 ) -> None:
     empty = (case.top_n.item == NO_ITEM).all(axis=1)
-    if not np.isnan(values[empty]).all():
-        raise AssertionError(f"{spec.name}: a user without a list must be undefined (NaN)")
+    undefined = bool(np.isnan(values[empty]).all())
+    require(undefined, f"{spec.name}: a user without a list must be undefined (NaN)")
     truth = _interactions(case.truth.user, (case.truth.item + 1) % _ITEMS, 5.5 - case.truth.rating)
     other = replace(case, truth=truth).values(spec, threshold)
     _same(spec, "what is true must change nothing", values, other, exact=True)
@@ -160,8 +160,8 @@ def _check_about_lists(
 
 def _check_shape_and_range(name: str, metric: Metric, values: npt.NDArray[np.float64]) -> None:
     shape = (_USERS,) if metric.scope == "user" else (1,)
-    if values.shape != shape or values.dtype != np.float64:
-        raise AssertionError(f"{name}: must return float64 {shape}, not {values.dtype} {values.shape}")
+    right = values.shape == shape and values.dtype == np.float64
+    require(right, f"{name}: must return float64 {shape}, not {values.dtype} {values.shape}")
     low, high = metric.bounds
     defined = values[~np.isnan(values)]
     outside = defined[(defined < low) | (defined > high)]

@@ -1,4 +1,4 @@
-"""The laws that every segment keeps, to be run on any registered one, a plugin's included."""
+"""The contract of every segment: one value a user, equal values in one group, first fold counts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from evalplugin.base.parameters import as_mapping, build
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
 from evalplugin.segments.groups import Groups
+from evalplugin.testing.assertions import require
 
 __all__ = ["check_segment"]
 
@@ -20,7 +21,7 @@ _USERS, _ITEMS = 60, 25
 
 
 def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
-    """Return if a segment keeps the laws of all segments on small data, and raise if not.
+    """Check the contract of a segment on small data.
 
     Its parameters survive being written down; every test user is measured by one value that does not depend on who
     else is asked for; equal values are in one group, and the order of the users changes nothing; nor does the order of
@@ -50,7 +51,7 @@ def _check_parameters(name: str, made: object, params: Mapping[str, Any]) -> Non
     written = as_mapping(made) if is_dataclass(made) else {}
     if params.keys() <= written.keys():  # objects from Python cannot be written down
         again = as_mapping(build(type(made), written, owner=name))
-        _require(again == written, "its parameters change when they are written down and read back")
+        require(again == written, "its parameters change when they are written down and read back")
 
 
 def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generator) -> None:
@@ -74,7 +75,7 @@ def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generato
     _, first, value = np.unique(_plain(values), return_index=True, return_inverse=True)
     _same(users, groups[first][value], groups, "users with equal values must be in one group")
     after = replace(fold.train).digest, replace(fold.test).digest
-    _require(before == after, "the data must stay as it is")
+    require(before == after, "the data must stay as it is")
 
 
 def _check_folds(name: str, made: Segmenter, folds: list[Split]) -> None:
@@ -137,8 +138,3 @@ def _same(
     if len(differ):
         at = int(differ[0])
         raise AssertionError(f"{law}, but user {users[at]} has {one[at]} and then {other[at]}")
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise AssertionError(message)

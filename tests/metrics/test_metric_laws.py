@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import evalplugin.metrics
 from evalplugin.metrics import METRICS, evaluate, parse
-from evalplugin.testing.metric import check_metric
+from evalplugin.testing import check_metric
 
 VARIANTS = [
     "precision",

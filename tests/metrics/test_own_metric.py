@@ -16,8 +16,7 @@ import evalplugin
 from evalplugin.base.errors import ParameterError, PluginError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.metrics import METRICS, OverallMetric, ScoringContext, UserMetric, evaluate, metric, parse
-from evalplugin.testing import check_metric as published_check
-from evalplugin.testing.metric import check_metric
+from evalplugin.testing import check_metric
 
 FILE = '''
 from dataclasses import dataclass
@@ -236,7 +235,7 @@ def test_a_plain_function_in_one_file_is_a_metric_with_parameters(tmp_path: Path
         ParameterError, match=r"unknown parameter 'wieght' of share_of_first; did you mean 'weight'"
     ):
         parse("share_of_first(wieght=2)")
-    published_check("share_of_first(weight=0.5)")
+    check_metric("share_of_first(weight=0.5)")
 
 
 def test_a_function_of_the_context_alone_takes_no_k() -> None:

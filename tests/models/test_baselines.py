@@ -6,7 +6,7 @@ import pytest
 from evalplugin.base.errors import ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.models import MODELS
-from evalplugin.testing import checkerboard
+from evalplugin.testing.model import checkerboard
 
 
 def fitted(name, params=None, seed=1, data=None):

@@ -8,7 +8,8 @@ import pytest
 
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.models import MODELS
-from evalplugin.testing import RECOMMENDER_CHECKS, check_recommender, checkerboard
+from evalplugin.testing import check_recommender
+from evalplugin.testing.model import RECOMMENDER_CHECKS, checkerboard
 
 load_plugin_file(Path(__file__).parent / "plugin_example.py")
 

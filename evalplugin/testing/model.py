@@ -1,0 +1,273 @@
+"""The contract of every model: parameters, lists, seeds, pickling, predictions."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.parameters import as_mapping, build
+from evalplugin.base.seeding import generator
+from evalplugin.data import Candidates, Interactions
+from evalplugin.models import MODELS, RatingPredictor, Recommender, TopN, recommend
+from evalplugin.models.topn import NO_ITEM
+from evalplugin.testing.assertions import require
+
+__all__ = [
+    "RECOMMENDER_CHECKS",
+    "check_learns_the_checkerboard",
+    "check_leaves_data_untouched",
+    "check_lists_are_valid",
+    "check_lists_do_not_depend_on_blocks",
+    "check_lists_of_cold_users",
+    "check_parameters_are_plain",
+    "check_predicts_on_the_rating_scale",
+    "check_recommender",
+    "check_same_seed_gives_same_lists",
+    "check_survives_pickling",
+    "checkerboard",
+]
+
+Make = Callable[[], Recommender]
+
+_UNSEEN_OWN = 3  # items of a user's own colour that the user has not met
+
+
+def check_recommender(recommender: str | Callable[..., Recommender], **params: Any) -> None:
+    """Run every check of ``RECOMMENDER_CHECKS`` on a model.
+
+    A model whose order does not tell tastes apart (popularity, chance) says so by a class variable
+    ``personalised = False`` and is excused from learning the checkerboard. One that looks only at which items were
+    met, and not at ratings, says ``uses_ratings = False`` (a class variable or a property) and gets a board without
+    dislikes.
+
+    Args:
+        recommender: A registered name, or a class, or any callable that returns a new model.
+        params: Its arguments; the data is small (40 users, 30 items), so sizes may have to be.
+
+    Raises:
+        AssertionError: The first broken rule, in words.
+    """
+
+    def make() -> Recommender:
+        if isinstance(recommender, str):
+            return MODELS.create(recommender, params)
+        return recommender(**params)
+
+    for check in RECOMMENDER_CHECKS:
+        check(make)
+
+
+def checkerboard(*, dislikes: bool = True) -> Interactions:
+    """Return data with one right answer: even users like even items, odd users odd ones.
+
+    40 users have met all but 3 of the 15 items of their own colour, with rating 5, and with ``dislikes`` also 5 of the
+    other colour, with rating 1. The last user and the last item of the vocabularies have no interactions.
+    """
+    user, item = (axis.ravel() for axis in np.meshgrid(np.arange(40), np.arange(30), indexing="ij"))
+    own = user % 2 == item % 2
+    diagonal = user // 2 + item // 2
+    met = (own & (diagonal % 5 != 0)) | (dislikes & ~own & (diagonal % 3 == 0))
+    return Interactions(
+        user=user[met].astype(np.int32),
+        item=item[met].astype(np.int32),
+        rating=np.where(own[met], 5 if dislikes else 1, 1).astype(np.float32),
+        timestamp=np.arange(met.sum()),
+        users=np.arange(41) + 100,  # raw ids that are no codes
+        items=np.arange(31) * 2 + 1000,
+    )
+
+
+def check_parameters_are_plain(make: Make) -> None:
+    """Check that the parameters can be written down and read back."""
+    model: object = make()
+    if dataclasses.is_dataclass(model):
+        again = build(type(model), as_mapping(model), owner=type(model).__name__)
+        require(
+            as_mapping(again) == as_mapping(model), "its parameters change when written down and read back"
+        )
+
+
+def check_learns_the_checkerboard(make: Make) -> None:
+    """Check that the unseen items of a user's own colour are listed first."""
+    model, data = _fitted(make)
+    if not getattr(model, "personalised", True):
+        return
+    for user, listed in enumerate(_lists(model, data, _UNSEEN_OWN).item[:40]):
+        own = np.arange(user % 2, 30, 2)
+        right = np.setdiff1d(own, data.rows[user])
+        require(
+            np.array_equal(np.sort(listed), right),
+            f"on the checkerboard the first items of user code {user} must be {right.tolist()} in any order "
+            f"(its own colour, not met before), and are {listed.tolist()}; "
+            f"a model that does not tell tastes apart says so by `personalised = False`",
+        )
+
+
+def check_lists_are_valid(make: Make) -> None:
+    """Check lists of candidates of every kind: distinct catalogue items, none excluded, scores descending."""
+    model, data = _fitted(make)
+    kinds = (
+        Candidates("unseen", excluded=data.rows),
+        Candidates("all"),
+        Candidates("judged", included=data.rows),
+    )
+    for candidates in kinds:
+        for n in (1, 7, data.n_items + 3):
+            top = _lists(model, data, n, candidates)
+            for user, (items, scores) in enumerate(zip(top.item, top.score, strict=True)):
+                listed = items[items != NO_ITEM]
+                where = f"the list of user code {user} (n={n}, candidates {candidates.kind})"
+                require(
+                    len(np.unique(listed)) == len(listed), f"{where} has an item twice: {listed.tolist()}"
+                )
+                require(bool((listed < data.n_items).all()), f"{where} has an item outside the catalogue")
+                require(
+                    bool((np.diff(scores[: len(listed)]) <= 0).all()), f"{where} does not descend by score"
+                )
+                if candidates.kind == "unseen":
+                    require(
+                        not np.isin(listed, data.rows[user]).any(), f"{where} has an item that was met before"
+                    )
+                if candidates.kind == "judged":
+                    require(
+                        bool(np.isin(listed, data.rows[user]).all()),
+                        f"{where} has an item that was not judged",
+                    )
+
+
+def check_same_seed_gives_same_lists(make: Make) -> None:
+    """Check that two new models with one seed agree, and that fitting a model anew forgets the first fit."""
+    model, data = _fitted(make)
+    first = _lists(model, data, 10)
+    other, _ = _fitted(make)
+    _require_same(first, _lists(other, data, 10), "two models with the same seed make different lists")
+    other.fit(data.select(np.arange(len(data)) % 3 > 0), generator(2, "other"))
+    other.fit(data, _rng())
+    _require_same(
+        first, _lists(other, data, 10), "a model that was fitted before makes other lists than a new one"
+    )
+
+
+def check_lists_do_not_depend_on_blocks(make: Make) -> None:
+    """Check that a user's list is the same whichever users are asked for with it, and asking twice changes nothing."""
+    model, data = _fitted(make)
+    whole = _lists(model, data, 10)
+    for n_users in (1, 7):
+        blocks = recommend(
+            model,
+            np.arange(data.n_users, dtype=np.int32),
+            10,
+            Candidates("unseen", excluded=data.rows),
+            data.n_items,
+            block_bytes=n_users * data.n_items * 8,
+        )
+        _require_same(whole, blocks, f"lists differ when {n_users} users are asked for at a time")
+    _require_same(whole, _lists(model, data, 10), "asking a second time gives other lists")
+
+
+def check_leaves_data_untouched(make: Make) -> None:
+    """Check that fitting and asking change no input."""
+    model = make()
+    data = _board(model)
+    users = np.arange(data.n_users, dtype=np.int32)
+    before = data.digest
+    model.fit(data, _rng())
+    recommend(model, users, 5, Candidates("unseen", excluded=data.rows), data.n_items)
+    require(dataclasses.replace(data).digest == before, "the train data was changed")
+    require(np.array_equal(users, np.arange(data.n_users)), "the array of users was changed")
+
+
+def check_lists_of_cold_users(make: Make) -> None:
+    """Check that a user without train data gets a list, alone and among others."""
+    model, data = _fitted(make)
+    cold = data.n_users - 1
+    candidates = Candidates("unseen", excluded=data.rows)
+    alone = recommend(model, np.array([cold], dtype=np.int32), 5, candidates, data.n_items)
+    among = _lists(model, data, 5)
+    require(
+        np.array_equal(alone.item[0], among.item[cold]),
+        "a user without train data gets another list alone than among others",
+    )
+
+
+def check_survives_pickling(make: Make) -> None:
+    """Check that a model can be sent to another process, before and after it is fitted."""
+    unfitted: Recommender = pickle.loads(pickle.dumps(make()))
+    data = _board(unfitted)
+    unfitted.fit(data, _rng())
+    fitted: Recommender = pickle.loads(pickle.dumps(unfitted))
+    first = _lists(unfitted, data, 10)
+    _require_same(first, _lists(fitted, data, 10), "a fitted model makes other lists after pickling")
+    _require_same(
+        first, _lists(_fitted(make)[0], data, 10), "a model pickled before the fit makes other lists"
+    )
+
+
+def check_predicts_on_the_rating_scale(make: Make) -> None:
+    """Check that predicted ratings, if the model has any, are one finite number a pair on the scale of the data."""
+    model, data = _fitted(make)
+    if not isinstance(model, RatingPredictor):
+        return
+    users, items = (axis.ravel().astype(np.int32) for axis in np.indices((data.n_users, data.n_items)))
+    shuffled = np.random.default_rng(0).permutation(len(users))
+    low, high = data.rating_scale
+    predicted = np.asarray(model.predict(users, items))
+    require(
+        predicted.shape == users.shape, f"predict must return one rating a pair, not shape {predicted.shape}"
+    )
+    require(
+        bool(((predicted >= low) & (predicted <= high)).all()),
+        f"predicted ratings must be from {low:g} to {high:g}, as the train ratings are",
+    )
+    again = np.asarray(model.predict(users[shuffled], items[shuffled]))
+    require(
+        np.array_equal(again, predicted[shuffled]), "a predicted rating depends on what is asked for with it"
+    )
+
+
+RECOMMENDER_CHECKS: tuple[Callable[[Make], None], ...] = (
+    check_parameters_are_plain,
+    check_learns_the_checkerboard,
+    check_lists_are_valid,
+    check_same_seed_gives_same_lists,
+    check_lists_do_not_depend_on_blocks,
+    check_leaves_data_untouched,
+    check_lists_of_cold_users,
+    check_survives_pickling,
+    check_predicts_on_the_rating_scale,
+)
+
+
+def _rng() -> np.random.Generator:
+    return generator(1, "contract")
+
+
+def _board(model: Recommender) -> Interactions:
+    return checkerboard(dislikes=getattr(model, "uses_ratings", True))
+
+
+def _fitted(make: Make) -> tuple[Recommender, Interactions]:
+    model = make()
+    data = _board(model)
+    model.fit(data, _rng())
+    return model, data
+
+
+def _lists(model: Recommender, data: Interactions, n: int, candidates: Candidates | None = None) -> TopN:
+    users: npt.NDArray[np.int32] = np.arange(data.n_users, dtype=np.int32)
+    return recommend(model, users, n, candidates or Candidates("unseen", excluded=data.rows), data.n_items)
+
+
+def _require_same(one: TopN, other: TopN, message: str) -> None:
+    differ = np.flatnonzero((one.item != other.item).any(axis=1))
+    if len(differ):
+        user = int(differ[0])
+        require(
+            False,
+            f"{message}: user code {user} gets {one.item[user].tolist()} and {other.item[user].tolist()}",
+        )
