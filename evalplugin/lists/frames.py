@@ -49,13 +49,6 @@ __all__ = [
     "top_n_on",
 ]
 
-# Metrics that look at nothing but which listed items are in the truth: any codes will do for the items. All
-# others may look at the catalogue or at the train data, and get codes of one sorted vocabulary.
-_FREE = frozenset(
-    {"ap", "bpref", "dcg", "f1", "hit", "ndcg", "precision", "precision_at_recall", "r_precision", "rbp"}
-    | {"recall", "rr"}
-)
-
 
 @dataclass(frozen=True)
 class Columns:
@@ -277,8 +270,11 @@ def blocks_of(tables: Tables, threshold: float | None, n: int = 0) -> ListBlocks
 
 
 def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
-    """Return whether any of the metrics may look at the catalogue or at the train data."""
-    return not all(spec.family in _FREE and is_built_in(spec) for spec in specs)
+    """Return whether any of the metrics reads the catalogue or the train data; one of a plugin may.
+
+    All others compare listed items with the truth, for which any codes of the items will do.
+    """
+    return any({"catalogue", "train"} & set(spec.metric.needs) or not is_built_in(spec) for spec in specs)
 
 
 def _item_codes(tables: Tables) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Any, int]:

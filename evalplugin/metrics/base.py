@@ -19,7 +19,7 @@ __all__ = ["CONVENTIONS_VERSION", "METRICS", "Metric", "Need", "OverallMetric", 
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=MetricFunction)
-Need: TypeAlias = Literal["predictions", "train"]
+Need: TypeAlias = Literal["catalogue", "predictions", "train"]
 
 # Raised when a convention that all metrics share changes: relevance, gain, who is undefined, ties.
 CONVENTIONS_VERSION = 1
@@ -33,7 +33,9 @@ class Metric:
     higher_is_better: ClassVar[bool | None]  # None: neither is better by itself
     bounds: ClassVar[tuple[float, float]]  # lowest and highest value possible
     scope: ClassVar[Literal["user", "overall"]]
-    needs: ClassVar[tuple[Need, ...]] = ()  # beyond lists and truth: predicted ratings, the train data
+    needs: ClassVar[
+        tuple[Need, ...]
+    ] = ()  # read beyond lists and truth: how many items there are, ratings, train
     about: ClassVar[Literal["truth", "lists"]] = "truth"  # lists: over everybody who has one
     takes_k: ClassVar[bool] = True  # whether the name may end in @k
     version: ClassVar[int] = 1  # raised by hand whenever the definition changes

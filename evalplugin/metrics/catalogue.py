@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.metrics.base import OverallMetric, metric
+from evalplugin.metrics.base import Need, OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.topn import NO_ITEM
 
@@ -34,6 +34,7 @@ class Coverage(OverallMetric):
 
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
 
     def start(self, n_items: int) -> npt.NDArray[np.bool_]:
         """Return which items were listed so far: none of them, bool (n_items,)."""
@@ -51,6 +52,8 @@ class Coverage(OverallMetric):
 
 class _Counting(OverallMetric):
     """Counts how often each item is listed; the last place counts the lists. Whole numbers add up in any order."""
+
+    needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
 
     def start(self, n_items: int) -> npt.NDArray[np.int64]:
         """Return how often each item was listed so far, and how many lists there were: int64 (n_items + 1,)."""

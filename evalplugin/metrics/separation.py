@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.metrics.base import UserMetric, metric
+from evalplugin.metrics.base import Need, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
 __all__ = ["AUC", "RECALL_PERCENT", "Bpref", "PrecisionAtRecall", "precision_recall_curve"]
@@ -74,6 +74,7 @@ class AUC(UserMetric):
 
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
     takes_k: ClassVar[bool] = False
 
     def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:

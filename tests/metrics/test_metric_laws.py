@@ -1,18 +1,21 @@
-"""What holds for any lists and any truth."""
+"""Properties of metrics that hold for any lists and any truth."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import pkgutil
+from dataclasses import replace
 from math import isnan
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalplugin.metrics
-from evalplugin.metrics import METRICS, evaluate, parse
+from evalplugin.data import Interactions
+from evalplugin.metrics import METRICS, Metric, ScoringContext, TrainData, UserMetric, evaluate, parse
 from evalplugin.testing import check_metric
 
 VARIANTS = [
@@ -65,6 +68,49 @@ def value(name: str, k: int | None, listed: list[int], truth: dict[int, float]) 
 @pytest.mark.parametrize("name", [*METRICS.names(), *VARIANTS])
 def test_every_metric_keeps_the_contract(name: str) -> None:
     check_metric(name)
+
+
+def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:
+    """Return what a metric makes of a block, None if it fails."""
+    try:
+        if isinstance(metric, UserMetric):
+            return metric(context, 3)
+        state = metric.start(context.n_items)
+        metric.update(state, context, 3)
+        return np.array([metric.finish(state)])
+    except (AssertionError, IndexError, ValueError):
+        return None
+
+
+@pytest.mark.parametrize("name", METRICS.names())
+def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
+    metric = parse(name).metric
+    train = Interactions(
+        user=np.array([0, 0, 1], dtype=np.int32),
+        item=np.array([3, 4, 4], dtype=np.int32),
+        rating=np.ones(3, dtype=np.float32),
+        timestamp=None,
+        users=np.arange(2),
+        items=np.arange(6),
+    )
+    whole = ScoringContext(
+        item=np.array([[0, 1, 2, 5], [2, 3, 4, 0]], dtype=np.int32),
+        truth_indptr=np.array([0, 3, 5]),
+        truth_item=np.array([1, 2, 4, 1, 3], dtype=np.int32),
+        truth_rating=np.array([5.0, 2.0, 4.0, 3.0, 5.0]),
+        truth_relevant=np.array([True, False, True, False, True]),
+        n_items=6,
+        predictions=np.array([4.0, 3.0, 2.0, 5.0, 1.0]),
+        train=TrainData(train),
+        user=np.array([0, 1]),
+    )
+    expected = read_by(metric, whole)
+    assert expected is not None
+    without = {"catalogue": {"n_items": 0}, "predictions": {"predictions": None}, "train": {"train": None}}
+    for need, removed in without.items():
+        found = read_by(metric, replace(whole, **removed))
+        same = found is not None and np.array_equal(found, expected, equal_nan=True)
+        assert same == (need not in metric.needs), need
 
 
 def test_every_docstring_example_is_true() -> None:
