@@ -27,8 +27,8 @@ from evalplugin.base.placeholders import fill, missing_in, names_in
 from evalplugin.base.secrets import hide, redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
-from evalplugin.config import CheckedConfig, Outline
-from evalplugin.config.schema import Notify
+from evalplugin.config import CheckedConfig, ConfigHeader
+from evalplugin.config.sections import Notify
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import Observer, Silent
 
@@ -55,7 +55,7 @@ class _NotNowError(_NotToldError):
 class _Teller:
     """Tells of one config, and says where that did not work."""
 
-    about: Outline
+    about: ConfigHeader
     observer: Observer | None
     hear: Callable[[Message], None]
 
@@ -135,7 +135,7 @@ def tell_of_mistake(
 
     Whom the config names is told where it can be read that far.
     """
-    about = _about(Outline.read(source, overrides), experiment)
+    about = _about(ConfigHeader.read(source, overrides), experiment)
     _Teller(about, observer, hear).tell(failure_message(about, error))
 
 
@@ -171,7 +171,7 @@ def message_of(
 
 
 def failure_message(
-    config: CheckedConfig | Outline, error: BaseException, *, bakeoff: str | None = None
+    config: CheckedConfig | ConfigHeader, error: BaseException, *, bakeoff: str | None = None
 ) -> Message:
     """Return what is told of a bake-off that was cut short by an error; the same keys as ``message_of``."""
     text = str(error) if isinstance(error, EvalpluginError) else f"{type(error).__name__}: {error}"
@@ -210,13 +210,13 @@ def _encoded(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message, allow_nan=False, ensure_ascii=False).encode(errors="backslashreplace")
 
 
-def _about(config: CheckedConfig | Outline, experiment: str | None = None) -> Outline:
+def _about(config: CheckedConfig | ConfigHeader, experiment: str | None = None) -> ConfigHeader:
     """Return what is told of a config; an experiment that is named wins over its own."""
-    about = config if isinstance(config, Outline) else Outline.of(config)
+    about = config if isinstance(config, ConfigHeader) else ConfigHeader.of(config)
     return about if experiment is None else replace(about, experiment=experiment)
 
 
-def _message(about: Outline, **known: Any) -> Message:
+def _message(about: ConfigHeader, **known: Any) -> Message:
     from evalplugin._version import __version__
 
     message: Message = {

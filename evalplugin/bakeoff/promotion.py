@@ -20,7 +20,7 @@ from evalplugin.comparison.gate import (
     first_gate,
     nobody_yet,
 )
-from evalplugin.config import CheckedConfig, NamedModel
+from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.data import Interactions
 from evalplugin.execution.results import BakeoffResult
@@ -83,7 +83,7 @@ def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> En
     if same is not None:
         note = f"the champion is {same.name}, as {recipe.origin}"
         return Entered(config, same.name, (note,))
-    models = (*config.models, NamedModel(CHAMPION, recipe.type, params))
+    models = (*config.models, ModelRecipe(CHAMPION, recipe.type, params))
     note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
     return Entered(replace(config, models=models), CHAMPION, (note,))
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import shlex
 import time
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from evalplugin.base.errors import StoreError
+from evalplugin.base.fingerprint import fingerprint
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
 from evalplugin.execution.runner import Observer, Prepared
@@ -39,7 +38,6 @@ def asked_of(
     config: CheckedConfig, prepared: Sequence[Prepared], *, experiment: str, tracking: str
 ) -> dict[str, str]:
     """Return all that must be the same for a bake-off to be continued, by part; ``tracking`` without credentials."""
-    resolved = config.resolved
     codes = {
         own_code(),
         *(code_of(MODELS.entry(model.type)) for model in config.models),
@@ -47,11 +45,13 @@ def asked_of(
         *(code_of(SPLITS.entry(split.type)) for split in config.splits),
     }
     return {
-        "config": _hash([config.hash, *(resolved[key] for key in ("compare", "segments", "limits"))]),
+        "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,
         "tracking": tracking,
-        "data": _hash([[one.info.full.digest, *(s.digest for s in one.info.segments)] for one in prepared]),
-        "code": _hash(sorted(map(str, codes))),
+        "data": fingerprint(
+            [[one.info.full.digest, *(s.digest for s in one.info.segments)] for one in prepared]
+        ),
+        "code": fingerprint(sorted(map(str, codes))),
     }
 
 
@@ -123,7 +123,3 @@ def _continued(folder: Path, asked: Mapping[str, str]) -> tuple[Journal | None, 
         elif one.header.asked.get("config") == asked["config"]:
             different = different or f"{what} differs in {' and '.join(parts)}"
     return None, f"nothing to continue: {different or 'no bake-off of this config was cut off'}"
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 
 from evalplugin.base.errors import UnchangedError
+from evalplugin.base.fingerprint import fingerprint
 from evalplugin.config import CheckedConfig
 from evalplugin.tracking.read.past import last_finished
 
 __all__ = ["check_changed", "inputs_of"]
-
-# What changes neither a score nor a decision: where results go, when, and who hears of them.
-_OUTSIDE = ("experiment", "tracking", "store", "workers", "limits", "schedule", "notify")
 
 
 def inputs_of(config: CheckedConfig, asked: Mapping[str, str]) -> dict[str, str]:
@@ -22,9 +18,8 @@ def inputs_of(config: CheckedConfig, asked: Mapping[str, str]) -> dict[str, str]
     ``asked`` is what ``evalplugin.resuming.asked_of`` returned: digests of the whole content of the data, versions of
     evalplugin and its libraries, and hashes of plugin files.
     """
-    plain = {key: value for key, value in config.resolved.items() if key not in _OUTSIDE}
-    config_hash = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
-    return {"config": config_hash, "data": asked["data"], "code": asked["code"]}
+    deciding = config.deciding("scores", "comparison", "groups", "decision")
+    return {"config": fingerprint(deciding), "data": asked["data"], "code": asked["code"]}
 
 
 def check_changed(uri: str, experiment: str, inputs: Mapping[str, str]) -> None:

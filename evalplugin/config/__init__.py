@@ -1,17 +1,8 @@
-"""The config: what it may hold, where each value stood, and everything that is wrong with it at once."""
+"""The config: its YAML document, its schema, and checks that report every mistake at once."""
 
-from evalplugin.config.checked import CheckedConfig, NamedDataset, NamedModel, NamedSegment, NamedSplit
+from evalplugin.config.checked import CheckedConfig, ModelRecipe, Named
+from evalplugin.config.header import ConfigHeader
 from evalplugin.config.load import load
-from evalplugin.config.outline import Outline
 from evalplugin.config.schema import Config
 
-__all__ = [
-    "CheckedConfig",
-    "Config",
-    "NamedDataset",
-    "NamedModel",
-    "NamedSegment",
-    "NamedSplit",
-    "Outline",
-    "load",
-]
+__all__ = ["CheckedConfig", "Config", "ConfigHeader", "ModelRecipe", "Named", "load"]

@@ -1,57 +1,42 @@
-"""A config in which all is right."""
+"""The validated, fully resolved config."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import yaml
 
+from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.parameters import as_mapping
-from evalplugin.config.schema import (
-    Config,
-)
+from evalplugin.config.schema import Config, Effect
 from evalplugin.data import DatasetLoader, Splitter
 from evalplugin.metrics import MetricSpec
 from evalplugin.segments import Segmenter
 
-__all__ = ["CheckedConfig", "NamedDataset", "NamedModel", "NamedSegment", "NamedSplit"]
+__all__ = ["CheckedConfig", "ModelRecipe", "Named"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class NamedDataset:
-    """A dataset under its name in the config."""
+class Named(Generic[T]):
+    """A component under its name in the config."""
 
     name: str
     type: str
-    loader: DatasetLoader
+    component: T
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the component as a config names it, every parameter included."""
+        return {"name": self.name, "type": self.type, **as_mapping(self.component)}
 
 
 @dataclass(frozen=True)
-class NamedSplit:
-    """A split under its name in the config."""
-
-    name: str
-    type: str
-    splitter: Splitter
-
-
-@dataclass(frozen=True)
-class NamedSegment:
-    """A segment under its name in the config."""
-
-    name: str
-    type: str
-    segmenter: Segmenter
-
-
-@dataclass(frozen=True)
-class NamedModel:
-    """A model, or one point of a model's grid: what is needed to make it anew in any process."""
+class ModelRecipe:
+    """A model, or one point of a model's grid: all that is needed to make it in any process."""
 
     name: str
     type: str
@@ -66,12 +51,12 @@ class CheckedConfig:
     name: str
     text: str
     folder: Path  # what relative paths are relative to
-    datasets: tuple[NamedDataset, ...]
-    splits: tuple[NamedSplit, ...]
-    models: tuple[NamedModel, ...]
+    datasets: tuple[Named[DatasetLoader], ...]
+    splits: tuple[Named[Splitter], ...]
+    models: tuple[ModelRecipe, ...]
     metrics: tuple[MetricSpec, ...]
     primary: MetricSpec
-    segments: tuple[NamedSegment, ...]
+    segments: tuple[Named[Segmenter], ...]
 
     @property
     def plugins(self) -> tuple[Path, ...]:
@@ -81,44 +66,28 @@ class CheckedConfig:
     @property
     def resolved(self) -> dict[str, Any]:
         """The config as plain values, with every default filled in and every grid expanded."""
-        spec = self.spec
-        return {
-            "experiment": spec.experiment,
-            "seed": spec.seed,
-            "plugins": list(spec.plugins),
-            "datasets": [{"name": d.name, "type": d.type, **as_mapping(d.loader)} for d in self.datasets],
-            "split": [{"name": s.name, "type": s.type, **as_mapping(s.splitter)} for s in self.splits],
-            "relevance": spec.relevance.model_dump(),
-            "recommend": spec.recommend.model_dump(),
-            "metrics": [m.name for m in self.metrics],
+        checked = {
+            "datasets": [dataset.as_mapping() for dataset in self.datasets],
+            "split": [split.as_mapping() for split in self.splits],
+            "metrics": [metric.name for metric in self.metrics],
             "models": [{"name": m.name, "type": m.type, "params": dict(m.params)} for m in self.models],
-            "segments": [{"name": s.name, "type": s.type, **as_mapping(s.segmenter)} for s in self.segments],
-            "compare": {"baseline": spec.compare.baseline, "primary": self.primary.name},
-            "tracking": spec.tracking.model_dump(),
-            **{
-                name: part.model_dump()
-                for name, part in (
-                    ("gate", spec.gate),
-                    ("register", spec.registered),
-                    ("schedule", spec.schedule),
-                    ("notify", spec.notify),
-                )
-                if part is not None
-            },
-            "workers": spec.workers,
-            "limits": spec.limits.model_dump(),
-            "store": spec.store.model_dump(),
+            "segments": [segment.as_mapping() for segment in self.segments],
+            "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
         }
+        sections = self.spec.model_dump(by_alias=True) | checked
+        return {name: section for name, section in sections.items() if section is not None}
 
     @property
     def resolved_yaml(self) -> str:
         """``resolved`` as YAML text."""
         return yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
 
+    def deciding(self, *effects: Effect) -> dict[str, Any]:
+        """Return the resolved sections that decide something, in the order of the effects."""
+        resolved = self.resolved
+        return {name: resolved[name] for name in Config.sections(*effects) if name in resolved}
+
     @property
     def hash(self) -> str:
         """A hash of all that can change a score: the same for two configs that differ in tracking or segments alone."""
-        shown = ("experiment", "segments", "compare", "gate", "register", "tracking", "schedule", "notify")
-        how = ("workers", "limits", "store")
-        plain = {k: v for k, v in self.resolved.items() if k not in shown + how}
-        return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+        return fingerprint(self.deciding("scores"))

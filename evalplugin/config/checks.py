@@ -12,23 +12,16 @@ from pydantic import TypeAdapter, ValidationError
 from evalplugin.base.errors import EvalpluginError, ParameterError, Problem, did_you_mean
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.registry import Registry
-from evalplugin.config.checked import NamedModel, NamedSegment
+from evalplugin.config.checked import ModelRecipe, Named
 from evalplugin.config.document import Document, Place
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import Known, problems_of_gate
-from evalplugin.config.schema import (
-    Compare,
-    Config,
-    DatasetSpec,
-    InlineSpec,
-    ModelSpec,
-    SegmentSpec,
-    SplitSpec,
-)
+from evalplugin.config.schema import Config, DatasetSpec, InlineSpec, ModelSpec, SegmentSpec, SplitSpec
+from evalplugin.config.sections import Compare
 from evalplugin.data import LoadContext
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
-from evalplugin.segments import SEGMENTS
+from evalplugin.segments import SEGMENTS, Segmenter
 
 __all__ = ["Checks"]
 
@@ -92,20 +85,20 @@ class Checks:
             return None
         return self.attempt(path, registry.create, spec.type, spec.params)
 
-    def segments(self, context: LoadContext) -> list[NamedSegment]:
+    def segments(self, context: LoadContext) -> list[Named[Segmenter]]:
         """Return the segments, or those of every bake-off where none are named."""
         if "segments" not in self.document.data:
             default: list[SegmentSpec] = Config.model_fields["segments"].get_default()
-            return [NamedSegment(one.name, one.type, SEGMENTS.create(one.type)) for one in default]
+            return [Named(one.name, one.type, SEGMENTS.create(one.type)) for one in default]
         found = []
         for path, one in self.parts("segments", SegmentSpec):
             segmenter = self.component(SEGMENTS, one, path)
             check: Callable[[LoadContext], list[Problem]] = getattr(segmenter, "check", lambda context: [])
             if segmenter is not None and self.extend(check(context), path):
-                found.append(NamedSegment(one.name, one.type, segmenter))
+                found.append(Named(one.name, one.type, segmenter))
         return found
 
-    def expand(self, spec: ModelSpec, path: Place) -> list[NamedModel]:
+    def expand(self, spec: ModelSpec, path: Place) -> list[ModelRecipe]:
         """Return the model, or one for each point of its grid."""
         if self.attempt(self._type_at(path), MODELS.entry, spec.type) is None:
             return []
@@ -124,7 +117,7 @@ class Checks:
         self.problems[before:] = dict.fromkeys(self.problems[before:])
         return found
 
-    def _model(self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: Place) -> NamedModel | None:
+    def _model(self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: Place) -> ModelRecipe | None:
         params = json.loads(json.dumps(spec.params))
         for key, value in chosen.items():
             _put(params, key, value)
@@ -144,7 +137,7 @@ class Checks:
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
             return None
-        return NamedModel(name, spec.type, as_mapping(model))
+        return ModelRecipe(name, spec.type, as_mapping(model))
 
     def metrics(self, n: int) -> list[MetricSpec]:
         """Return the metrics; none looks further than lists of ``n`` items reach."""
@@ -164,7 +157,7 @@ class Checks:
         return list(found.values())
 
     def known(
-        self, metrics: Sequence[MetricSpec], segments: Sequence[NamedSegment], compare: Compare
+        self, metrics: Sequence[MetricSpec], segments: Sequence[Named[Segmenter]], compare: Compare
     ) -> Known:
         """Return what there is to be named, whether or not what a name stands for could be made; no name stands twice.
 

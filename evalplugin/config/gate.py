@@ -7,15 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, WithJsonSchema, field_validator, model_validator
+
+from evalplugin.config.sections import Closed
 
 __all__ = [
     "Amount",
@@ -85,11 +79,7 @@ def is_registered(text: str) -> bool:
     return _is_name(name) and bool(re.fullmatch(_ALIAS, alias))
 
 
-class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class ChampionSpec(_Closed):
+class ChampionSpec(Closed):
     """A champion from MLflow: its type and parameters are fitted anew, on the data of this bake-off."""
 
     run: Annotated[
@@ -121,7 +111,7 @@ class ChampionSpec(_Closed):
         return self
 
 
-class CostLimit(_Closed):
+class CostLimit(Closed):
     """How much a challenger may cost."""
 
     max: Annotated[float | None, Field(gt=0, description="Most that is allowed.")] = None
@@ -137,7 +127,7 @@ class CostLimit(_Closed):
         return self
 
 
-class SegmentMargin(_Closed):
+class SegmentMargin(Closed):
     """How much worse a challenger may be in any group of users."""
 
     margin: Annotated[_Amount, Field(description="Most that may be lost: a number, or a share such as 5 %.")]
@@ -147,7 +137,7 @@ class SegmentMargin(_Closed):
     ] = None
 
 
-class Guardrails(_Closed):
+class Guardrails(Closed):
     """What a challenger must not lose."""
 
     confidence: Annotated[
@@ -171,7 +161,7 @@ class Guardrails(_Closed):
     ] = {}
 
 
-class Gate(_Closed):
+class Gate(Closed):
     """When a challenger takes the champion's place: only on evidence."""
 
     champion: Annotated[
@@ -221,7 +211,7 @@ class Gate(_Closed):
     ] = "refuse"
 
 
-class Register(_Closed):
+class Register(Closed):
     """The model in the MLflow Model Registry that promoted challengers become versions of."""
 
     name: Annotated[str, Field(min_length=1, description="Name of the registered model.")]

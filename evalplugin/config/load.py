@@ -13,17 +13,11 @@ from pydantic import ValidationError
 from evalplugin.base.parameters import problems_of
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.secrets import keep_address, keep_secrets
-from evalplugin.config.checked import CheckedConfig, NamedDataset, NamedSplit
+from evalplugin.config.checked import CheckedConfig, Named
 from evalplugin.config.checks import Checks
 from evalplugin.config.document import Document, read_document
-from evalplugin.config.schema import (
-    Compare,
-    Config,
-    DatasetSpec,
-    ModelSpec,
-    Recommend,
-    SplitSpec,
-)
+from evalplugin.config.schema import Config, DatasetSpec, ModelSpec, SplitSpec
+from evalplugin.config.sections import Compare, Recommend
 from evalplugin.data import DATASETS, SPLITS, LoadContext
 
 __all__ = ["check", "load"]
@@ -82,9 +76,9 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     for path, one in checks.parts("datasets", DatasetSpec):
         loader = checks.component(DATASETS, one, path)
         if loader is not None and checks.extend(loader.check(context), path):
-            datasets.append(NamedDataset(one.name, one.type, loader))
+            datasets.append(Named(one.name, one.type, loader))
     splits = [
-        NamedSplit(one.name, one.type, splitter)
+        Named(one.name, one.type, splitter)
         for path, one in checks.parts("split", SplitSpec)
         if (splitter := checks.component(SPLITS, one, path)) is not None
     ]

@@ -16,8 +16,8 @@ import numpy as np
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.secrets import redact
 from evalplugin.base.seeding import generator
-from evalplugin.config import CheckedConfig, NamedDataset, NamedModel, NamedSplit
-from evalplugin.data import Candidates, Interactions, LoadContext, Split
+from evalplugin.config import CheckedConfig, ModelRecipe, Named
+from evalplugin.data import Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.results import Costs, DataInfo, ModelResult
 from evalplugin.execution.store.steps import Kept
 from evalplugin.execution.tasks import Lists, Observer, Silent, Task, TaskResult, run_task
@@ -61,7 +61,7 @@ class Job:
     """One model on one dataset under one split: a task for each fold, and what has come of them so far."""
 
     info: DataInfo
-    model: NamedModel
+    model: ModelRecipe
     tasks: tuple[Task, ...]
     done: dict[int, Result] = field(default_factory=dict)  # by fold
     lists: dict[int, Lists] = field(default_factory=dict)  # by fold: made before, and only to be scored
@@ -102,7 +102,7 @@ def prepare(
     prepared = []
     for dataset in config.datasets:
         with observer.work(f"read {dataset.name}"):
-            data = dataset.loader.load(context)
+            data = dataset.component.load(context)
         observer.say(
             f"{dataset.name}: {len(data):,} interactions of {data.n_users:,} users with {data.n_items:,} items"
         )
@@ -132,18 +132,18 @@ def _in_tenths(observer: Observer) -> Callable[[str, float | None], None]:
 
 def _prepare(
     config: CheckedConfig,
-    dataset: NamedDataset,
+    dataset: Named[DatasetLoader],
     data: Interactions,
-    split: NamedSplit,
+    split: Named[Splitter],
     context: LoadContext,
     kept: Kept | None,
 ) -> Prepared:
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset, a split or a model changes no result.
-    stream = (data.digest, split.type, json.dumps(as_mapping(split.splitter), sort_keys=True))
+    stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
     folds = None if kept is None else kept.folds(data, split, seed)
     if folds is None:
-        folds = split.splitter.split(data, generator(seed, *stream, "split"))
+        folds = split.component.split(data, generator(seed, *stream, "split"))
         if kept is not None:
             kept.keep_folds(data, split, seed, folds)
     asked = config.spec.recommend
@@ -161,10 +161,10 @@ def _prepare(
     info = DataInfo(
         dataset=dataset.name,
         type=dataset.type,
-        params=as_mapping(dataset.loader),
+        params=as_mapping(dataset.component),
         split=split.name,
         split_type=split.type,
-        split_params=as_mapping(split.splitter),
+        split_params=as_mapping(split.component),
         full=data,
         train=first.train,
         test=first.test,
@@ -184,7 +184,7 @@ def _segments(
     guarded = {} if gate is None else gate.guardrails.segments
     kept, notes = [], []
     for named in config.segments:
-        found = segmentation(named.name, named.segmenter, folds, context)
+        found = segmentation(named.name, named.component, folds, context)
         groups = np.unique(found.group)
         if len(groups) > 1 or found.name in guarded or "segments" in config.spec.model_fields_set:
             kept.append(found)
@@ -201,7 +201,7 @@ def jobs_of(config: CheckedConfig, prepared: Sequence[Prepared]) -> list[Job]:
     return [_job(config, one, model) for one in prepared for model in config.models]
 
 
-def _job(config: CheckedConfig, prepared: Prepared, model: NamedModel) -> Job:
+def _job(config: CheckedConfig, prepared: Prepared, model: ModelRecipe) -> Job:
     tasks = tuple(
         Task(
             model=model,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evalplugin.base.costs import Stopwatch, peak_memory
 from evalplugin.base.seeding import generator
-from evalplugin.config import NamedModel
+from evalplugin.config import ModelRecipe
 from evalplugin.data import Candidates, Split
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import MetricSpec
@@ -63,7 +63,7 @@ class Lists:
 class Task:
     """One model on one fold, as plain values: all that is needed to do the work anywhere."""
 
-    model: NamedModel
+    model: ModelRecipe
     split: Split
     candidates: Candidates
     seed: int

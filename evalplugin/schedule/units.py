@@ -15,7 +15,7 @@ from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.base.placeholders import names_in
 from evalplugin.config import CheckedConfig
 from evalplugin.config.cron import Cron
-from evalplugin.config.schema import Schedule
+from evalplugin.config.sections import Schedule
 from evalplugin.tracking.location import DEFAULT_URI
 
 __all__ = ["KINDS", "Kind", "Planned", "planned", "units"]

@@ -21,7 +21,7 @@ from evalplugin.bakeoff.notify import failure_message, message_of, notify
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import CheckedConfig, load
-from evalplugin.config.schema import Notify
+from evalplugin.config.sections import Notify
 from evalplugin.execution.results import BakeoffResult
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from evalplugin.bakeoff.resuming import asked_of
+from evalplugin.bakeoff.unchanged import inputs_of
 from evalplugin.base.errors import ConfigError
-from evalplugin.config import load
+from evalplugin.config import Config, load
 from evalplugin.config.json_schema import json_schema
+from evalplugin.config.schema import Decides
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*.yaml"))
@@ -69,6 +72,27 @@ def test_the_hash_changes_with_what_can_change_a_result_and_with_nothing_else() 
     assert load(small(experiment="f", tracking={"uri": "sqlite:///other.db"})).hash == first
     assert load(small(seed=1)).hash != first
     assert load(small(models=["popularity"])).hash != first
+
+
+def test_every_section_declares_what_it_decides() -> None:
+    for name, field in Config.model_fields.items():
+        assert len([item for item in field.metadata if isinstance(item, Decides)]) == 1, name
+
+
+def test_sections_that_decide_something_are_those_of_each_fingerprint() -> None:
+    scores = ["seed", "plugins", "datasets", "split", "relevance", "recommend", "metrics", "models"]
+    assert Config.sections("scores") == scores
+    assert Config.sections("comparison", "groups", "failures") == ["compare", "segments", "limits"]
+    assert Config.sections("decision") == ["gate", "register"]
+    assert Config.sections("nothing") == ["experiment", "tracking", "schedule", "notify", "workers", "store"]
+
+
+def test_fingerprints_of_a_config_stay_equal_between_versions() -> None:
+    config = load(ROOT / "configs" / "knn.yaml")
+    asked = asked_of(config, [], experiment="x", tracking="y")
+    assert config.hash == "1c99570bf5aa84c1"
+    assert asked["config"] == "f76d4494efdb5337"
+    assert inputs_of(config, asked)["config"] == "5e6c0f1200b8ddba"
 
 
 def test_segments_are_shown_unless_others_are_named_and_change_no_score() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
-from evalplugin.config import CheckedConfig, NamedModel, load
+from evalplugin.config import CheckedConfig, ModelRecipe, load
 from evalplugin.data import LoadContext
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import (
@@ -61,7 +61,7 @@ def config(**changes: object) -> dict[str, object]:
 
 
 def run_model(
-    checked: CheckedConfig, prepared: Prepared, model: NamedModel, observer: Observer
+    checked: CheckedConfig, prepared: Prepared, model: ModelRecipe, observer: Observer
 ) -> ModelResult:
     jobs = [job for job in jobs_of(checked, [prepared]) if job.model is model]
     ((_, result),) = results_of(jobs, one_by_one(observer))

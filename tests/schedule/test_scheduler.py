@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from evalplugin.config.cron import Cron
-from evalplugin.config.schema import Schedule
+from evalplugin.config.sections import Schedule
 from evalplugin.schedule import Options, Planned, Scheduler
 from evalplugin.schedule.scheduler import Started, start_process
 

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from evalplugin.base.errors import StoreError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.secrets import redact_values
-from evalplugin.config import NamedSplit
-from evalplugin.data import SPLITS, Candidates, Interactions, Split
+from evalplugin.config import Named
+from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
 from evalplugin.execution.results import Costs
 from evalplugin.execution.store.entries import Files, Store, key_of
 from evalplugin.execution.store.journal import Journal
@@ -47,11 +47,13 @@ class Kept:
         for key in self._used:
             journal.uses(key)
 
-    def folds(self, data: Interactions, split: NamedSplit, seed: int) -> list[Split] | None:
+    def folds(self, data: Interactions, split: Named[Splitter], seed: int) -> list[Split] | None:
         """Return the folds of a dataset under a split, None if they are not there."""
         return self._read(_folds_depend_on(data, split, seed), lambda folder: _read_folds(folder, data))
 
-    def keep_folds(self, data: Interactions, split: NamedSplit, seed: int, folds: Sequence[Split]) -> None:
+    def keep_folds(
+        self, data: Interactions, split: Named[Splitter], seed: int, folds: Sequence[Split]
+    ) -> None:
         """Write the folds of a dataset under a split, if they are on its own users and items."""
         if all(_same_ids(data, part) for fold in folds for part in (fold.train, fold.test)):
             about = f"{split.name} of {len(data):,} interactions: {len(folds)} fold{'s' * (len(folds) > 1)}"
@@ -120,7 +122,7 @@ class Kept:
             self.journal.uses(key)
 
 
-def _folds_depend_on(data: Interactions, split: NamedSplit, seed: int) -> Depends | None:
+def _folds_depend_on(data: Interactions, split: Named[Splitter], seed: int) -> Depends | None:
     code = code_of(SPLITS.entry(split.type))
     if code is None:
         return None
@@ -128,7 +130,7 @@ def _folds_depend_on(data: Interactions, split: NamedSplit, seed: int) -> Depend
         "step": "folds",
         "data": data.digest,
         "split": split.type,
-        "params": as_mapping(split.splitter),
+        "params": as_mapping(split.component),
         "seed": seed,
         "code": _codes(code),
     }

@@ -1,4 +1,4 @@
-"""What somebody who is told of a config has to know, as far as it can be read."""
+"""The name and the notifier of a config, readable even where the rest of it is wrong."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from evalplugin.base.errors import ConfigError
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.document import Document, read_document
-from evalplugin.config.schema import Notify
+from evalplugin.config.sections import Notify
 
-__all__ = ["Outline"]
+__all__ = ["ConfigHeader"]
 
 
 @dataclass(frozen=True)
-class Outline:
-    """What a config is called, and who hears of it; known even where the rest of the config is wrong."""
+class ConfigHeader:
+    """A config's name, experiment and notifier; known even where the rest of the config is wrong."""
 
     name: str
     folder: Path
@@ -28,19 +28,19 @@ class Outline:
     notify: Notify | None = None
 
     @classmethod
-    def of(cls, config: CheckedConfig) -> Outline:
-        """Return that of a config in which all is right."""
+    def of(cls, config: CheckedConfig) -> ConfigHeader:
+        """Return the header of a checked config."""
         return cls(config.name, config.folder, config.spec.experiment, config.spec.notify)
 
     @classmethod
-    def read(cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> Outline:
-        """Return what can be read, whatever is wrong with the config and the assignments."""
+    def read(cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> ConfigHeader:
+        """Return as much as can be read, whatever is wrong with the config and the assignments."""
         if isinstance(source, Mapping):
             document, folder = Document("python", "", dict(source), {}, {}), Path.cwd()
         else:
             try:
                 document, folder = read_document(source), source.resolve().parent
-            except Exception:  # noqa: BLE001 - `load` says what it is
+            except Exception:  # noqa: BLE001 - `load` reports it
                 return cls(str(source), source.parent)
         for assignment in overrides:
             with suppress(ConfigError):

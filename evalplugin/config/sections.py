@@ -1,0 +1,214 @@
+"""The sections of a config that name no component."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.units import bytes_of
+from evalplugin.config.cron import Cron
+
+__all__ = [
+    "Closed",
+    "Compare",
+    "Notify",
+    "Recommend",
+    "Relevance",
+    "Schedule",
+    "StoreSpec",
+    "TaskLimits",
+    "Tracking",
+]
+
+
+class Closed(BaseModel):
+    """A section of a config: strict types, and no keys but its own."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def _checked(check: Callable[[str], object], value: str) -> str:
+    """Return a value that a check does not refuse; what it refuses is an error of the config, with its location."""
+    try:
+        check(value)
+    except DataError as error:
+        raise ValueError(str(error).lstrip()) from None
+    return value
+
+
+def _names_host(address: str) -> bool:
+    try:
+        return bool(urlsplit(address).hostname)
+    except ValueError:
+        return False
+
+
+class Relevance(Closed):
+    """What counts as relevant in the truth. The gain of an item stays its rating."""
+
+    threshold: Annotated[
+        float | None, Field(description="Lowest rating that is relevant; left out: every rating above 0.")
+    ] = None
+
+
+class Recommend(Closed):
+    """What lists are made."""
+
+    n: Annotated[int, Field(ge=1, description="Length of the lists.")] = 100
+    candidates: Annotated[
+        Literal["unseen", "all", "judged", "sampled"],
+        Field(
+            description="Items that may be listed: all the user has not met in the train data (unseen), all, only the "
+            "user's held-out items (judged), or those and some drawn at random (sampled)."
+        ),
+    ] = "unseen"
+    negatives: Annotated[
+        int | None,
+        Field(ge=1, description="How many items to draw for each user; with `candidates: sampled` only."),
+    ] = None
+
+    @model_validator(mode="after")
+    def _negatives_with_sampled(self) -> Recommend:
+        if self.candidates == "sampled" and self.negatives is None:
+            raise ValueError("candidates: sampled needs negatives: how many items to draw for each user")
+        if self.candidates != "sampled" and self.negatives is not None:
+            raise ValueError(f"negatives goes with candidates: sampled, not with {self.candidates}")
+        return self
+
+
+class Compare(Closed):
+    """How models are compared."""
+
+    baseline: Annotated[
+        str | None, Field(description="Name of the model that the others are compared with.")
+    ] = None
+    primary: Annotated[
+        str | None, Field(description="Metric that ranks the models; left out: the first.")
+    ] = None
+
+
+class Tracking(Closed):
+    """Where results are logged."""
+
+    uri: Annotated[
+        str | None,
+        Field(description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db."),
+    ] = None
+    board: Annotated[bool, Field(description="Whether to save a chart board in the MLflow UI.")] = True
+
+
+class Schedule(Closed):
+    """When `evalplugin schedule` runs the bake-off."""
+
+    cron: Annotated[
+        str,
+        Field(
+            description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly."
+        ),
+    ]
+    timezone: Annotated[str, Field(description="Time zone of the fields, such as Europe/Berlin.")] = "UTC"
+    catch_up_hours: Annotated[
+        float,
+        Field(
+            gt=0,
+            le=8760,
+            description="How late a run may start that was missed, since the machine slept or another run took so "
+            "long; later than that it is left out. Of several that were missed only one is made up for.",
+        ),
+    ] = 12.0
+
+    @field_validator("cron")
+    @classmethod
+    def _is_cron(cls, value: str) -> str:
+        return _checked(Cron.check_expression, value)
+
+    @field_validator("timezone")
+    @classmethod
+    def _is_timezone(cls, value: str) -> str:
+        return _checked(Cron.check_timezone, value)
+
+
+class Notify(Closed):
+    """Who hears what came of a bake-off: a command on its standard input, or an address by POST; as JSON.
+
+    `${NAME}` in either is replaced by an environment variable, whose value is shown nowhere.
+    """
+
+    command: Annotated[
+        list[str] | None,
+        Field(min_length=1, description="The program and its arguments; no shell is involved."),
+    ] = None
+    url: Annotated[str | None, Field(description="Where the JSON is posted, such as ${WEBHOOK_URL}.")] = None
+    on: Annotated[
+        list[Literal["promote", "keep", "refuse", "done", "failure", "interrupted"]],
+        Field(
+            min_length=1,
+            description="What is told: what the gate decided; done: a bake-off without a gate has ended; failure: it "
+            "could not be run, a model failed, or the winner was not registered; interrupted, which is told only "
+            "where it is named here: it was ended by Ctrl-C or a signal.",
+        ),
+    ] = ["promote", "keep", "refuse", "done", "failure"]
+    tries: Annotated[int, Field(ge=1, le=10, description="How often it is tried until it works.")] = 3
+    timeout_seconds: Annotated[float, Field(gt=0, le=600, description="How long each try may take.")] = 30.0
+
+    @field_validator("command")
+    @classmethod
+    def _is_command(cls, value: list[str] | None) -> list[str] | None:
+        if value is not None and not value[0].strip():
+            raise ValueError(f"must begin with the name of a program, not with {value[0]!r}")
+        if value is not None and "\0" in "".join(value):
+            raise ValueError("must not hold the character NUL, which no program can be given")
+        return value
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, value: str | None) -> str | None:
+        if value is None or value.startswith("${"):
+            return value
+        if not value.startswith(("http://", "https://")):
+            raise ValueError("must be an address that begins with https://, http:// or ${NAME}")
+        if not _names_host(value):
+            raise ValueError("must name a host, such as https://example.org/hook")
+        return value
+
+    @property
+    def texts(self) -> list[str]:
+        """What may hold `${NAME}`."""
+        return self.command or [self.url or ""]
+
+    @model_validator(mode="after")
+    def _command_or_url(self) -> Notify:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("needs a command or a url, one of them")
+        return self
+
+
+Size = Annotated[str, AfterValidator(lambda value: _checked(lambda size: bytes_of(size, ""), value))]
+
+
+class StoreSpec(Closed):
+    """Where finished steps are stored, so that nothing is computed twice."""
+
+    path: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="Folder, relative to the one you start from; left out: EVALPLUGIN_STORE, or else .evalplugin.",
+        ),
+    ] = None
+    max_size: Annotated[
+        Size, Field(description="Beyond it, what was not used for the longest time goes.", examples=["5GB"])
+    ] = "10GB"
+
+
+class TaskLimits(Closed):
+    """What a task, one model on one fold, may take; with limits, every task runs in a process of its own."""
+
+    seconds: Annotated[float | None, Field(gt=0, le=1e7, description="How long it may take.")] = None
+    memory: Annotated[
+        Size | None, Field(description="What its process may allocate, on Linux.", examples=["4GB"])
+    ] = None
