@@ -333,7 +333,7 @@ def test_workers_end_with_a_parent_that_is_killed(tmp_path: Path) -> None:
     seen = tmp_path / "seen"
     seen.mkdir()
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(tests=str(ROOT / "tests"), folder=str(tmp_path)))
+    script.write_text(SCRIPT.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
     parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": str(ROOT)})
     while len(list(seen.iterdir())) < 2:
         assert parent.poll() is None
@@ -452,7 +452,7 @@ def test_why_a_task_ended_does_not_depend_on_when_it_is_looked_at(tmp_path: Path
 
 def test_a_result_that_cannot_be_written_is_no_failure_of_the_model(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SMALL_FILES.format(tests=str(ROOT / "tests"), folder=str(tmp_path)))
+    script.write_text(SMALL_FILES.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=120)
     assert "StoreError: a worker process cannot write its result to" in done.stderr, done.stderr

@@ -123,7 +123,7 @@ def test_what_is_no_metric_is_refused() -> None:
     with pytest.raises(PluginError, match=r"Silent does not state higher_is_better \(a ClassVar\)"):
         metric("silent")(Silent)
     with pytest.raises(
-        PluginError, match=r"metric 'ndcg' is already registered by evalplugin\.metrics\.graded"
+        PluginError, match=r"metric 'ndcg' is already registered by evalplugin\.metrics\.gain"
     ):
         metric("ndcg")(Right)
     with pytest.raises(PluginError, match=r"NoDataclass must be a dataclass"):
