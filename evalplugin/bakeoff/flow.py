@@ -21,13 +21,12 @@ from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult, new_id
 from evalplugin.execution.runner import (
     Execution,
     Job,
-    Observer,
     Prepared,
-    Silent,
     jobs_of,
     one_by_one,
     prepare,
@@ -148,7 +147,7 @@ def run_bakeoff(
             was computed is in the store.
     """
     check_not_a_worker()
-    observer = observer or Silent()
+    observer = observer or Observer()
     from evalplugin.bakeoff.unchanged import check_changed, inputs_of
     from evalplugin.tracking import MlflowTracker
     from evalplugin.tracking.location import resolve_uri
@@ -158,16 +157,18 @@ def run_bakeoff(
     if entered is not None:
         config = entered.config
         for note in entered.notes:
-            observer.say(note)
+            observer.report(note)
     place = config.spec.store
-    kept = Kept(Store(store_path(place.path), max_size=place.max_size, report=observer.say), mode == "fresh")
+    kept = Kept(
+        Store(store_path(place.path), max_size=place.max_size, report=observer.report), mode == "fresh"
+    )
     prepared = prepare(config, data_home, observer, kept)
     bakeoff = describe_bakeoff(config, experiment=experiment)
     asked = asked_of(config, prepared, experiment=bakeoff.experiment, tracking=redact(uri))
     inputs = inputs_of(config, asked)
     # One that was cut off, if only before its winner was registered, is not done.
     if if_changed and not is_waiting(kept, asked):
-        with observer.work("look for the last bake-off"):
+        with observer.progress("look for the last bake-off"):
             check_changed(uri, bakeoff.experiment, inputs)
     header = Header(
         bakeoff.id, asked, time.time(), mode == "fresh", str(Path.cwd()), tuple(map(redact, command))
@@ -183,7 +184,7 @@ def run_bakeoff(
             raise StoreError(
                 f"{count_text(missing, 'task')} of the bake-off {bakeoff.id} not computed yet; {go_on(journal)}"
             )
-        with observer.work("open the tracking store"):
+        with observer.progress("open the tracking store"):
             tracker = MlflowTracker.open(bakeoff, uri, resume=resumed)
     except BaseException:
         journal.close(finished=not resumed)  # nothing was computed
@@ -193,7 +194,7 @@ def run_bakeoff(
         begun(bakeoff.id)
         if not resumed:
             for old in given_up(journal):
-                observer.say(
+                observer.report(
                     f"the bake-off {old.header.id}, which was cut off, is given up; --resume continues one"
                 )
         with kept.store.scratch() as folder:
@@ -206,13 +207,13 @@ def run_bakeoff(
                 outcome = replace(outcome, unregistered=f"{why}; {go_on(journal)}" if can_go_on else str(why))
     except BaseException as error:
         # Ctrl-C and SIGTERM included: no run may stay RUNNING for ever.
-        with _undisturbed(), observer.work("end the open runs"):
+        with _undisturbed(), observer.progress("end the open runs"):
             tracker.abort()
             journal.close(finished=False)
         if isinstance(error, TrackingError):
             what = f"{error}. What was computed is in the store {kept.store.path}"
             raise TrackingError(f"{what}; {go_on(journal)}") from error
-        observer.say(go_on(journal))
+        observer.report(go_on(journal))
         raise
     journal.close(finished=not can_go_on)
     return outcome
@@ -238,12 +239,12 @@ def _missing(jobs: Sequence[Job], kept: Kept, observer: Observer) -> int:
     known = [job for job in jobs if not job.failed]
     tasks, there = sum(len(job.tasks) for job in known), sum(len(job.done) for job in known)
     if there:
-        observer.say(
+        observer.report(
             f"{there} of {tasks} tasks are in the store {kept.store.path} and are not computed again; their "
             f"costs are those measured when they were (--fresh computes anew)"
         )
     if made := sum(len(job.lists) for job in known):
-        observer.say(
+        observer.report(
             f"the lists of {made} of {tasks} tasks are in the store and are only scored; what fitting and recommending "
             f"cost is what was measured then"
         )
@@ -308,15 +309,15 @@ def _run(
     for number, result in results_of(jobs, execute, kept, lambda number: runs.start(number, jobs[number])):
         runs.finish(number, result)
         results[number] = result
-        observer.say(f"[{len(results)} of {len(jobs)}] {_line(result)}")
+        observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
     if runs.lost is not None:
         raise runs.lost
-    with observer.work("compare"):
+    with observer.progress("compare"):
         whole = BakeoffResult(bakeoff, tuple(results[number] for number in range(len(jobs))))
         contests = contests_of(whole)
         comparisons = tuple(compare(contest) for contest in contests)
         decision = None if entered is None else decide_bakeoff(entered, contests)
-    with observer.work("log the bake-off"):
+    with observer.progress("log the bake-off"):
         run_ids = [runs.ids[number] for number in range(len(jobs))]
         board = config.spec.tracking.board
         past = tracker.past_bakeoffs(decision)
@@ -341,7 +342,7 @@ class _Runs:
     def finish(self, number: int, result: ModelResult) -> None:
         with self._unless_lost() as there:
             if there:
-                with self.observer.work(f"log {result.model}"):
+                with self.observer.progress(f"log {result.model}"):
                     self.tracker.finish_model(self.ids[number], result)
 
     @contextmanager
@@ -350,7 +351,7 @@ class _Runs:
             yield self.lost is None
         except TrackingError as error:
             self.lost = error
-            self.observer.say(f"{error}; the models that are left are computed and kept in the store")
+            self.observer.report(f"{error}; the models that are left are computed and kept in the store")
 
 
 def _line(result: ModelResult) -> str:

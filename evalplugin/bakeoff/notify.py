@@ -29,8 +29,8 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import CheckedConfig, ConfigHeader
 from evalplugin.config.sections import Notify
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.execution.runner import Observer, Silent
 
 if TYPE_CHECKING:
     import requests
@@ -64,14 +64,14 @@ class _Teller:
         spec = self.about.notify
         if spec is None or not _is_wanted(spec, message):
             return
-        with (self.observer or Silent()).work("notify"):
+        with (self.observer or Observer()).progress("notify"):
             warning = notify(spec, message, folder=self.about.folder)
         if warning is not None:
             self.warn(warning)
 
     def warn(self, text: str) -> None:
         if self.observer is not None:
-            self.observer.say(f"warning: {text}")
+            self.observer.report(f"warning: {text}")
         else:
             warnings.warn(text, RuntimeWarning, stacklevel=4)
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from evalplugin.bakeoff.promotion import enter_champion
 from evalplugin.config import CheckedConfig
-from evalplugin.execution.runner import Observer, prepare
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
 from evalplugin.models import BLOCK_BYTES, MODELS
 
 __all__ = ["Plan", "PlannedTask", "plan"]
@@ -55,7 +56,7 @@ def plan(
     if entered is not None:
         config = entered.config
         for note in entered.notes:
-            observer.say(note)
+            observer.report(note)
     tasks = []
     n = config.spec.recommend.n
     for prepared in prepare(config, data_home, observer):

@@ -23,8 +23,9 @@ from evalplugin.comparison.gate import (
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.data import Interactions
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.execution.runner import Observer, Prepared
+from evalplugin.execution.runner import Prepared
 from evalplugin.execution.workers import Limits, run_alone
 from evalplugin.models import MODELS
 from evalplugin.report.decision_text import decision_markdown
@@ -147,7 +148,7 @@ def register_winner(
         "n": register.n or asked.n,
         "candidates": "all" if asked.candidates == "all" else "unseen",
     }
-    with observer.work(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
+    with observer.progress(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
         try:
             lists = _lists(data, rest, limits, config.plugins, folder, advance)
         except ModelError as error:
@@ -164,18 +165,18 @@ def register_winner(
         metrics=_means(result, decision, winner),
         description=decision_markdown(decision),
     )
-    with observer.work(f"register {winner} as {register.name}"):
+    with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
     where = f"version {registered.version} of {registered.name}"
     if registered.later is not None:
-        observer.say(
+        observer.report(
             f"{winner} is not registered: {where}, its {CHAMPION_ALIAS}, is of the later bake-off {registered.later}"
         )
         return None
     how = f"registered: {where}, now its {CHAMPION_ALIAS}"
     if registered.is_same:
         how = f"not registered again: {where}, its {CHAMPION_ALIAS}, has the same lists"
-    observer.say(f"{winner} is {how}; to serve it: {registered.command}")
+    observer.report(f"{winner} is {how}; to serve it: {registered.command}")
     return registered
 
 

@@ -13,7 +13,8 @@ from evalplugin.base.errors import StoreError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
-from evalplugin.execution.runner import Observer, Prepared
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import Prepared
 from evalplugin.execution.store.entries import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.execution.store.steps import Kept
@@ -66,7 +67,7 @@ def begin(header: Header, kept: Kept, mode: Mode, observer: Observer) -> Journal
         journal, words = _continued(kept.store.journals, header.asked)
         if journal is None and mode == "sync":
             raise StoreError(words)
-        observer.say(words if journal is not None else f"{words}; this is a new one")
+        observer.report(words if journal is not None else f"{words}; this is a new one")
     journal = journal or Journal.start(kept.store.journals, header)
     journal.report = kept.store.report
     kept.belongs_to(journal)

@@ -69,15 +69,15 @@ def compare(
     for path in plugins:
         load_plugin_file(path)
     observer = show.observer()
-    with observer.work("read and compare the runs"):
+    with observer.progress("read and compare the runs"):
         found = api.compare(*runs, **asked)
     for note in dict.fromkeys(note for comparison in found for note in comparison.contest.notes):
-        observer.say(note)
+        observer.report(note)
     names = found.canonical(metrics)
     if segment is not None:
         found.check_segment(segment)
     if html is not None:
-        with observer.work("write the page"):
+        with observer.progress("write the page"):
             found.to_html(html)
     if shown == "table":
         from evalplugin.cli.show.compare import show_comparisons

@@ -103,7 +103,7 @@ def gate(
     if home is not None and not (runs or bakeoff or experiment):
         bakeoff, experiment = "latest", home
     observer = show.observer()
-    with observer.work("read the runs and decide"):
+    with observer.progress("read the runs and decide"):
         decision, run_ids = decide_logged(
             asked, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect
         )  # fmt: skip
@@ -120,9 +120,9 @@ def gate(
     if not dry_run and run_ids:
         from evalplugin.tracking.write.decisions import log_decision
 
-        with observer.work("log the decision"):
+        with observer.progress("log the decision"):
             logged = log_decision(uri, decision, run_ids)
-        observer.say(logged.words)
+        observer.report(logged.words)
     return decision.exit_code(asked.fail_on)
 
 

@@ -49,10 +49,10 @@ def history(
         check_picture(chart)
     for path in plugins:
         load_plugin_file(path)
-    with show.observer().work("read the bake-offs"):
+    with show.observer().progress("read the bake-offs"):
         found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
     if chart is not None:
-        with show.observer().work("draw the picture"):
+        with show.observer().progress("draw the picture"):
             write_trend(found, chart)
     if shown == "table":
         show_history(found)

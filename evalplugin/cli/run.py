@@ -17,7 +17,7 @@ from evalplugin.cli.shared import end_politely, load_all, show_error
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Mode
     from evalplugin.bakeoff.notify import Message
-    from evalplugin.execution.runner import Observer
+    from evalplugin.execution.observer import Observer
 
 __all__ = ["run", "validate"]
 
@@ -148,7 +148,7 @@ def _appends(file: Path | None, observer: Observer) -> Callable[[Message], None]
             with file.open("ab") as out:
                 out.write(line.encode(errors="backslashreplace"))
         except OSError as error:
-            observer.say(f"warning: --outcome {file} could not be written: {error.strerror or error}")
+            observer.report(f"warning: --outcome {file} could not be written: {error.strerror or error}")
 
     return append
 

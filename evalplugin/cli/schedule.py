@@ -105,7 +105,7 @@ def schedule(
         jobs,
         Options(if_changed, tuple(typed)),
         write=click.echo,
-        say=lambda text: click.echo(text, err=True),
+        report=lambda text: click.echo(text, err=True),
     ).run()
 
 

@@ -18,9 +18,10 @@ from evalplugin.base.secrets import redact
 from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult
 from evalplugin.execution.store.steps import Kept
-from evalplugin.execution.tasks import Lists, Observer, Silent, Task, TaskResult, run_task
+from evalplugin.execution.tasks import Lists, Task, TaskResult, run_task
 from evalplugin.metrics.scoring import average_folds
 from evalplugin.models import TopN
 from evalplugin.segments import Segmentation, segmentation
@@ -31,9 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Execution",
     "Job",
-    "Observer",
     "Prepared",
-    "Silent",
     "jobs_of",
     "one_by_one",
     "prepare",
@@ -101,18 +100,18 @@ def prepare(
     context = LoadContext(data_home=data_home, base=config.folder, report=_in_tenths(observer))
     prepared = []
     for dataset in config.datasets:
-        with observer.work(f"read {dataset.name}"):
+        with observer.progress(f"read {dataset.name}"):
             data = dataset.component.load(context)
-        observer.say(
+        observer.report(
             f"{dataset.name}: {len(data):,} interactions of {data.n_users:,} users with {data.n_items:,} items"
         )
         for note in data.notes:
-            observer.say(f"{dataset.name}: {note}")
+            observer.report(f"{dataset.name}: {note}")
         for split in config.splits:
-            with observer.work(f"split {dataset.name} by {split.name}"):
+            with observer.progress(f"split {dataset.name} by {split.name}"):
                 one = _prepare(config, dataset, data, split, context, kept)
             for note in one.info.notes[len(data.notes) :]:
-                observer.say(f"{dataset.name}, {split.name}: {note}")
+                observer.report(f"{dataset.name}, {split.name}: {note}")
             prepared.append(one)
     return prepared
 
@@ -125,7 +124,7 @@ def _in_tenths(observer: Observer) -> Callable[[str, float | None], None]:
         step = text.partition(":")[0], int((fraction or 0.0) * 10)
         if step not in said and step[1] < 10:
             said.add(step)
-            observer.say(text)
+            observer.report(text)
 
     return report
 

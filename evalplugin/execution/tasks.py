@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,37 +13,16 @@ from evalplugin.base.costs import Stopwatch, peak_memory
 from evalplugin.base.seeding import generator
 from evalplugin.config import ModelRecipe
 from evalplugin.data import Candidates, Split
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scoring import PerUserScores, score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
 
-__all__ = ["CURVE_KS", "Lists", "Observer", "Silent", "Task", "TaskResult", "curve_ks", "run_task"]
+__all__ = ["CURVE_KS", "Lists", "Task", "TaskResult", "curve_ks", "run_task"]
 
 # Cutoffs of the metric-at-k curves, as far as the lists reach.
 CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
-
-
-class Observer(Protocol):
-    """Hears what goes on."""
-
-    def say(self, text: str) -> None:
-        """Hear one line about a decision or a finished step."""
-
-    def work(self, label: str, total: int | None = None) -> AbstractContextManager[Callable[[int], None]]:
-        """Watch a piece of work; the function that is yielded hears how many more of ``total`` are done."""
-
-
-class Silent:
-    """An observer that keeps quiet."""
-
-    def say(self, text: str) -> None:
-        """Say nothing."""
-
-    @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show nothing."""
-        yield lambda done: None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +76,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
     with one_blas_thread():
         lists = task.lists or _make_lists(task, label, observer)
         watch = Stopwatch()
-        with peak_memory() as peak, observer.work(f"score {label}"), watch.time("score"):
+        with peak_memory() as peak, observer.progress(f"score {label}"), watch.time("score"):
             per_user = score_top_n(
                 lists.top_n,
                 task.split.test,
@@ -133,13 +110,13 @@ def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
         model = MODELS.create(task.model.type, task.model.params)
         params = json.dumps(task.model.params, sort_keys=True)
         rng = generator(task.seed, *task.stream, task.model.type, params)
-        with observer.work(f"fit {label}"):
+        with observer.progress(f"fit {label}"):
             # What a process pays once must not be held against the first model that needs it.
             with watch.time("start"):
                 getattr(model, "prepare", lambda: None)()
             with watch.time("fit"):
                 model.fit(split.train, rng)
-        with observer.work(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
+        with observer.progress(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
             top_n = recommend(model, users, task.n, task.candidates, split.train.n_items, progress=advance)
         with watch.time("predict"):
             predictions, unpredicted = _predict(model, task)

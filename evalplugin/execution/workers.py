@@ -23,7 +23,8 @@ from typing import Any, TextIO, TypeVar
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.units import count_text, size_text
-from evalplugin.execution.tasks import Observer, Silent, Task, TaskResult, run_task
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.models import thread_count
 
 __all__ = ["Limits", "check_not_a_worker", "in_processes", "run_alone"]
@@ -86,7 +87,7 @@ def in_processes(
                 with _no_interrupt():
                     running.append(_start(place, _run, shared, rest, folder, threads, limits, plugins))
 
-        with observer.work(label, total) as advance:
+        with observer.progress(label, total) as advance:
             try:
                 fill()
                 while running:
@@ -329,7 +330,7 @@ def _result(order: _Order) -> object:
 
 
 def _run(**task: Any) -> TaskResult:
-    return run_task(Task(**task), "", Silent())
+    return run_task(Task(**task), "", Observer())
 
 
 @contextmanager

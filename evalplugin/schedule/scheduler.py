@@ -93,7 +93,7 @@ class Scheduler:
     jobs: Sequence[Planned]
     options: Options
     write: Callable[[str], None]  # takes one line of JSON for each run
-    say: Callable[[str], None]  # takes lines for people
+    report: Callable[[str], None]  # takes lines for people
     start: Callable[[Planned, Options], Started] = start_process
     _running: Started | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -111,7 +111,7 @@ class Scheduler:
         logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # what there is to say, we say
         self._fill(base)
         for job in self.jobs:
-            self.say(
+            self.report(
                 f"{job.file.name}: {job.cron.expression} in {job.cron.timezone}; next run {_when(self._next(job))}"
             )
         try:
@@ -142,7 +142,9 @@ class Scheduler:
             )
 
         def failed(event: Any) -> None:
-            self.say(f"{by_id[event.job_id].file.name}: {type(event.exception).__name__}: {event.exception}")
+            self.report(
+                f"{by_id[event.job_id].file.name}: {type(event.exception).__name__}: {event.exception}"
+            )
 
         def left_out(event: Any) -> None:
             if (job := by_id.get(event.job_id)) is not None:
@@ -196,7 +198,7 @@ class Scheduler:
         if running is None:
             return EXIT_DONE
         try:
-            self.say("ending the bake-off that runs; again to end it at once")
+            self.report("ending the bake-off that runs; again to end it at once")
             running.stop(False)
             self._idle.wait()
         except KeyboardInterrupt:

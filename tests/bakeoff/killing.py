@@ -24,13 +24,14 @@ import mlflow
 
 from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.config import load
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entries
 from evalplugin.tracking.connection import connect
 
 CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
 
 
-class Killer:
+class Killer(Observer):
     """An observer that kills this process at the n-th occurrence of an event."""
 
     def __init__(self, event: str | None, occurrence: int) -> None:
@@ -65,11 +66,11 @@ class Killer:
 
         setattr(owner, name, heard)
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.hear(text.split(":")[0])
 
     @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         self.hear(f"begin {label}")
         yield lambda done: None
         self.hear(f"end {label}")

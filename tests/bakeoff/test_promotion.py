@@ -17,7 +17,7 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
-from evalplugin.execution.runner import Silent
+from evalplugin.execution.observer import Observer
 from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
 
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
@@ -64,13 +64,13 @@ def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
     )
 
 
-class Listening(Silent):
+class Listening(Observer):
     """An observer that remembers what was said."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.said.append(text)
 
 

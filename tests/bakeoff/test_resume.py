@@ -25,7 +25,8 @@ from evalplugin.base.errors import DataError, StoreError, TrackingError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
 from evalplugin.config import CheckedConfig, load
-from evalplugin.execution.runner import Silent, jobs_of, one_by_one, prepare, results_of, take
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import jobs_of, one_by_one, prepare, results_of, take
 from evalplugin.execution.store import Store, store_path, versions
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.execution.store.steps import Kept
@@ -119,11 +120,11 @@ def fits() -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-class Said(Silent):
+class Said(Observer):
     def __init__(self) -> None:
         self.lines: list[str] = []
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.lines.append(text)
 
     def has(self, part: str) -> bool:
@@ -345,9 +346,9 @@ def computed(config: Path) -> int:
     """Return how many fits of the counted model a config takes; nothing is logged."""
     before, checked = fits(), load(config)
     kept = Kept(Store(store_path()))
-    jobs = jobs_of(checked, prepare(checked, None, Silent(), kept))
+    jobs = jobs_of(checked, prepare(checked, None, Observer(), kept))
     take(jobs, kept)
-    for _ in results_of(jobs, one_by_one(Silent()), kept):
+    for _ in results_of(jobs, one_by_one(Observer()), kept):
         pass
     return fits() - before
 
@@ -414,7 +415,7 @@ def test_what_is_damaged_is_not_counted_as_there(tmp_path: Path) -> None:
 
 
 def task_of(checked: CheckedConfig, kept: Kept | None = None) -> Task:
-    return jobs_of(checked, prepare(checked, None, Silent(), kept))[0].tasks[0]
+    return jobs_of(checked, prepare(checked, None, Observer(), kept))[0].tasks[0]
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["whole numbers", "text"])
@@ -437,7 +438,7 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
     )
     kept = Kept(Store(tmp_path))
     task = task_of(checked, kept)
-    made = run_task(task, "x", Silent())
+    made = run_task(task, "x", Observer())
     assert kept.keep(task, made) is made
     again = Kept(Store(tmp_path))
     read_task = task_of(checked, again)
@@ -487,7 +488,7 @@ def test_a_model_of_a_notebook_is_never_stored_as_its_code_has_no_version(tmp_pa
     )  # fmt: skip
     kept = Kept(Store(tmp_path))
     task = task_of(checked, kept)
-    result = run_task(task, "x", Silent())
+    result = run_task(task, "x", Observer())
     assert kept.keep(task, result) is result
     assert [facts.step for facts in kept.store.entries()] == ["folds"]
     assert kept.result(task) is None
@@ -504,8 +505,8 @@ def test_predictions_that_nobody_asked_for_may_fail_and_are_asked_for_again_when
     assert computed(write_config(tmp_path, **asked)) == 0
     checked = load(write_config(tmp_path, **{**asked, "metrics": ["ndcg@10", "rmse"]}))
     kept = Kept(Store(store_path()))
-    jobs = jobs_of(checked, prepare(checked, None, Silent(), kept))
-    ((_, result),) = results_of(jobs, one_by_one(Silent()), kept)
+    jobs = jobs_of(checked, prepare(checked, None, Observer(), kept))
+    ((_, result),) = results_of(jobs, one_by_one(Observer()), kept)
     assert result.failure == "ValueError: no ratings"
 
 
@@ -528,14 +529,14 @@ def test_a_journal_that_cannot_be_written_costs_no_bake_off(
 
 def test_a_full_disk_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = Said()
-    kept = Kept(Store(tmp_path / "s", report=said.say))
+    kept = Kept(Store(tmp_path / "s", report=said.report))
     task = task_of(load(write_config(tmp_path, models=["popularity"])), kept)
 
     def full(*args: Any, **kwargs: Any) -> bool:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Store, "write", full)
-    result = run_task(task, "x", Silent())
+    result = run_task(task, "x", Observer())
     assert kept.keep(task, result) is result
     assert said.has("store: cannot keep the lists of popularity (popularity): 10 items for each of")
     assert said.has("No space left on device")
@@ -545,7 +546,7 @@ def test_the_first_result_of_two_processes_is_that_of_both(tmp_path: Path) -> No
     checked = load(write_config(tmp_path, models=["popularity"]))
     ours, theirs = Kept(Store(tmp_path / "s")), Kept(Store(tmp_path / "s"))
     task = task_of(checked, ours)
-    first, second = run_task(task, "x", Silent()), run_task(task, "x", Silent())
+    first, second = run_task(task, "x", Observer()), run_task(task, "x", Observer())
     assert theirs.keep(task, first) is first
     kept = ours.keep(task, second)
     assert kept.costs == first.costs != second.costs
@@ -553,18 +554,18 @@ def test_the_first_result_of_two_processes_is_that_of_both(tmp_path: Path) -> No
 
 def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
     assert result is not None
-    scores = run_task(replace(task, lists=result.lists), "x", Silent()).per_user
+    scores = run_task(replace(task, lists=result.lists), "x", Observer()).per_user
     assert scores.values.tobytes() == result.per_user.values.tobytes()
 
 
 def test_lists_that_are_made_anew_have_scores_of_their_own(tmp_path: Path) -> None:
     kept = Kept(Store(tmp_path / "s"))
     task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), kept)
-    first = kept.keep(task, run_task(task, "x", Silent()))
+    first = kept.keep(task, run_task(task, "x", Observer()))
     lists = next(facts.key for facts in kept.store.entries() if facts.step == "lists")
     (kept.store.folder_of(lists) / "item.npy").unlink()
     assert kept.result(task) is None
-    second = kept.keep(task, run_task(task, "x", Silent()))
+    second = kept.keep(task, run_task(task, "x", Observer()))
     assert second.top_n.item.tobytes() != first.top_n.item.tobytes()
     read = kept.result(task)
     for result in (second, read):
@@ -579,7 +580,7 @@ def test_two_processes_at_once_end_with_the_same_lists_and_their_scores(
 ) -> None:
     ours, theirs = Kept(Store(tmp_path / "s")), Kept(Store(tmp_path / "s"))
     task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), ours)
-    second = run_task(task, "x", Silent())
+    second = run_task(task, "x", Observer())
     calls, found, write = 0, [], ours.store.write
 
     def in_between(*args: Any, **kwargs: Any) -> bool:
@@ -590,7 +591,7 @@ def test_two_processes_at_once_end_with_the_same_lists_and_their_scores(
         return write(*args, **kwargs)
 
     monkeypatch.setattr(ours.store, "write", in_between)
-    found.append(ours.keep(task, run_task(task, "x", Silent())))
+    found.append(ours.keep(task, run_task(task, "x", Observer())))
     if turn == 3:  # after us
         found.append(theirs.keep(task, second))
     one, other = found
@@ -615,10 +616,10 @@ def interrupted(config: Path, **options: Any) -> Said:
     """Run a bake-off that is interrupted when it compares, as by Ctrl-C."""
 
     class Interrupting(Said):
-        def work(self, label: str, total: int | None = None) -> Any:
+        def progress(self, label: str, total: int | None = None) -> Any:
             if label == "compare":
                 raise KeyboardInterrupt
-            return super().work(label, total)
+            return super().progress(label, total)
 
     said = Interrupting()
     with pytest.raises(KeyboardInterrupt):

@@ -12,11 +12,10 @@ from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, ModelRecipe, load
 from evalplugin.data import LoadContext
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import (
-    Observer,
     Prepared,
-    Silent,
     _in_tenths,
     jobs_of,
     one_by_one,
@@ -27,15 +26,15 @@ from evalplugin.execution.tasks import Task, run_task
 
 
 @dataclass
-class Listening:
+class Listening(Observer):
     said: list[str] = field(default_factory=list)
     watched: dict[str, int] = field(default_factory=dict)
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.said.append(text)
 
     @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         self.watched[label] = 0
 
         def advance(done: int) -> None:
@@ -82,7 +81,7 @@ def test_every_user_with_a_truth_gets_a_list_and_progress_reaches_its_end() -> N
 
 def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
     checked = load(config())
-    (prepared,) = prepare(checked, None, Silent())
+    (prepared,) = prepare(checked, None, Observer())
     task = Task(
         model=checked.models[2],
         split=prepared.folds[0],
@@ -93,8 +92,8 @@ def test_a_task_is_made_of_plain_values_and_gives_the_same_anywhere() -> None:
         metrics=checked.metrics,
         threshold=None,
     )
-    here = run_task(task, "svd", Silent())
-    there = run_task(pickle.loads(pickle.dumps(task)), "svd", Silent())
+    here = run_task(task, "svd", Observer())
+    there = run_task(pickle.loads(pickle.dumps(task)), "svd", Observer())
     np.testing.assert_array_equal(here.top_n.item, there.top_n.item)
     np.testing.assert_array_equal(here.top_n.score, there.top_n.score)
     np.testing.assert_array_equal(here.per_user.values, there.per_user.values)
@@ -104,8 +103,8 @@ def test_a_model_that_cannot_do_what_is_asked_is_a_result_with_its_traceback() -
     checked = load(
         config(models=[{"name": "large", "type": "sklearn.TruncatedSVD", "params": {"n_components": 500}}])
     )
-    (prepared,) = prepare(checked, None, Silent())
-    result = run_model(checked, prepared, checked.models[0], Silent())
+    (prepared,) = prepare(checked, None, Observer())
+    result = run_model(checked, prepared, checked.models[0], Observer())
     assert result.per_user is None
     assert result.error is not None
     assert "Traceback" in result.error
@@ -117,7 +116,7 @@ def test_sampled_candidates_are_the_same_for_every_model_and_in_every_run() -> N
         prepare(
             load(config(recommend={"n": 20, "candidates": "sampled", "negatives": 10}, models=models)),
             None,
-            Silent(),
+            Observer(),
         )
         for models in (["random"], ["popularity", "random"])
     )
@@ -133,18 +132,18 @@ def test_sampled_candidates_are_the_same_for_every_model_and_in_every_run() -> N
 def test_data_that_breaks_a_rule_is_told_before_any_model_runs() -> None:
     checked = load(config(split={"type": "last_n", "n": 5000}))
     with pytest.raises(DataError):
-        prepare(checked, None, Silent())
+        prepare(checked, None, Observer())
 
 
 def test_a_plan_counts_tasks_users_and_bytes() -> None:
     checked = load(config(split={"type": "kfold", "k": 3}))
-    planned = plan(checked, None, Silent())
+    planned = plan(checked, None, Observer())
     assert [(task.model, task.folds, task.n) for task in planned.tasks] == [
         ("random", 3, 20),
         ("popularity", 3, 20),
         ("surprise.SVD", 3, 20),
     ]
-    (prepared, *_) = prepare(checked, None, Silent())
+    (prepared, *_) = prepare(checked, None, Observer())
     users = len(np.unique(prepared.folds[0].test.user))
     assert planned.tasks[0].users == users
     assert planned.tasks[0].lists_mb * 2**20 == users * 20 * (4 + 8)
@@ -172,8 +171,8 @@ def test_what_a_process_pays_once_is_counted_apart_from_the_work() -> None:
     checked = load(
         config(models=[{"name": "knn", "type": "surprise.KNNBasic", "params": {"k": 5}}, "random"])
     )
-    (prepared,) = prepare(checked, None, Silent())
-    cold, random = (run_model(checked, prepared, model, Silent()) for model in checked.models)
+    (prepared,) = prepare(checked, None, Observer())
+    cold, random = (run_model(checked, prepared, model, Observer()) for model in checked.models)
     assert cold.costs is not None
     assert random.costs is not None
     assert cold.costs.start_seconds > random.costs.start_seconds  # which imports and compiles nothing
@@ -182,7 +181,7 @@ def test_what_a_process_pays_once_is_counted_apart_from_the_work() -> None:
 
 def test_a_result_is_shown_without_its_arrays() -> None:
     checked = load(config(models=["random"]))
-    (prepared,) = prepare(checked, None, Silent())
-    shown = repr(run_model(checked, prepared, checked.models[0], Silent()))
+    (prepared,) = prepare(checked, None, Observer())
+    shown = repr(run_model(checked, prepared, checked.models[0], Observer()))
     assert "ModelResult(data=DataInfo(dataset=" in shown
     assert "array(" not in shown

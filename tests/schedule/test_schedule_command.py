@@ -26,7 +26,8 @@ from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.config.cron import Cron
-from evalplugin.execution.runner import Silent, prepare
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
 from evalplugin.schedule import Options, Planned, Scheduler
 
 ROOT = Path(__file__).parents[2]
@@ -145,7 +146,7 @@ def went_in(**changes: Any) -> dict[str, str]:
     age = {"type": "attribute", "file": "people.csv", "column": "age"}
     plain: dict[str, Any] = {"plugins": ["taste.py"], "models": ["random", "constant"], "segments": [age]}
     checked = load(Path(config(**plain | changes)))
-    asked = asked_of(checked, prepare(checked, None, Silent()), experiment="x", tracking="y")
+    asked = asked_of(checked, prepare(checked, None, Observer()), experiment="x", tracking="y")
     return inputs_of(checked, asked)
 
 

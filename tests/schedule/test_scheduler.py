@@ -38,7 +38,7 @@ def ago(**past: float) -> datetime:
 
 def soon() -> datetime:
     # The first time is asked for after now: what is due in a moment is due when the scheduler looks.
-    return datetime.now(UTC) + timedelta(seconds=0.05)
+    return datetime.now(UTC) + timedelta(seconds=0.5)
 
 
 def planned(name: str, *times: datetime, hours: float = 12.0) -> Planned:

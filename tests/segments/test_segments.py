@@ -17,7 +17,8 @@ import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
 from evalplugin.config import load
 from evalplugin.data import Interactions, LoadContext, Split
-from evalplugin.execution.runner import Silent, prepare
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
 from evalplugin.segments import (
     SEGMENTS,
     Attribute,
@@ -450,7 +451,7 @@ def asked(**changes: Any) -> dict[str, Any]:
 
 
 def test_segments_are_those_of_the_test_users() -> None:
-    (prepared,) = prepare(load(asked(segments=["activity", "popularity"])), None, Silent())
+    (prepared,) = prepare(load(asked(segments=["activity", "popularity"])), None, Observer())
     info = prepared.info
     assert [s.name for s in info.segments] == ["activity", "popularity"]
     tested = info.test.users[np.unique(info.test.user)]
@@ -460,14 +461,14 @@ def test_segments_are_those_of_the_test_users() -> None:
 
 
 def test_a_segment_that_says_nothing_is_kept_only_if_it_was_asked_for() -> None:
-    (prepared,) = prepare(load(asked()), None, Silent())
+    (prepared,) = prepare(load(asked()), None, Observer())
     assert [s.name for s in prepared.info.segments] == ["activity", "popularity"]
     note = "segment cold is not shown: all 25 test users are in one group (with history)"
     assert prepared.info.notes[-1] == note
-    (prepared,) = prepare(load(asked(segments=["cold"])), None, Silent())
+    (prepared,) = prepare(load(asked(segments=["cold"])), None, Observer())
     assert [s.name for s in prepared.info.segments] == ["cold"]
     assert note not in prepared.info.notes
-    (prepared,) = prepare(load(asked(segments=[])), None, Silent())
+    (prepared,) = prepare(load(asked(segments=[])), None, Observer())
     assert prepared.info.segments == ()
 
 
@@ -476,7 +477,7 @@ def test_a_table_of_the_wrong_users_is_told_before_anything_is_fitted(tmp_path: 
     age = {"name": "kind", "type": "attribute", "file": str(tmp_path / "people.csv"), "column": "kind"}
     checked = load(asked(segments=[age]))
     with pytest.raises(DataError, match=r"^segment 'kind': .*people\.csv: column 'user', row 1"):
-        prepare(checked, None, Silent())
+        prepare(checked, None, Observer())
 
 
 def test_a_frame_can_be_given_from_python() -> None:
@@ -484,7 +485,7 @@ def test_a_frame_can_be_given_from_python() -> None:
     half = {"name": "half", "type": "attribute", "frame": frame, "column": "half"}
     checked = load(asked(segments=[half]))
     assert "frame" not in checked.resolved["segments"][0]
-    (prepared,) = prepare(checked, None, Silent())
+    (prepared,) = prepare(checked, None, Observer())
     (found,) = prepared.info.segments
     assert set(found.labels) == {"a", "b"}
     assert Attribute("half", frame).check(LoadContext()) == []
@@ -506,7 +507,7 @@ def test_a_plugin_brings_a_segment_of_its_own(tmp_path: Path) -> None:
         "        return Groups(('even', 'odd'), values.astype(np.int32))\n"
     )
     checked = load(asked(segments=["even"], plugins=[str(tmp_path / "even.py")]))
-    (prepared,) = prepare(checked, None, Silent())
+    (prepared,) = prepare(checked, None, Observer())
     (found,) = prepared.info.segments
     assert found.labels == ("even", "odd")
     check_segment("even")

@@ -19,7 +19,7 @@ from rich.progress import (
 )
 
 from evalplugin.base.secrets import hide
-from evalplugin.execution.tasks import Observer
+from evalplugin.execution.observer import Observer
 
 __all__ = ["observer"]
 
@@ -32,15 +32,15 @@ def observer() -> Observer:
     return _Bars(console) if console.is_terminal else _Lines()
 
 
-class _Bars:
+class _Bars(Observer):
     def __init__(self, console: Console) -> None:
         self.console = console
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.console.print(escape(hide(text)), highlight=False)
 
     @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         count = [BarColumn(bar_width=30), MofNCompleteColumn()] if total is not None else []
         columns = [SpinnerColumn(), TextColumn("{task.description}"), *count, TimeElapsedColumn()]
         with Progress(*columns, console=self.console, transient=True) as progress:
@@ -48,14 +48,14 @@ class _Bars:
             yield lambda done: progress.advance(task, done)
 
 
-class _Lines:
-    def say(self, text: str) -> None:
+class _Lines(Observer):
+    def report(self, text: str) -> None:
         print(hide(text), file=sys.stderr, flush=True)
 
     @contextmanager
-    def work(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         # A log wants to know what runs now, but not a thousand times.
-        self.say(f"{label} ...")
+        self.report(f"{label} ...")
         seen, said = 0, time.monotonic()
 
         def advance(done: int) -> None:
@@ -63,6 +63,6 @@ class _Lines:
             seen += done
             if total is not None and seen < total and time.monotonic() - said > _SECONDS_BETWEEN_LINES:
                 said = time.monotonic()
-                self.say(f"{label}: {seen:,} of {total:,}")
+                self.report(f"{label}: {seen:,} of {total:,}")
 
         yield advance

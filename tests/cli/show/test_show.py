@@ -7,8 +7,8 @@ from evalplugin.cli.show import observer, progress, tables
 
 def test_without_a_terminal_talk_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     shown = observer()
-    shown.say("read [bold]data[/bold]")
-    with shown.work("fit knn", 10) as advance:
+    shown.report("read [bold]data[/bold]")
+    with shown.progress("fit knn", 10) as advance:
         advance(10)
     out, err = capsys.readouterr()
     assert out == ""
@@ -20,7 +20,7 @@ def test_long_work_says_how_far_it_is(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with observer().work("recommend knn", 4_000) as advance:
+    with observer().progress("recommend knn", 4_000) as advance:
         for _ in range(4):
             now[0] += 6.0
             advance(1_000)
