@@ -121,8 +121,8 @@ def gate(
         from evalplugin.tracking.write.decisions import log_decision
 
         with observer.progress("log the decision"):
-            logged = log_decision(uri, decision, run_ids)
-        observer.report(logged.words)
+            message = log_decision(uri, decision, run_ids)
+        observer.report(message)
     return decision.exit_code(asked.fail_on)
 
 

@@ -1,8 +1,8 @@
-"""What is logged of a bake-off, as plain values, and how it gets into MLflow."""
+"""Writing bake-offs to MLflow, reading them back, and registered models."""
 
 from __future__ import annotations
 
-from evalplugin.tracking.write.board import Links
+from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.tracker import MlflowTracker
 
 __all__ = ["Links", "MlflowTracker"]

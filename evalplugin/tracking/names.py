@@ -1,16 +1,28 @@
-"""Names as MLflow takes them: a metric's canonical name and a model's name, mapped without collisions."""
+"""Keys and values as MLflow accepts them: names without collisions, flattened parameters, shortened texts."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evalplugin.base.errors import TrackingError
 
-__all__ = ["MAX_KEY_LENGTH", "RESERVED", "flatten", "is_allowed", "metric_name", "metric_names", "model_keys"]
+__all__ = [
+    "MAX_KEY_LENGTH",
+    "MAX_PARAM",
+    "MAX_TAG",
+    "RESERVED",
+    "flatten",
+    "is_allowed",
+    "metric_name",
+    "metric_names",
+    "model_keys",
+    "shorten",
+]
 
-MAX_KEY_LENGTH = 250
+MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
 # Logged under these names beside the metrics themselves.
 RESERVED = frozenset({"users", "users_undefined"})
 
@@ -81,6 +93,13 @@ def model_keys(models: Iterable[str]) -> dict[str, str]:
         taken.add(key.casefold())
         keys[model] = key
     return keys
+
+
+def shorten(text: str, length: int = MAX_TAG) -> str:
+    """Return a text of at most ``length`` characters; a hash replaces the rest, so that texts stay different."""
+    if len(text) <= length:
+        return text
+    return f"{text[: length - 14]}... {hashlib.sha256(text.encode()).hexdigest()[:10]}"
 
 
 def is_allowed(key: str) -> bool:

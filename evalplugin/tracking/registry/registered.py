@@ -28,10 +28,10 @@ from evalplugin.tracking.connection import (
     talking,
 )
 from evalplugin.tracking.location import resolve_uri, sqlite_path
+from evalplugin.tracking.names import shorten
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.registry.served import ServedLists
-from evalplugin.tracking.write.labels import cut
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -310,7 +310,7 @@ def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
         "data_digest": evidence.data_digest,
         "lists_digest": hashlib.sha256(arrays.read_bytes()).hexdigest()[:32],
         "outcome": evidence.outcome,
-        "reason": cut(redact(evidence.reason)),
+        "reason": shorten(redact(evidence.reason)),
         # NaN is no JSON, and what is undefined is no evidence.
         "metrics": json.dumps({m: value for m, value in evidence.metrics.items() if value == value}),
         "version": __version__,

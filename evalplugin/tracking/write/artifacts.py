@@ -1,23 +1,28 @@
-"""The files of a run: which there are, and how each is written."""
+"""The files of a run: tables of scores and data, texts, the config, pictures."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.secrets import redact, redact_yaml
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.metrics.scoring import PerUserScores
-from evalplugin.report.text import summary_markdown
+from evalplugin.report.figures import Curve, axis_limits, per_user_figures
+from evalplugin.report.palette import model_colours
+from evalplugin.report.text import share, summary_markdown
 from evalplugin.segments import Segmentation
+from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.provenance import environment_text
 
 if TYPE_CHECKING:
@@ -26,35 +31,27 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLE",
     "TABLE",
-    "Artifacts",
     "config_artifacts",
     "model_artifacts",
     "per_user_table",
+    "picture_artifacts",
     "sampled_users",
-    "text_file",
-    "write",
 ]
-
-Artifacts = Mapping[str, Callable[[Path], None]]  # path in the run -> what writes the file
 
 SAMPLE = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
 
 
 def model_artifacts(
-    bakeoff: Bakeoff,
-    result: ModelResult,
-    cells: Mapping[str, Cell],
-    *,
-    left_out_params: tuple[str, ...] = (),
-) -> dict[str, Callable[[Path], None]]:
-    """Return the files of a model's run by path, pictures excepted.
+    bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], *, left_out_params: Sequence[str] = ()
+) -> Iterator[Artifact]:
+    """Yield the files of a model's run, pictures excepted.
 
-    The files for people and for MLflow's compare page stand at the root, under the same names in every run; those
-    for programs stand in ``data/``.
+    The files for people and for MLflow's compare page are at the root, under the same names in every run; those for
+    programs are in ``data/``.
     """
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
-    files: dict[str, Callable[[Path], None]] = dict(config_artifacts(bakeoff))
+    yield from config_artifacts(bakeoff)
     if (scores := result.per_user) is not None:
         rows = sampled_users(scores.users)
         if len(rows) < len(scores.users):
@@ -62,32 +59,54 @@ def model_artifacts(
                 f"{TABLE} holds {len(rows):,} of {len(scores.users):,} users: those with the smallest hash of their "
                 f"id, the same in every run; data/per_user.parquet holds all"
             )
-        files[TABLE] = text_file(json.dumps(per_user_table(scores, rows), ensure_ascii=False))
-        files["data/per_user.parquet"] = _parquet(lambda: _per_user_arrow(scores))
-        files |= _data_artifacts(result.data.segments, result.data.background)
-    if (top_n := result.top_n) is not None:
-        files["data/top_n.parquet"] = _parquet(lambda: top_n)
+        table = json.dumps(per_user_table(scores, rows), ensure_ascii=False)
+        yield Artifact(TABLE, table.encode("utf-8", "backslashreplace"))
+        yield _parquet("per_user", _per_user_arrow(scores))
+        yield from _data_artifacts(result.data.segments, result.data.background)
+    if result.top_n is not None:
+        yield _parquet("top_n", result.top_n)
     if result.error is not None:
-        files["traceback.txt"] = text_file(redact(result.error))
-    files["summary.md"] = text_file(redact(summary_markdown(bakeoff, result, cells, notes=notes)))
-    return files
+        yield Artifact("traceback.txt", result.error)
+    yield Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes))
 
 
-def config_artifacts(bakeoff: Bakeoff) -> dict[str, Callable[[Path], None]]:
-    """Return the files that every run of a bake-off has: the config, as written and resolved, and the packages."""
-    return {
-        "config.yaml": text_file(redact_yaml(bakeoff.config_text)),
-        "data/config_resolved.yaml": text_file(redact_yaml(bakeoff.config_resolved)),
-        "data/environment.txt": text_file(environment_text()),
-    }
+def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
+    """Yield the files that every run of a bake-off has: the config, as written and resolved, and the packages."""
+    yield Artifact("config.yaml", bakeoff.config_text)
+    yield Artifact("data/config_resolved.yaml", bakeoff.config_resolved)
+    # No text to redact: the line "google-auth==2.0" looks like a credential.
+    yield Artifact("data/environment.txt", environment_text().encode())
 
 
-def write(files: Artifacts, folder: Path) -> None:
-    """Write every file below a folder."""
-    for path, write_to in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_to(target)
+def picture_artifacts(result: BakeoffResult) -> dict[tuple[str, str, str], list[Artifact]]:
+    """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
+
+    There is one for each metric, at the root, under the same name and on the same axes in all runs: MLflow's compare
+    page shows them side by side.
+    """
+    bakeoff = result.bakeoff
+    colours = model_colours(bakeoff.models, bakeoff.baseline)
+    pictures: dict[tuple[str, str, str], list[Artifact]] = {}
+    for metric, name in metric_names(bakeoff.headline).items():
+        scored = [
+            (m, m.per_user.column(metric))
+            for m in result.models
+            if m.per_user is not None and metric in m.per_user.metrics
+        ]
+        limits = axis_limits(metric, [values for _, values in scored])
+        for data, group in groupby(scored, key=lambda pair: (pair[0].data.dataset, pair[0].data.split)):
+            curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
+            subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
+            for model, png in per_user_figures(metric, curves, limits, subtitles=subtitles).items():
+                pictures.setdefault((*data, model), []).append(Artifact(f"per_user_{name}.png", png))
+    return pictures
+
+
+def _subtitle(curve: Curve, data: tuple[str, str]) -> str:
+    defined = curve.values[np.isfinite(curve.values)]
+    users = f"{len(defined):,} users"
+    zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""
+    return f"{' · '.join(filter(None, data))}: {users}{zeros}"
 
 
 def sampled_users(users: npt.NDArray[np.generic], size: int = SAMPLE) -> npt.NDArray[np.intp]:
@@ -122,19 +141,14 @@ def _per_user_arrow(scores: PerUserScores) -> pa.Table:
     return pa.table(columns | {name: pa.array(scores.column(name)) for name in scores.metrics})
 
 
-def _data_artifacts(
-    segments: Sequence[Segmentation], background: Background
-) -> dict[str, Callable[[Path], None]]:
-    """Return the files on the data that a page on the scores needs; without titles or segments none of these."""
-    files = {
-        "data/truth.parquet": _parquet(lambda: background.truth),
-        "data/history.parquet": _parquet(lambda: background.history),
-    }
+def _data_artifacts(segments: Sequence[Segmentation], background: Background) -> Iterator[Artifact]:
+    """Yield the tables on the data that a page on the scores needs."""
+    yield _parquet("truth", background.truth)
+    yield _parquet("history", background.history)
     if background.titles:
-        files["data/titles.parquet"] = _parquet(lambda: _titles_arrow(background.titles))
+        yield _parquet("titles", _titles_arrow(background.titles))
     if segments:
-        files["data/segments.parquet"] = _parquet(lambda: _segments_arrow(segments))
-    return files
+        yield _parquet("segments", _segments_arrow(segments))
 
 
 def _titles_arrow(titles: Mapping[Any, str]) -> pa.Table:
@@ -144,7 +158,7 @@ def _titles_arrow(titles: Mapping[Any, str]) -> pa.Table:
 
 
 def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
-    """Return one row a test user and one column of labels a segment; what there is in which order is metadata."""
+    """Return one row a test user and one column of labels a segment; the metadata has the labels in order."""
     import pyarrow as pa
 
     users = segments[0].users
@@ -157,20 +171,11 @@ def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
     return pa.table(columns).replace_schema_metadata({"evalplugin": described})
 
 
-def text_file(content: str) -> Callable[[Path], None]:
-    """Return what writes a text."""
-
-    def write_to(path: Path) -> None:
-        # Surrogates stand for bytes that were no text; they must not keep a traceback from being logged.
-        path.write_text(content, encoding="utf-8", errors="backslashreplace", newline="\n")
-
-    return write_to
+def _parquet(name: str, table: pa.Table) -> Artifact:
+    return Artifact(f"data/{name}.parquet", partial(_write_parquet, table))
 
 
-def _parquet(table: Callable[[], pa.Table]) -> Callable[[Path], None]:
-    def write_to(path: Path) -> None:
-        import pyarrow.parquet as pq
+def _write_parquet(table: pa.Table, path: Path) -> None:
+    import pyarrow.parquet as pq
 
-        pq.write_table(table(), path, compression="zstd")
-
-    return write_to
+    pq.write_table(table, path, compression="zstd")

@@ -1,43 +1,43 @@
-"""The board: a saved view of MLflow's run page that puts a bake-off's models side by side."""
+"""The board of a bake-off: a saved view of MLflow's run page with the models side by side."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import quote, urlencode
+from typing import TYPE_CHECKING, Any
 
+from evalplugin.base.errors import TrackingError
+from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
+from evalplugin.tracking.connection import talking
 from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.write.links import models_filter
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 __all__ = [
-    "BOARD_PREFIX",
     "MAX_EXPERIMENT_TAG",
-    "PAGE",
     "SHARED_VIEW_TAG",
     "Board",
-    "Links",
     "board_of",
-    "board_path",
-    "compare_path",
-    "make_board",
+    "save_board",
     "why_no_board",
 ]
 
 SHARED_VIEW_TAG = "mlflow.sharedViewState."
-BOARD_PREFIX = "evalplugin-"  # before the bake-off's id in the keys of our boards
+_PREFIX = "evalplugin-"  # before the bake-off's id in the keys of our boards
 MAX_EXPERIMENT_TAG = 20_000  # characters
-PAGE = "comparison.html"  # among the artifacts of the summary run
+_BOARDS_KEPT = 20  # MLflow's page offers 40 saved views, people's own among them
 
-# A new browser shows MLflow's pages for language models unless the link says otherwise.
-_WORKFLOW = {"workflowType": "machine_learning"}
-# Sections that MLflow's own grouping would make for these metrics; there for who looks for them, closed.
+# Sections that MLflow's own grouping would make for these metrics; they are closed.
 _CLOSED = ("dist", "ci", "segment", "undefined", "Model metrics", "System metrics")
 # MLflow does not document saved views; this is the first version in which ours was seen to open.
 _VIEWS_SINCE = (3, 17)
@@ -68,78 +68,53 @@ def why_no_board(mlflow_version: str) -> str | None:
     return f"no board was saved: it takes MLflow {oldest} or newer, and this is {mlflow_version}"
 
 
-@dataclass(frozen=True)
-class Links:
-    """Where a bake-off can be looked at."""
+def save_board(
+    client: MlflowClient, uri: str, experiment_id: str, board: Board | None
+) -> tuple[Board | None, str | None]:
+    """Save a board with an experiment and delete our oldest; return it, or None and the reason why it was not saved."""
+    if board is None:
+        return None, "no board was saved: no model has a value to show"
+    from mlflow.version import VERSION
 
-    tracking_uri: str  # absolute, without credentials
-    base_url: str  # of MLflow's pages
-    board_url_path: str
-    compare_url_path: str | None  # None: there is nothing to be compared
-    ui_command: str | None  # what to start first; None where a server shows the pages already
-    experiment_id: str
-    summary_run_id: str
-    warnings: tuple[str, ...] = ()  # what could not be logged and is not needed
-
-    @property
-    def board_url(self) -> str:
-        """The page with all models' charts."""
-        return self.base_url + self.board_url_path
-
-    @property
-    def compare_url(self) -> str | None:
-        """The page with parameters, metrics and artifacts side by side."""
-        return None if self.compare_url_path is None else self.base_url + self.compare_url_path
-
-    @property
-    def page_url(self) -> str:
-        """The comparison page, as MLflow shows it among the summary run's artifacts."""
-        run = f"/#/experiments/{quote(self.experiment_id)}/runs/{quote(self.summary_run_id)}"
-        return f"{self.base_url}{run}/artifacts/{PAGE}?{urlencode(_WORKFLOW)}"
+    if (reason := why_no_board(VERSION)) is not None:
+        return None, reason
+    tag = board.tag_value(int(time.time() * 1000))
+    if len(tag) > MAX_EXPERIMENT_TAG:
+        return None, f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
+    try:
+        # MLflow does not document saved views: without one the link opens the plain page.
+        with talking(uri, "save the board"):
+            client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{board.key}", tag)
+            for key in _old_boards(client.get_experiment(experiment_id).tags):
+                client.delete_experiment_tag(experiment_id, key)
+    except TrackingError as error:
+        return None, str(error)
+    return board, None
 
 
-def make_board(
-    bakeoff: str,
-    *,
-    headline: Sequence[str],
-    curves: Sequence[str],
-    per_user: Sequence[str],
-    descending: bool,
-    differences: bool,
-    folds: bool,
-) -> Board:
-    """Return the board of one bake-off.
+def _old_boards(tags: Mapping[str, str]) -> list[str]:
+    def created(key: str) -> tuple[float, str]:
+        try:
+            return float(json.loads(tags[key])["createdAt"]), key
+        except (ValueError, KeyError, TypeError):
+            return 0.0, key  # a view without a date: the bake-off's id, in its key, begins with one
 
-    Args:
-        bakeoff: The bake-off's id; the board shows its models and nothing else.
-        headline: MLflow names of the headline metrics; the first one sorts the runs.
-        curves: MLflow names of the metrics that are drawn over k.
-        per_user: MLflow names of the headline metrics that have a value for every user.
-        descending: Whether the best run has the highest value of the first headline metric.
-        differences: Whether there is a baseline to differ from.
-        folds: Whether there is a value for each fold.
-    """
-    layout = [
-        ("Mean over users", [_bar(key) for key in headline], 3, 280),
-        (
-            "Every user, lowest to highest (step = percentile of users)",
-            [_line(f"per_user_quantile/{key}") for key in per_user],
-            3,
-            340,
-        ),
-        ("Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves], 3, 340),
-        (
-            "Difference from the baseline over the same users",
-            [_bar(f"vs_baseline/{key}") for key in per_user if differences],
-            3,
-            280,
-        ),
-        ("Fold by fold (step = fold)", [_line(f"fold/{key}") for key in headline if folds], 3, 340),
-        ("Cost", [_bar(f"cost/{cost}") for cost in _COSTS], 4, 260),
-    ]
+    ours = [key for key in tags if key.startswith(f"{SHARED_VIEW_TAG}{_PREFIX}")]
+    return sorted(ours, key=created, reverse=True)[_BOARDS_KEPT:]
+
+
+def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board | None:
+    """Return the board that fits a bake-off's results; None where no model has a value to show."""
+    bakeoff = result.bakeoff
+    cells = [cell for c in comparisons for row in c.models for cell in row.cells.values()]
+    shown = {cell.metric for cell in cells}
+    if not shown:
+        return None
+    names = metric_names(bakeoff.headline)
+    headline = [name for metric, name in names.items() if metric in shown]
     sections: list[dict[str, Any]] = []
     charts: list[dict[str, Any]] = []
-    for name, cards, columns_wide, height in layout:
+    for name, cards, columns_wide, height in _layout(result, cells, headline):
         if cards:
             sections.append(_section(name, display=True) | {"columns": columns_wide, "cardHeight": height})
             charts.extend(
@@ -170,52 +145,35 @@ def make_board(
         "groupsExpanded": {},
         "autoRefreshEnabled": True,
         "globalLineChartConfig": {"xAxisKey": "step", "lineSmoothness": 0, "selectedXAxisMetricKey": ""},
-        # It stands here and not in the link: MLflow's page opens no saved view under a link that has a filter.
-        "searchFilter": _filter(bakeoff),
+        # It is here and not in the link: MLflow's page opens no saved view under a link that has a filter.
+        "searchFilter": models_filter(bakeoff.id),
         "orderByKey": f"metrics.`{headline[0]}`",
-        "orderByAsc": not descending,
+        "orderByAsc": parse(bakeoff.primary).metric.higher_is_better is False,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
     }
-    return Board(f"{BOARD_PREFIX}{bakeoff}", f"Bake-off {bakeoff}", state)
+    return Board(f"{_PREFIX}{bakeoff.id}", f"Bake-off {bakeoff.id}", state)
 
 
-def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board | None:
-    """Return the board that fits a bake-off's outcome; None where no model has a value to show."""
-    bakeoff = result.bakeoff
-    names = metric_names(bakeoff.headline)
-    cells = [cell for c in comparisons for row in c.models for cell in row.cells.values()]
-    shown = {cell.metric for cell in cells}
+def _layout(
+    result: BakeoffResult, cells: Sequence[Cell], headline: Sequence[str]
+) -> Iterator[tuple[str, list[dict[str, Any]], int, int]]:
+    """Yield each section: its title, its charts, how many are in a row, and their height in pixels."""
     spread = {cell.metric for cell in cells if cell.summary is not None and cell.summary.n}
+    names = metric_names(result.bakeoff.headline)
+    per_user = [name for metric, name in names.items() if metric in spread]
     families = dict.fromkeys(f for m in result.models if m.per_user is not None for f in m.per_user.at_k)
-    if not shown:
-        return None
-    return make_board(
-        bakeoff.id,
-        headline=[name for metric, name in names.items() if metric in shown],
-        curves=list(metric_names(families).values()),
-        per_user=[name for metric, name in names.items() if metric in spread],
-        descending=parse(bakeoff.primary).metric.higher_is_better is not False,
-        differences=any(cell.difference is not None for cell in cells),
-        folds=any(len(m.fold_means) > 1 for m in result.models),
-    )
-
-
-def board_path(experiment_id: str, bakeoff: str, board: Board | None) -> str:
-    """Return the path of the run page that shows the models of one bake-off, on the board if there is one."""
-    query = {**_WORKFLOW, "compareRunsMode": "CHART"}
-    query |= {"searchFilter": _filter(bakeoff)} if board is None else {"viewStateShareKey": board.key}
-    return f"/#/experiments/{quote(experiment_id)}/runs?{urlencode(query, quote_via=quote)}"
-
-
-def compare_path(experiment_id: str, run_ids: Sequence[str]) -> str:
-    """Return the path of the page that compares runs: parameters, metrics and artifacts side by side."""
-    query = {"runs": json.dumps(list(run_ids)), "experiments": json.dumps([experiment_id]), **_WORKFLOW}
-    return f"/#/compare-runs?{urlencode(query, quote_via=quote)}"
-
-
-def _filter(bakeoff: str) -> str:
-    return f"tags.`evalplugin.bakeoff` = '{bakeoff}' and tags.`evalplugin.role` = 'model'"
+    curves = metric_names(families).values()
+    compared = per_user if any(cell.difference is not None for cell in cells) else []
+    by_fold = headline if any(len(m.fold_means) > 1 for m in result.models) else []
+    percentiles = "Every user, lowest to highest (step = percentile of users)"
+    yield "Mean over users", [_bar(key) for key in headline], 3, 280
+    yield percentiles, [_line(f"per_user_quantile/{key}") for key in per_user], 3, 340
+    yield "Metric at k (step = k)", [_line(f"at_k/{key}") for key in curves], 3, 340
+    differences = [_bar(f"vs_baseline/{key}") for key in compared]
+    yield "Difference from the baseline over the same users", differences, 3, 280
+    yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold], 3, 340
+    yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS], 4, 260
 
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:

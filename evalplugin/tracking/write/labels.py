@@ -1,46 +1,42 @@
-"""What a bake-off's runs are called and found by: parameters, tags, names, descriptions; plain values."""
+"""The parameters, tags and datasets of runs."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from evalplugin.base.secrets import redact, redact_values
-from evalplugin.comparison.compared import Cell
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.report.text import note_markdown
-from evalplugin.tracking.names import flatten, is_allowed
+from evalplugin.tracking.names import MAX_PARAM, flatten, is_allowed, shorten
+from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
 
 __all__ = [
-    "MAX_PARAM",
-    "MAX_TAG",
-    "beside",
     "common_tags",
-    "cut",
+    "dataset_inputs",
     "model_params",
     "model_tags",
-    "note",
     "summary_params",
-    "summary_tags",
+    "table_tag",
+    "without_tags",
 ]
 
 _TABLES = "mlflow.loggedArtifacts"
-MAX_PARAM, MAX_TAG = 6000, 8000  # characters; MLflow cuts longer values
+_MAX_DATASET_NAME = 500
+_MAX_SOURCE = 60_000
 
 
-def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[dict[str, str], list[str]]:
+def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], list[str]]:
     """Return the parameters of a model's run, and the keys of those that are too long for MLflow.
 
-    What is too long stands in ``config.yaml`` and ``data/config_resolved.yaml`` alone.
+    These are in ``config.yaml`` and ``data/config_resolved.yaml`` alone.
     """
     info = result.data
-    flat: dict[str, Any] = {"model.name": result.model, "model.type": result.type}
-    flat |= flatten("model", redact_values(result.params), taken=flat)
+    values: dict[str, Any] = {"model.name": result.model, "model.type": result.type}
+    values |= flatten("model", result.params, taken=values)
     data = {
         "data.name": info.dataset,
         "data.type": info.type,
@@ -48,110 +44,121 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[dict[str, str],
         "data.items": info.full.n_items,
         "data.interactions": len(info.full),
     }
-    flat |= data | flatten("data", redact_values(info.params), taken=data)
+    values |= data | flatten("data", info.params, taken=data)
     split = {
         "split.name": info.split or info.split_type,
         "split.type": info.split_type,
         "split.folds": info.n_folds,
+        **{f"split.{name}": count for name, count in info.counts.items()},
     }
-    split |= {f"split.{name}": count for name, count in info.counts.items()}
-    flat |= split | flatten("split", redact_values(info.split_params), taken=split)
-    texts = {key: _param_text(value) for key, value in flat.items()} | _evaluation(bakeoff)
-    kept = {key: text for key, text in texts.items() if len(text) <= MAX_PARAM and is_allowed(key)}
-    return kept, [key for key in texts if key not in kept]
+    values |= split | flatten("split", info.split_params, taken=split)
+    params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff)]
+    return list(filter(_fits, params)), [param.key for param in params if not _fits(param)]
 
 
-def summary_params(bakeoff: Bakeoff) -> dict[str, str]:
-    """Return the parameters of the summary run."""
-    texts = _evaluation(bakeoff) | {"models": ", ".join(bakeoff.models)}
-    return {key: text for key, text in texts.items() if len(text) <= MAX_PARAM}
+def summary_params(bakeoff: Bakeoff) -> Iterator[Param]:
+    """Yield the parameters of the summary run."""
+    return filter(_fits, [*_evaluation_params(bakeoff), Param("models", ", ".join(bakeoff.models))])
 
 
-def common_tags(bakeoff: Bakeoff) -> dict[str, str]:
-    """Return the tags of every run of a bake-off: what was asked, by which process, from which code."""
+def _evaluation_params(bakeoff: Bakeoff) -> Iterator[Param]:
+    yield Param("eval.n", bakeoff.n)
+    yield Param("eval.candidates", bakeoff.candidates)
+    yield Param("eval.threshold", bakeoff.threshold)
+    yield Param("eval.metrics", ", ".join(bakeoff.metrics))
+    yield Param("eval.primary", bakeoff.primary)
+    yield Param("eval.baseline", bakeoff.baseline)
+    yield Param("eval.seed", bakeoff.seed)
+
+
+def _fits(param: Param) -> bool:
+    return len(param.text) <= MAX_PARAM and is_allowed(param.key)
+
+
+def common_tags(bakeoff: Bakeoff) -> Iterator[Tag]:
+    """Yield the tags of every run of a bake-off: what was evaluated, by which process, from which code."""
     from evalplugin._version import __version__
 
-    return {
-        "evalplugin.bakeoff": bakeoff.id,
-        "evalplugin.version": __version__,
-        "evalplugin.config_hash": bakeoff.config_hash,
-        "evalplugin.metrics_hash": bakeoff.metrics_hash,
-        # By these it is known that another bake-off would come out the same.
-        **({"evalplugin.inputs": json.dumps(bakeoff.inputs)} if bakeoff.inputs else {}),
-        # One by one too: runs may be compared by the metrics that they share.
-        "evalplugin.definitions": json.dumps({m: definitions_hash([parse(m)])[:12] for m in bakeoff.metrics}),
-        "mlflow.user": user_name(),
-        "mlflow.source.name": bakeoff.config_name,
-        "mlflow.source.type": "LOCAL",
-        **process_tags(),
-        **git_tags(Path(bakeoff.config_dir)),
-    }
+    yield Tag("evalplugin.bakeoff", bakeoff.id)
+    yield Tag("evalplugin.version", __version__)
+    yield Tag("evalplugin.config_hash", bakeoff.config_hash)
+    yield Tag("evalplugin.metrics_hash", bakeoff.metrics_hash)
+    if bakeoff.inputs:  # the same inputs: another bake-off would come out the same
+        yield Tag("evalplugin.inputs", json.dumps(bakeoff.inputs))
+    # One by one too: runs may be compared by the metrics that they share.
+    definitions = {metric: definitions_hash([parse(metric)])[:12] for metric in bakeoff.metrics}
+    yield Tag("evalplugin.definitions", json.dumps(definitions))
+    yield Tag("mlflow.user", user_name())
+    yield Tag("mlflow.source.name", bakeoff.config_name)
+    yield Tag("mlflow.source.type", "LOCAL")
+    yield from starmap(Tag, (process_tags() | git_tags(Path(bakeoff.config_dir))).items())
 
 
-def model_tags(
-    common: Mapping[str, str], info: DataInfo, model: str, model_type: str, colour: str | None = None
-) -> dict[str, str]:
-    """Return the tags that a model's run has from its start, ``common`` ones included.
+def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
+    """Yield the tags by which a model's run is found."""
+    yield Tag("evalplugin.role", "model")
+    yield Tag("evalplugin.model", model)
+    yield Tag("evalplugin.model_type", model_type)
+    yield Tag("evalplugin.dataset", info.dataset)
+    yield Tag("evalplugin.split", info.split or info.split_type)
 
-    Without a colour MLflow chooses one, by the run.
+
+def table_tag(path: str) -> Tag:
+    """Return the tag that marks a file as a table for MLflow's artifact view, which joins it across runs."""
+    return Tag(_TABLES, json.dumps([{"path": path, "type": "table"}]))
+
+
+def without_tags(items: Iterable[Item], present: Mapping[str, str]) -> Iterator[Item]:
+    """Yield the items to log into a run of another owner: its tags stay as they are, tables are added.
+
+    The process is not named: a run that this process does not end must not be closed when the process is gone.
     """
-    own = {
-        "evalplugin.role": "model",
-        "evalplugin.model": model,
-        "evalplugin.model_type": model_type,
-        "evalplugin.dataset": info.dataset,
-        "evalplugin.split": info.split or info.split_type,
-        **({} if colour is None else {"mlflow.runColor": colour}),
+    for item in items:
+        match item:
+            case Tag(key, value) if key == _TABLES and key in present:
+                yield Tag(key, json.dumps([*json.loads(present[key]), *json.loads(value)]))
+            case Tag(key) if key in present or key in process_tags():
+                pass
+            case _:
+                yield item
+
+
+def dataset_inputs(info: DataInfo) -> Iterator[Dataset]:
+    """Yield the train and the test data of a run (of the first fold), with digests of their whole content."""
+    source: dict[str, object] = {"type": info.type, **info.params}
+    if len(json.dumps(source, default=str)) > _MAX_SOURCE:
+        source = {"type": info.type}
+    schema = json.dumps({"mlflow_colspec": _columns(info)})
+    # MLflow stores one input for a name and digest: where nothing is held out, both have the same digest.
+    for part, data, context in (("train", info.train, "training"), ("test", info.test, "evaluation")):
+        if data is None:
+            continue
+        users, items = _distinct(data.user), _distinct(data.item)
+        profile = {
+            "users": users,
+            "items": items,
+            "interactions": len(data),
+            "density": len(data) / (users * items) if users and items else 0.0,
+            "rating_scale": list(data.rating_scale),
+            "folds": info.n_folds,
+        }
+        name = shorten(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
+        yield Dataset(name, data.digest, source, schema, json.dumps(profile), context)
+
+
+def _columns(info: DataInfo) -> list[dict[str, Any]]:
+    data = info.full
+    id_type = {
+        name: "string" if ids.dtype == object else "long"
+        for name, ids in (("user", data.users), ("item", data.items))
     }
-    return _fitting({**common, **own})
+    columns = [*id_type.items(), ("rating", "float")]
+    if data.timestamp is not None:
+        columns.append(("timestamp", "long"))
+    return [{"type": kind, "name": name, "required": True} for name, kind in columns]
 
 
-def summary_tags(common: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags of the summary run, ``common`` ones included."""
-    return _fitting({**common, "evalplugin.role": "summary"})
+def _distinct(codes: Any) -> int:
+    import numpy as np
 
-
-def beside(tags: Mapping[str, str], found: Mapping[str, str]) -> dict[str, str]:
-    """Return the tags to set on a run that has others from somebody else: what is there stays, tables are added."""
-    # The process is not named: a run that it does not end is not ours to close when the process is gone.
-    kept = {key: value for key, value in tags.items() if key not in found and key not in process_tags()}
-    if _TABLES in tags and _TABLES in found:
-        kept[_TABLES] = json.dumps([*json.loads(found[_TABLES]), *json.loads(tags[_TABLES])])
-    return kept
-
-
-def note(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
-    """Return what the run's page shows as its description: Markdown."""
-    return cut(redact(note_markdown(bakeoff, result, cells)))
-
-
-def cut(text: str, length: int = MAX_TAG) -> str:
-    """Return text that fits into a tag; what was cut off is named by a hash, so that texts stay apart."""
-    return (
-        text
-        if len(text) <= length
-        else f"{text[: length - 14]}... {hashlib.sha256(text.encode()).hexdigest()[:10]}"
-    )
-
-
-def _evaluation(bakeoff: Bakeoff) -> dict[str, str]:
-    asked = {
-        "eval.n": bakeoff.n,
-        "eval.candidates": bakeoff.candidates,
-        "eval.threshold": bakeoff.threshold,
-        "eval.metrics": ", ".join(bakeoff.metrics),
-        "eval.primary": bakeoff.primary,
-        "eval.baseline": bakeoff.baseline,
-        "eval.seed": bakeoff.seed,
-    }
-    return {key: _param_text(value) for key, value in asked.items()}
-
-
-def _param_text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _fitting(tags: Mapping[str, str]) -> dict[str, str]:
-    return {key: cut(value) for key, value in tags.items()}
+    return int(np.count_nonzero(np.bincount(codes))) if len(codes) else 0

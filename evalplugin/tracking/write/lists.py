@@ -1,4 +1,4 @@
-"""One MLflow run for lists made elsewhere, by the same contract as a model's run."""
+"""The MLflow run of lists made elsewhere, with the same contents as a model's run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.data import Interactions
-from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult, new_id
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.scoring import PerUserScores
 from evalplugin.tracking.connection import BRIEFLY, talking
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.write.labels import common_tags
+from evalplugin.tracking.write.artifacts import picture_artifacts
+from evalplugin.tracking.write.contents import model_items
+from evalplugin.tracking.write.items import Artifact, Metric
+from evalplugin.tracking.write.labels import common_tags, model_tags, without_tags
 from evalplugin.tracking.write.tracker import MlflowTracker
+from evalplugin.tracking.write.writer import RunWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -101,11 +105,12 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
     Raises:
         TrackingError: The store cannot be reached or used.
     """
-    result = lists.result()
-    with MlflowTracker.open(lists.bakeoff(experiment), tracking_uri) as tracker:
+    bakeoff, result = lists.bakeoff(experiment), lists.result()
+    with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
         run_id = tracker.start_model(result.data, result.model, result.type)
-        path = tracker.finish_alone(run_id, result)
-    links = {"store": tracker.uri, "run": ui_base_url(tracker.uri) + path}
+        tracker.finish_model(run_id, result, _pictures(bakeoff, result))
+    page = f"/#/experiments/{tracker.experiment_id}/runs/{run_id}"
+    links = {"store": tracker.uri, "run": ui_base_url(tracker.uri) + page}
     command = ui_command(tracker.uri)
     return links if command is None else {**links, "look": command}
 
@@ -146,8 +151,21 @@ def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]
     client = mlflow.MlflowClient(uri)
     with talking(uri, "read the experiment", waiting=BRIEFLY):
         experiment = client.get_experiment(run.info.experiment_id)
-    bakeoff = lists.bakeoff(experiment.name)
-    tracker = MlflowTracker(bakeoff, uri, experiment.experiment_id, client, common_tags(bakeoff))
-    metrics = tracker.log_into(run, lists.result(), folder)
+    bakeoff, result = lists.bakeoff(experiment.name), lists.result()
+    present = run.data.tags
+    items = [*model_items(bakeoff, result), *_pictures(bakeoff, result)]
+    tags = [*common_tags(bakeoff), *model_tags(result.data, result.model, result.type)]
+    writer = RunWriter(client, experiment.experiment_id)
+    run_id = writer.attach(run)
+    with talking(uri, f"log {result.model}"):
+        writer.log(run_id, without_tags(items, present), folder)
+    with talking(uri, f"tag {result.model}"):
+        writer.log(run_id, without_tags(tags, present))  # last: a run with these tags holds everything
+    metrics = [item for item in items if isinstance(item, Metric)]
     curves = {metric.key for metric in metrics if metric.step}
     return {metric.key: metric.value for metric in metrics if metric.key not in curves}
+
+
+def _pictures(bakeoff: Bakeoff, result: ModelResult) -> list[Artifact]:
+    pictures = picture_artifacts(BakeoffResult(bakeoff, (result,)))
+    return pictures.get((result.data.dataset, result.data.split, result.model), [])

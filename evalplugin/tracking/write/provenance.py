@@ -1,4 +1,4 @@
-"""Where a bake-off ran and from what: process, code, packages."""
+"""The provenance of a run: process, user, commit, packages."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import subprocess
 import sys
 from importlib.metadata import distributions
 from pathlib import Path
-
-from evalplugin.base.secrets import redact
 
 __all__ = ["environment_text", "git_tags", "is_gone", "process_tags", "user_name"]
 
@@ -59,7 +57,7 @@ def git_tags(folder: Path) -> dict[str, str]:
     if branch := _git(folder, "branch", "--show-current"):
         tags["mlflow.source.git.branch"] = branch
     if url := _git(folder, "config", "--get", "remote.origin.url"):
-        tags["mlflow.source.git.repoURL"] = redact(url)
+        tags["mlflow.source.git.repoURL"] = url
     return tags
 
 

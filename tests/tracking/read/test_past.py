@@ -199,6 +199,6 @@ def test_the_last_finished_bake_off_of_a_config_is_found_by_what_went_into_it(
 
 
 def test_what_went_in_is_a_tag_of_every_run(make: SimpleNamespace) -> None:
-    assert labels.common_tags(asked(make, 1))["evalplugin.inputs"] == (
+    assert dict(labels.common_tags(asked(make, 1)))["evalplugin.inputs"] == (
         '{"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}'
     )

@@ -15,10 +15,9 @@ from evalplugin.tracking.write.board import (
     MAX_EXPERIMENT_TAG,
     Board,
     board_of,
-    board_path,
-    compare_path,
     why_no_board,
 )
+from evalplugin.tracking.write.links import board_path, compare_path
 
 
 @pytest.fixture
@@ -99,11 +98,11 @@ def test_a_version_of_mlflow_whose_pages_do_not_know_the_board_gets_none_and_is_
 
 
 def test_links_open_the_pages_for_models_on_the_board(board: Board) -> None:
-    asked = query(board_path("7", "b1", board))
+    asked = query(board_path("7", "b1", board.key))
     assert asked["workflowType"] == ["machine_learning"]
     assert asked["viewStateShareKey"] == [board.key]
     assert "searchFilter" not in asked  # a link with a filter opens no saved view
-    assert board_path("7", "b1", board).startswith("/#/experiments/7/runs?")
+    assert board_path("7", "b1", board.key).startswith("/#/experiments/7/runs?")
 
 
 def test_without_a_board_the_link_has_the_filter_itself() -> None:

@@ -17,8 +17,9 @@ from evalplugin.execution.results import BakeoffResult, DataInfo
 from evalplugin.report import summary_markdown
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import is_allowed
-from evalplugin.tracking.write.artifacts import model_artifacts, write
-from evalplugin.tracking.write.values import model_metrics
+from evalplugin.tracking.write.artifacts import model_artifacts
+from evalplugin.tracking.write.metrics import model_metrics
+from evalplugin.tracking.write.writer import write_artifact
 
 
 def in_groups(make: SimpleNamespace, *labels: str, name: str = "age") -> DataInfo:
@@ -29,7 +30,7 @@ def in_groups(make: SimpleNamespace, *labels: str, name: str = "age") -> DataInf
 
 
 def logged(make: SimpleNamespace, result: object, **asked: object) -> dict[str, float]:
-    values = model_metrics(make.bakeoff(**asked), result, {}).metrics
+    values = model_metrics(make.bakeoff(**asked), result, {})
     return {m.key: m.value for m in values if m.key.startswith("segment/")}
 
 
@@ -81,7 +82,8 @@ def test_files_on_the_data_have_what_a_page_shows(make: SimpleNamespace, tmp_pat
     titles = np.array([f"title {i}" for i in range(9)], dtype=object)
     info = dataclasses.replace(info, full=dataclasses.replace(info.full, titles=titles))
     result = make.model_result("knn", info=info)
-    write(model_artifacts(make.bakeoff(), result, {}), tmp_path)
+    for artifact in model_artifacts(make.bakeoff(), result, {}):
+        write_artifact(artifact, tmp_path)
 
     def read(name: str) -> pq.Table:
         return pq.read_table(tmp_path / "data" / f"{name}.parquet")

@@ -7,31 +7,38 @@ import json
 import math
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten
 from evalplugin.tracking.write import labels
-from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users, write
+from evalplugin.tracking.write.artifacts import model_artifacts, per_user_table, sampled_users
+from evalplugin.tracking.write.items import Artifact, Metric, Tag
+from evalplugin.tracking.write.labels import dataset_inputs
+from evalplugin.tracking.write.metrics import difference_metrics, model_metrics, summary_metrics
 from evalplugin.tracking.write.provenance import environment_text, git_tags, is_gone, process_tags
-from evalplugin.tracking.write.values import (
-    dataset_inputs,
-    difference_metrics,
-    model_metrics,
-    summary_metrics,
-)
+from evalplugin.tracking.write.writer import without_credentials, write_artifact
 
 
 def logged(
     make: SimpleNamespace, result: object, asked: object | None = None
 ) -> dict[tuple[str, int], float]:
     asked = asked or make.bakeoff()
-    values = model_metrics(asked, result, make.headline_of(asked, result)).metrics
+    items = model_metrics(asked, result, make.headline_of(asked, result))
+    values = [item for item in items if isinstance(item, Metric)]
     found = {(m.key, m.step): m.value for m in values}
     assert len(found) == len(values)  # nothing is logged twice
     return found
+
+
+def write(artifacts: Iterable[Artifact], folder: Path) -> None:
+    for artifact in map(without_credentials, artifacts):
+        assert isinstance(artifact, Artifact)
+        write_artifact(artifact, folder)
 
 
 def test_headline_means_stand_at_step_0_and_come_first(make: SimpleNamespace) -> None:
@@ -79,7 +86,8 @@ def test_curves_are_stepped_by_k_and_what_is_not_finite_is_counted_instead(make:
     assert values["at_k/recall", 1] == 0.1
     assert ("at_k/recall", 20) not in values
     assert values["undefined/values_left_out", 0] == 1
-    assert model_metrics(asked, result, make.headline_of(asked, result)).left_out == ("at_k/recall",)
+    items = list(model_metrics(asked, result, make.headline_of(asked, result)))
+    assert items[-1] == Tag("evalplugin.left_out", "at_k/recall")
     assert all(math.isfinite(v) for v in values.values())
 
 
@@ -125,18 +133,18 @@ def test_differences_are_logged_with_their_intervals(make: SimpleNamespace) -> N
     result = make.whole()
     comparisons = make.comparisons(result)
     rows = comparisons[0].models
-    own = {m.key: m.value for m in difference_metrics(result.bakeoff, rows[0]).metrics}
+    own = {m.key: m.value for m in difference_metrics(result.bakeoff, rows[0])}
     assert set(own) == {
         f"vs_baseline/{m}{part}"
         for m in ("ndcg_at_10", "recall_at_10", "rr")
         for part in ("", ".low", ".high", ".p", ".p_holm")
     }
-    summary = {m.key: m.value for m in summary_metrics(result.bakeoff, comparisons).metrics}
+    summary = {m.key: m.value for m in summary_metrics(result.bakeoff, comparisons)}
     assert summary["diff/ndcg_at_10/svd"] == own["vs_baseline/ndcg_at_10"]
     assert summary["diff/ndcg_at_10/svd.low"] <= summary["diff/ndcg_at_10/svd"]
     assert (summary["models"], summary["models_failed"]) == (4, 1)
     baseline = next(row for row in rows if row.is_baseline)
-    assert difference_metrics(result.bakeoff, baseline).metrics == ()
+    assert list(difference_metrics(result.bakeoff, baseline)) == []
 
 
 def test_parameters_are_flattened_under_what_they_belong_to(make: SimpleNamespace) -> None:
@@ -156,29 +164,29 @@ def test_parameters_are_flattened_under_what_they_belong_to(make: SimpleNamespac
         "split.cold_items": "1",
         "eval.seed": "10",
         "eval.metrics": "ndcg@10, recall@10, rr, coverage@10",
-    }.items() <= params.items()
+    }.items() <= {param.key: param.text for param in params}.items()
 
 
 def test_a_parameter_that_is_too_long_is_named_and_left_to_the_config(make: SimpleNamespace) -> None:
     result = make.model_result("knn", params={"k": 1, "items": ["x" * 70] * 100})
     params, too_long = labels.model_params(make.bakeoff(), result)
     assert too_long == ["model.items"]
-    assert "model.items" not in params
-    assert all(len(value) <= labels.MAX_PARAM for value in params.values())
+    assert "model.items" not in {param.key for param in params}
+    assert all(len(param.text) <= MAX_PARAM for param in params)
 
 
 def test_credentials_in_parameters_are_hidden(make: SimpleNamespace) -> None:
     info = make.data_info(params={"url": "https://ann:pw@host/x.csv", "password": "pw"})
-    params, _ = labels.model_params(make.bakeoff(), make.model_result("knn", info=info))
+    items, _ = labels.model_params(make.bakeoff(), make.model_result("knn", info=info))
+    params = {param.key: param.text for param in map(without_credentials, items)}
     assert (params["data.url"], params["data.password"]) == ("https://***@host/x.csv", "***")
-    assert "pw" not in dataset_inputs(info)[0].source
+    assert "pw" not in str(without_credentials(next(dataset_inputs(info))).source)
 
 
 def test_a_run_is_found_by_its_tags(make: SimpleNamespace) -> None:
     asked = make.bakeoff()
-    tags = labels.model_tags(
-        labels.common_tags(asked), make.data_info(split="a"), "knn", "surprise.KNNBasic", "#0072B2"
-    )
+    found_by = labels.model_tags(make.data_info(split="a"), "knn", "surprise.KNNBasic")
+    tags = dict([*labels.common_tags(asked), *found_by])
     assert tags["evalplugin.role"] == "model"
     assert tags["evalplugin.bakeoff"] == asked.id
     assert tags["evalplugin.model"] == "knn"
@@ -187,13 +195,12 @@ def test_a_run_is_found_by_its_tags(make: SimpleNamespace) -> None:
     assert tags["evalplugin.config_hash"] == "c" * 64
     assert tags["evalplugin.metrics_hash"] == "d" * 64
     assert tags["evalplugin.pid"] == str(os.getpid())
-    assert tags["mlflow.runColor"] == "#0072B2"
     assert tags["mlflow.source.name"] == "toy.yaml"
 
 
 def test_long_tags_are_cut_and_stay_different() -> None:
-    first, second = labels.cut("x" * 9000 + "a"), labels.cut("x" * 9000 + "b")
-    assert len(first) == labels.MAX_TAG
+    first, second = shorten("x" * 9000 + "a"), shorten("x" * 9000 + "b")
+    assert len(first) == MAX_TAG
     assert first != second
 
 
@@ -310,7 +317,8 @@ def test_git_tags_name_the_commit_and_whether_files_differ_from_it(tmp_path: Pat
     tags = git_tags(tmp_path)
     assert len(tags["mlflow.source.git.commit"]) == 40
     assert tags["mlflow.source.git.branch"] == "main"
-    assert tags["mlflow.source.git.repoURL"] == "https://***@host/x.git"
+    url = Tag("mlflow.source.git.repoURL", tags["mlflow.source.git.repoURL"])
+    assert without_credentials(url) == Tag("mlflow.source.git.repoURL", "https://***@host/x.git")
     assert tags["evalplugin.git_dirty"] == "false"
     (tmp_path / "a.yaml").write_text("a: 2\n")
     assert git_tags(tmp_path)["evalplugin.git_dirty"] == "true"

@@ -1,0 +1,79 @@
+"""The log items of a model's run, of the summary run, and of a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evalplugin.comparison.comparison import Comparison, headline
+from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.trends import PastBakeoff
+from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.report.decision_text import decision_markdown
+from evalplugin.report.page import comparison_page
+from evalplugin.report.text import leaderboard_markdown, note_markdown
+from evalplugin.tracking.names import MAX_TAG
+from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
+from evalplugin.tracking.write.items import Artifact, Item, Tag
+from evalplugin.tracking.write.labels import dataset_inputs, model_params, summary_params, table_tag
+from evalplugin.tracking.write.links import PAGE, Links
+from evalplugin.tracking.write.metrics import model_metrics, summary_metrics
+
+__all__ = ["DECISION", "decision_files", "decision_tags", "model_items", "summary_items"]
+
+DECISION = "decision.json"
+_NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
+
+
+def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
+    """Yield everything about a model but the tags it is found by, and the pictures, which need all models."""
+    cells = headline(result.per_user, bakeoff.headline, bakeoff.seed)
+    params, too_long = model_params(bakeoff, result)
+    yield from model_metrics(bakeoff, result, cells)
+    yield from params
+    yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
+    if result.per_user is not None:
+        yield table_tag(TABLE)
+    yield from dataset_inputs(result.data)
+    yield from model_artifacts(bakeoff, result, cells, left_out_params=too_long)
+
+
+def summary_items(
+    bakeoff: Bakeoff,
+    comparisons: Sequence[Comparison],
+    links: Links,
+    decision: Decision | None,
+    past: Sequence[PastBakeoff],
+) -> Iterator[Item]:
+    """Yield what the summary run holds besides the tags it is found by."""
+    yield from summary_metrics(bakeoff, comparisons)
+    yield from summary_params(bakeoff)
+    leaderboard = leaderboard_markdown(bakeoff, comparisons)
+    pages = {"Board": links.board_url, "Compare": links.compare_url}
+    line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
+    yield Tag(_NOTE, f"{leaderboard}\n{line}")
+    yield Tag("evalplugin.board", links.board_url_path)
+    # A link to very many runs would be shortened and lead nowhere.
+    if links.compare_url_path is not None and len(links.compare_url_path) <= MAX_TAG:
+        yield Tag("evalplugin.compare", links.compare_url_path)
+    yield from config_artifacts(bakeoff)
+    yield Artifact("leaderboard.md", leaderboard)
+    yield Artifact(PAGE, comparison_page(comparisons, decision=decision, past=past))
+    if decision is not None:
+        yield from decision_files(decision)
+        yield from decision_tags(decision)
+
+
+def decision_tags(decision: Decision) -> Iterator[Tag]:
+    """Yield the outcome of a decision and the data it was made on; ``promoted`` is empty where no model was."""
+    yield Tag("evalplugin.outcome", decision.outcome)
+    yield Tag("evalplugin.champion", decision.champion)
+    yield Tag("evalplugin.promoted", decision.promoted or "")
+    yield Tag("evalplugin.decided_dataset", decision.dataset)
+    yield Tag("evalplugin.decided_split", decision.split)
+    yield Tag("evalplugin.reason", decision.reason)
+
+
+def decision_files(decision: Decision) -> Iterator[Artifact]:
+    """Yield a decision for people and for programs."""
+    yield Artifact("decision.md", decision_markdown(decision))
+    yield Artifact(DECISION, decision.to_json())

@@ -1,0 +1,143 @@
+"""The writer: starts and ends runs, and logs items into them without credentials."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.base.secrets import hide, redact, redact_values, redact_yaml
+from evalplugin.tracking.names import shorten
+from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+__all__ = ["RunWriter", "redact_text", "without_credentials", "write_artifact"]
+
+
+@dataclass
+class RunWriter:
+    """Writes the runs of one experiment."""
+
+    client: MlflowClient
+    experiment_id: str
+    open_runs: set[str] = field(default_factory=set)  # ids of the runs that are to be ended
+    _started: dict[str, int] = field(default_factory=dict)  # run id -> milliseconds since 1970
+
+    def start(self, name: str, tags: Iterable[Tag]) -> str:
+        """Return the id of a new run, RUNNING from now on."""
+        run = self.client.create_run(self.experiment_id, tags=_texts(tags), run_name=name)
+        self.open_runs.add(run.info.run_id)
+        return self.attach(run)
+
+    def attach(self, run: Run) -> str:
+        """Return the id of a run that is there already and is logged into from now on."""
+        self._started[run.info.run_id] = run.info.start_time
+        return str(run.info.run_id)
+
+    def reopen(self, run_id: str, tags: Iterable[Tag]) -> None:
+        """Set a run to RUNNING again, with further tags."""
+        self.log(run_id, tags)
+        self.client.update_run(run_id, status="RUNNING")
+        self.open_runs.add(run_id)
+
+    def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
+        """Log items into a run; logged twice, they are stored once.
+
+        Files are written to ``folder`` and stay there; None: to a temporary folder.
+        """
+        from mlflow import entities
+
+        # One fixed time a run: a value that is sent again is then the same value, and stored once.
+        at = self._started.get(run_id, 0)
+        metrics, params, tags, datasets, artifacts = [], [], [], [], []
+        for item in map(without_credentials, items):
+            match item:
+                case Metric():
+                    metrics.append(entities.Metric(item.key, item.value, at, item.step))
+                case Param():
+                    params.append(entities.Param(item.key, item.text))
+                case Tag():
+                    tags.append(entities.RunTag(item.key, shorten(item.value)))
+                case Dataset():
+                    datasets.append(_dataset_input(item))
+                case Artifact():
+                    artifacts.append(item)
+        if metrics or params or tags:
+            # The client sends as many at a time as MLflow allows.
+            self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+        if datasets:
+            self.client.log_inputs(run_id, datasets)
+        if artifacts:
+            self._upload(run_id, artifacts, folder)
+
+    def end(self, run_id: str, status: str) -> None:
+        """End a run as FINISHED, FAILED or KILLED."""
+        self.client.set_terminated(run_id, status)
+        self.open_runs.discard(run_id)
+
+    def _upload(self, run_id: str, artifacts: Iterable[Artifact], folder: Path | None) -> None:
+        with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="evalplugin-") as path:
+            for artifact in artifacts:
+                write_artifact(artifact, Path(path))
+            self.client.log_artifacts(run_id, str(path))
+
+
+def without_credentials(item: Item) -> Item:
+    """Return an item with ``***`` in place of every credential; bytes and tables are left as they are."""
+    match item:
+        case Param():
+            return item._replace(value=redact_values({item.key: item.value})[item.key])
+        case Tag():
+            return item._replace(value=redact(item.value))
+        case Dataset():
+            return item._replace(source=redact_values(item.source))
+        case Artifact(path, str(text)):
+            return Artifact(path, redact_text(path, text))
+    return item
+
+
+def write_artifact(artifact: Artifact, folder: Path) -> None:
+    """Write an artifact below a folder."""
+    target = folder / artifact.path
+    target.parent.mkdir(parents=True, exist_ok=True)
+    match artifact.content:
+        case str(text):
+            # Surrogates stand for bytes that were no text; they must not prevent that a traceback is logged.
+            target.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        case bytes(content):
+            target.write_bytes(content)
+        case write:
+            write(target)
+
+
+def redact_text(path: str, text: str) -> str:
+    """Return the text of a file with ``***`` in place of every credential, in the file's format."""
+    match PurePosixPath(path).suffix:
+        case ".yaml":
+            return redact_yaml(text)
+        case ".json":
+            return json.dumps(redact_values(json.loads(text)), indent=2, ensure_ascii=False)
+        case ".html":  # titles of items may look like assignments to a password
+            return hide(text)
+    return redact(text)
+
+
+def _texts(tags: Iterable[Tag]) -> dict[str, str]:
+    return {tag.key: shorten(redact(tag.value)) for tag in tags}
+
+
+def _dataset_input(dataset: Dataset) -> Any:
+    from mlflow import entities
+
+    source = json.dumps(dataset.source, default=str)
+    return entities.DatasetInput(
+        entities.Dataset(dataset.name, dataset.digest, "evalplugin", source, dataset.schema, dataset.profile),
+        [entities.InputTag("mlflow.data.context", dataset.context)],
+    )
