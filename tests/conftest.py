@@ -59,7 +59,7 @@ def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test's config keeps secret is no secret to the next."""
     from evalplugin.base import secrets as redaction
 
-    monkeypatch.setattr(redaction, "_kept", set())
+    monkeypatch.setattr(redaction, "_registered", set())
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from evalplugin.bakeoff.promotion import Entered, decide_bakeoff, enter_champion, register_winner
 from evalplugin.bakeoff.resuming import Mode, asked_of, begin, given_up, go_on, is_waiting
 from evalplugin.base.errors import ModelError, StoreError, TrackingError
-from evalplugin.base.secrets import redact
 from evalplugin.base.units import bytes_of, count_text
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
@@ -164,15 +163,13 @@ def run_bakeoff(
     )
     prepared = prepare(config, data_home, observer, kept)
     bakeoff = describe_bakeoff(config, experiment=experiment)
-    asked = asked_of(config, prepared, experiment=bakeoff.experiment, tracking=redact(uri))
+    asked = asked_of(config, prepared, experiment=bakeoff.experiment, tracking=uri)
     inputs = inputs_of(config, asked)
     # One that was cut off, if only before its winner was registered, is not done.
     if if_changed and not is_waiting(kept, asked):
         with observer.progress("look for the last bake-off"):
             check_changed(uri, bakeoff.experiment, inputs)
-    header = Header(
-        bakeoff.id, asked, time.time(), mode == "fresh", str(Path.cwd()), tuple(map(redact, command))
-    )
+    header = Header(bakeoff.id, asked, time.time(), mode == "fresh", str(Path.cwd()), tuple(command))
     journal = begin(header, kept, mode, observer)
     resumed = journal.header.id != bakeoff.id
     bakeoff = replace(bakeoff, id=journal.header.id, inputs=inputs)

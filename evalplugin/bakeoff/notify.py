@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 from evalplugin.bakeoff.flow import Outcome, run_bakeoff
 from evalplugin.base.errors import EvalpluginError, UnchangedError
 from evalplugin.base.placeholders import fill, missing_in, names_in
-from evalplugin.base.secrets import hide, redact_values
+from evalplugin.base.secrets import redact_message, redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import CheckedConfig, ConfigHeader
@@ -194,7 +194,7 @@ def notify(
     try:
         _try(spec, _encoded(message), folder, sleep)
     except (_NotToldError, EvalpluginError) as error:
-        return hide(f"{_whom(spec)} was not told of the bake-off: {error}")
+        return redact_message(f"{_whom(spec)} was not told of the bake-off: {error}")
     except Exception as error:  # noqa: BLE001 - whatever it is, it must not cost a bake-off
         return f"{_whom(spec)} was not told of the bake-off: {type(error).__name__}"
     return None

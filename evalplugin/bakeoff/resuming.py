@@ -11,6 +11,7 @@ from typing import Literal
 
 from evalplugin.base.errors import StoreError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
 from evalplugin.execution.observer import Observer
@@ -38,7 +39,7 @@ _CHANGED = {
 def asked_of(
     config: CheckedConfig, prepared: Sequence[Prepared], *, experiment: str, tracking: str
 ) -> dict[str, str]:
-    """Return all that must be the same for a bake-off to be continued, by part; ``tracking`` without credentials."""
+    """Return all that must be the same for a bake-off to be continued, by part; no credentials."""
     codes = {
         own_code(),
         *(code_of(MODELS.entry(model.type)) for model in config.models),
@@ -48,7 +49,7 @@ def asked_of(
     return {
         "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,
-        "tracking": tracking,
+        "tracking": redact(tracking),
         "data": fingerprint(
             [[one.info.full.digest, *(s.digest for s in one.info.segments)] for one in prepared]
         ),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from evalplugin.base.secrets import hide
+from evalplugin.base.secrets import redact_message
 
 __all__ = [
     "EXIT_DONE",
@@ -48,7 +48,7 @@ class EvalpluginError(Exception):
     exit_code = EXIT_FAILED
 
     def __init__(self, message: str = "") -> None:
-        super().__init__(hide(message))
+        super().__init__(redact_message(message))
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class ConfigError(EvalpluginError):
     exit_code = EXIT_USAGE
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = tuple(map(hide, lines))
+        self.lines = tuple(map(redact_message, lines))
         super().__init__("\n".join(lines))
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.secrets import keep_secret
+from evalplugin.base.secrets import register_secret
 
 __all__ = ["fill", "missing_in", "names_in"]
 
@@ -39,8 +39,8 @@ def fill(texts: Sequence[str], *, place: str) -> list[str]:
     for text in texts:
         names = names_in(text)
         for name in names:
-            keep_secret(os.environ[name])
+            register_secret(os.environ[name])
         filled.append(_PLACEHOLDER.sub(lambda match: os.environ[match[1]], text))
         if names:
-            keep_secret(filled[-1])
+            register_secret(filled[-1])
     return filled

@@ -1,4 +1,4 @@
-"""Text without the credentials it holds."""
+"""Redaction: texts and nested values with ``***`` in place of their credentials."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import functools
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus, unquote
 
 if TYPE_CHECKING:
     import yaml
 
-__all__ = ["hide", "keep_address", "keep_secret", "keep_secrets", "redact", "redact_values", "redact_yaml"]
+__all__ = [
+    "redact",
+    "redact_message",
+    "redact_values",
+    "redact_yaml",
+    "register_secret",
+    "register_secrets",
+    "register_webhook",
+]
 
 _HIDDEN = "***"
 # Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
@@ -22,7 +30,7 @@ _QUERY = re.compile(
     r"(?i)(?<=[?&;])((?:password|passwd|pwd|(?:\w+_)?token|\w*secret|api_?key|access_?key|sig|signature|credential)=)"
     r"[^&\s'\"]+"
 )
-# Keys that begin like this are told apart by their end: max_tokens is a number, auth_token is not.
+# The end of a key decides: max_tokens is a number, auth_token is not.
 _SECRET_KEY = (
     r"(?:[\w.-]*(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key"
     r"|credentials?|authorization|auth))"
@@ -45,51 +53,46 @@ _WEBHOOK = re.compile(
 _PLACEHOLDER = re.compile(r"\$\{\w+\}")
 _SECRET_NAME = re.compile(rf"(?i){_SECRET_KEY}")
 _SHORTEST = 4  # characters: nothing shorter is a secret, and hiding it would spoil every text
-_ANYWHERE = (
-    12  # from this length on a secret is hidden inside of words too: "postgres" may be part of an address
-)
-_NAMED = 8  # what a variable or a line must have at least to be hidden unasked
+# From this length on a secret is hidden inside of words too; a shorter one, such as "postgres", may be part of a URL.
+_ANYWHERE = 12
+_NAMED = 8  # characters: the least of a variable or a line that is hidden without being registered
 
-_kept: set[str] = set()
-
-
-def keep_secret(value: str) -> None:
-    """Hide a value from now on, wherever it stands in a text that is redacted; below four characters it is none."""
-    _kept.add(value)
+_registered: set[str] = set()
 
 
-def keep_secrets(values: Mapping[str, Any]) -> None:
-    """Hide from now on what nested values hold that is secret by its key, by the option before it, or in an address.
+def register_secret(value: str) -> None:
+    """Redact a value in every text from now on; below four characters it is no secret."""
+    _registered.add(value)
+
+
+def register_secrets(values: Mapping[str, Any]) -> None:
+    """Redact from now on what nested values hold that is secret by its key, by the option before it, or in a URL.
 
     So a credential of a config is hidden too where an error of somebody else's code repeats it.
     """
-    for key, value in values.items():
-        if _is_secret(key, value):
-            _keep_all(value)
-        else:
-            _keep_inside(value)
+    _map_nested(values, _register_all, _register_passwords)
 
 
-def keep_address(address: str) -> None:
-    """Hide from now on what stands behind the host of an address that is notified, as that often is the secret."""
-    host = re.match(r"https?://[^/?#\s]+", address)
-    rest = address[host.end() :] if host else address
+def register_webhook(url: str) -> None:
+    """Redact from now on all that follows the host of a URL to post to, as that often is the secret."""
+    host = re.match(r"https?://[^/?#\s]+", url)
+    rest = url[host.end() :] if host else url
     if len(rest) >= _NAMED and not _PLACEHOLDER.search(rest):
-        keep_secret(rest)
+        register_secret(rest)
 
 
 def redact(text: str) -> str:
     """Return the text with ``***`` in place of all that is secret.
 
     That is: users and passwords in URIs, tokens that can be told by their form, values of keys like ``password``, of
-    environment variables that are named so, and those of ``keep_secret``.
+    environment variables that are named so, and those of ``register_secret``.
     """
-    return _ASSIGNED.sub(rf"\1{_HIDDEN}", hide(text))
+    return _ASSIGNED.sub(rf"\1{_HIDDEN}", redact_message(text))
 
 
-def hide(text: str) -> str:
-    """Return the text as ``redact`` does, but for keys like ``password``: for messages, which speak of such keys."""
-    text = _without_kept(text)
+def redact_message(text: str) -> str:
+    """Return the text as ``redact`` does, but with the values of keys like ``password``, which messages explain."""
+    text = _without_registered(text)
     text = _USERINFO.sub(f"{_HIDDEN}@", text)
     text = _WEBHOOK.sub(rf"\1/{_HIDDEN}", text)
     text = _QUERY.sub(rf"\1{_HIDDEN}", text)
@@ -99,13 +102,14 @@ def hide(text: str) -> str:
 
 def redact_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return nested values with every credential hidden, those under keys like ``password`` included."""
-    return {key: _HIDDEN if _is_secret(key, value) else _redact_value(value) for key, value in values.items()}
+    redacted: dict[str, Any] = _map_nested(values, lambda value: _HIDDEN, redact)
+    return redacted
 
 
 def redact_yaml(text: str) -> str:
     """Return a config with every credential hidden: still the same YAML, with its comments.
 
-    Of an address that is notified only the host stays, as the rest of it often is the secret.
+    Of the URL of a webhook only the host stays, as the rest of it often is the secret.
     """
     import yaml
 
@@ -134,76 +138,76 @@ def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int])
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             name = str(key.value)
-            if _is_secret(name, value.value) or ((*path, name) == ("notify", "url") and _says(value.value)):
+            if _is_secret(name, value.value) or (
+                (*path, name) == ("notify", "url") and _has_content(value.value)
+            ):
                 yield value
             else:
                 yield from _secret_nodes(value, (*path, name), seen)
     elif isinstance(node, yaml.SequenceNode):
         before = ""
         for value in node.value:
-            if _OPTION.fullmatch(before) and _says(value.value):
+            if _OPTION.fullmatch(before) and _has_content(value.value):
                 yield value
             else:
                 yield from _secret_nodes(value, path, seen)
             before = value.value if isinstance(value.value, str) else ""
 
 
-def _keep_inside(value: Any) -> None:
+def _map_nested(value: Any, on_secret: Callable[[Any], Any], on_text: Callable[[str], Any]) -> Any:
+    """Return nested values with a function applied to each that is secret, and another to each other text."""
     if isinstance(value, str):
-        for password in _PASSWORD.findall(value):
-            _keep_all(password)
-            _keep_all(unquote(password))
-    elif isinstance(value, Mapping):
-        keep_secrets(value)
-    elif isinstance(value, Sequence) and not isinstance(value, bytes):
-        for before, inner in zip(["", *value], value, strict=False):
-            is_option = isinstance(before, str) and _OPTION.fullmatch(before)
-            (_keep_all if is_option and _says(inner) else _keep_inside)(inner)
+        return on_text(value)
+    if isinstance(value, Mapping):
+        return {
+            key: on_secret(inner) if _is_secret(key, inner) else _map_nested(inner, on_secret, on_text)
+            for key, inner in value.items()
+        }
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [
+            on_secret(inner)
+            if isinstance(before, str) and _OPTION.fullmatch(before) and _has_content(inner)
+            else _map_nested(inner, on_secret, on_text)
+            for before, inner in zip(["", *value], value, strict=False)
+        ]
+    return value
 
 
-def _keep_all(value: Any) -> None:
+def _register_passwords(url: str) -> None:
+    for password in _PASSWORD.findall(url):
+        _register_all(password)
+        _register_all(unquote(password))
+
+
+def _register_all(value: Any) -> None:
     if isinstance(value, str):
         if not _PLACEHOLDER.search(value):
-            keep_secret(value)
+            register_secret(value)
     elif isinstance(value, Sequence) and not isinstance(value, bytes):
         for inner in value:
-            _keep_all(inner)
+            _register_all(inner)
 
 
 def _is_secret(key: object, value: object) -> bool:
     """Return whether a value is secret by its key; one that the environment holds has nothing to hide."""
-    return bool(_SECRET_NAME.fullmatch(str(key))) and _says(value)
+    return bool(_SECRET_NAME.fullmatch(str(key))) and _has_content(value)
 
 
-def _says(value: object) -> bool:
+def _has_content(value: object) -> bool:
     if value is None or isinstance(value, (Mapping, bool)):
         return False
     return not isinstance(value, str) or bool(_PLACEHOLDER.sub("", value).strip())
 
 
-def _redact_value(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        return redact_values(value)
-    if isinstance(value, Sequence) and not isinstance(value, bytes):
-        before = ["", *value]
-        return [
-            _HIDDEN if isinstance(b, str) and _OPTION.fullmatch(b) and _says(v) else _redact_value(v)
-            for b, v in zip(before, value, strict=False)
-        ]
-    return value
-
-
-def _without_kept(text: str) -> str:
+def _without_registered(text: str) -> str:
     named = (v for name, v in os.environ.items() if _SECRET_NAME.fullmatch(name) and len(v) >= _NAMED)
-    values = frozenset(v for v in (*_kept, *named) if len(v) >= _SHORTEST)
+    values = frozenset(v for v in (*_registered, *named) if len(v) >= _SHORTEST)
     return _pattern(values).sub(_HIDDEN, text) if values else text
 
 
 @functools.lru_cache(maxsize=8)
 def _pattern(values: frozenset[str]) -> re.Pattern[str]:
-    """Return what finds the values: as they are, as URLs, JSON and Python write them, and each line of several."""
+    """Return a pattern of the values: as they are, as URLs, JSON and Python write them, and each line of several."""
     forms = {form for value in values for form in _forms(value)}
     parts = [
         re.escape(form) if len(form) >= _ANYWHERE else rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"

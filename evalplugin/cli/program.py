@@ -11,7 +11,7 @@ import click
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
-from evalplugin.base.secrets import hide, redact
+from evalplugin.base.secrets import redact, redact_message
 from evalplugin.cli import options
 from evalplugin.cli.compare import compare
 from evalplugin.cli.components import describe, list_, schema
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
     except EvalpluginError as error:
         if asked["debug"]:
-            click.echo(hide(traceback.format_exc()), nl=False, err=True)
+            click.echo(redact_message(traceback.format_exc()), nl=False, err=True)
         else:
             show_error(str(error))
         return error.exit_code

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from evalplugin.base.parameters import problems_of
 from evalplugin.base.registry import load_plugin_file
-from evalplugin.base.secrets import keep_address, keep_secrets
+from evalplugin.base.secrets import register_secrets, register_webhook
 from evalplugin.config.checked import CheckedConfig, Named
 from evalplugin.config.checks import Checks
 from evalplugin.config.document import Document, read_document
@@ -51,10 +51,10 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
     """
-    keep_secrets(document.data)
+    register_secrets(document.data)
     notify = document.data.get("notify")
     if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
-        keep_address(notify["url"])
+        register_webhook(notify["url"])
     checks = Checks(document)
     try:
         spec = Config.model_validate(document.data)

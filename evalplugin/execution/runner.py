@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.parameters import as_mapping
-from evalplugin.base.secrets import redact
 from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
@@ -299,7 +298,7 @@ def _keep(job: Job, fold: int, kept: Kept) -> Result:
     if isinstance(result, TaskResult):
         return kept.keep(replace(job.tasks[fold], lists=job.lists.get(fold)), result)
     if kept.journal is not None:
-        kept.journal.fails(job.name(fold), redact(result))
+        kept.journal.fails(job.name(fold), result)
     return result
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from evalplugin.base import secrets as redaction
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.base.secrets import (
-    hide,
-    keep_address,
-    keep_secret,
-    keep_secrets,
     redact,
+    redact_message,
     redact_values,
     redact_yaml,
+    register_secret,
+    register_secrets,
+    register_webhook,
 )
 from evalplugin.execution.results import ModelResult
 
@@ -72,7 +72,10 @@ def test_text_without_credentials_stays_as_it_is(text: str) -> None:
 
 def test_a_message_may_speak_of_a_password() -> None:
     message = "models[0].params.password: unknown parameter 'password'; see postgresql://a:b@c"
-    assert hide(message) == "models[0].params.password: unknown parameter 'password'; see postgresql://***@c"
+    assert (
+        redact_message(message)
+        == "models[0].params.password: unknown parameter 'password'; see postgresql://***@c"
+    )
 
 
 @given(
@@ -107,8 +110,8 @@ SECRETS = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_si
 
 @given(SECRETS)
 def test_what_is_kept_secret_is_found_however_it_is_written(secret: str) -> None:
-    redaction._kept.clear()
-    keep_secret(secret)
+    redaction._registered.clear()
+    register_secret(secret)
     from json import dumps
     from urllib.parse import quote
 
@@ -127,8 +130,8 @@ def test_secrets_of_the_environment_are_known_by_the_names_of_the_variables(
 
 
 def test_a_short_secret_does_not_spoil_words() -> None:
-    keep_secret("core")
-    keep_secret("abc")
+    register_secret("core")
+    register_secret("abc")
     assert redact("scores of core, abc") == "scores of ***, abc"
 
 
@@ -177,7 +180,7 @@ def test_a_traceback_of_a_model_that_failed_shows_none() -> None:
 
 
 def test_what_a_config_holds_in_secret_places_is_hidden_wherever_it_is_repeated() -> None:
-    keep_secrets(
+    register_secrets(
         {
             "models": [
                 {"params": {"api_key": "hidden-key", "k": 40, "token": "${TOKEN}", "auth": ["hidden", 1]}}
@@ -188,15 +191,15 @@ def test_what_a_config_holds_in_secret_places_is_hidden_wherever_it_is_repeated(
     )
     said = "hidden-key of 40 as hidden for ann with p@ss-w or p%40ss-w and hidden-option, db, tell, ${TOKEN}"
     assert redact(said) == "*** of 40 as *** for ann with *** or *** and ***, db, tell, ${TOKEN}"
-    assert hide("hidden-key") == "***"
+    assert redact_message("hidden-key") == "***"
 
 
 def test_of_an_address_that_is_notified_only_the_host_stays() -> None:
-    keep_address("https://hooks.example.org/services/T0/hidden?x=1")
+    register_webhook("https://hooks.example.org/services/T0/hidden?x=1")
     assert redact("--set notify.url=https://hooks.example.org/services/T0/hidden?x=1") == (
         "--set notify.url=https://hooks.example.org***"
     )
-    keep_address("hooks.example.org/T0/hidden")  # not even an address
-    assert hide("not 'hooks.example.org/T0/hidden'") == "not '***'"
-    keep_address("https://h/${HOOK_PATH}")
-    assert hide("${HOOK_PATH}") == "${HOOK_PATH}"
+    register_webhook("hooks.example.org/T0/hidden")  # not even an address
+    assert redact_message("not 'hooks.example.org/T0/hidden'") == "not '***'"
+    register_webhook("https://h/${HOOK_PATH}")
+    assert redact_message("${HOOK_PATH}") == "${HOOK_PATH}"

@@ -18,7 +18,7 @@ from rich.progress import (
     TimeElapsedColumn,
 )
 
-from evalplugin.base.secrets import hide
+from evalplugin.base.secrets import redact_message
 from evalplugin.execution.observer import Observer
 
 __all__ = ["observer"]
@@ -37,7 +37,7 @@ class _Bars(Observer):
         self.console = console
 
     def report(self, text: str) -> None:
-        self.console.print(escape(hide(text)), highlight=False)
+        self.console.print(escape(redact_message(text)), highlight=False)
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -50,7 +50,7 @@ class _Bars(Observer):
 
 class _Lines(Observer):
     def report(self, text: str) -> None:
-        print(hide(text), file=sys.stderr, flush=True)
+        print(redact_message(text), file=sys.stderr, flush=True)
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:

@@ -34,6 +34,9 @@ class Header:
     folder: str  # the working directory
     command: Sequence[str] = ()  # what followed `evalplugin run`; nothing where it was started from Python
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "command", tuple(map(redact, self.command)))
+
 
 @dataclass(eq=False)
 class Journal:
@@ -103,8 +106,9 @@ class Journal:
 
     def fails(self, task: str, error: str) -> None:
         """Note that a task failed."""
+        error = redact(error)
         self.failures[task] = error
-        self._write({"failed": task, "error": redact(error)})
+        self._write({"failed": task, "error": error})
 
     def close(self, *, finished: bool) -> None:
         """End the work: a finished bake-off needs no journal any more, another one can be taken up."""

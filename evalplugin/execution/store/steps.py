@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import StoreError
 from evalplugin.base.parameters import as_mapping
-from evalplugin.base.secrets import redact_values
 from evalplugin.config import Named
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
 from evalplugin.execution.results import Costs
@@ -146,8 +145,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "test": task.split.test.digest,
         "candidates": _candidates_text(task.candidates),
         "model": task.model.type,
-        # Readable, but for what is secret.
-        "params": redact_values(task.model.params),
+        "params": task.model.params,
         "params_hash": hashlib.sha256(json.dumps(task.model.params, sort_keys=True).encode()).hexdigest(),
         "seed": task.seed,
         "stream": list(task.stream),

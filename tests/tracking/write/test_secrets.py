@@ -88,7 +88,7 @@ def said(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Callable[..., tuple[int, str]]:
     """Return what runs a command and returns its exit code and all that it prints."""
-    monkeypatch.setattr(redaction, "_kept", set())
+    monkeypatch.setattr(redaction, "_registered", set())
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     Path("plugin.py").write_text(PLUGIN)
