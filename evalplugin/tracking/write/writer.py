@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.base.secrets import hide, redact, redact_values, redact_yaml
+from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking.names import shorten
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
 
@@ -125,7 +125,7 @@ def redact_text(path: str, text: str) -> str:
         case ".json":
             return json.dumps(redact_values(json.loads(text)), indent=2, ensure_ascii=False)
         case ".html":  # titles of items may look like assignments to a password
-            return hide(text)
+            return redact_message(text)
     return redact(text)
 
 
