@@ -1,4 +1,4 @@
-"""The command ``compare``: its options, and what it does with them."""
+"""The command ``compare``: models that were logged, compared again."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def compare(
     segment: str | None,
     shown: str,
     html: Path | None,
-    plugins: tuple[Path, ...],
     **asked: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
@@ -62,12 +61,9 @@ def compare(
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
     """
     from evalplugin import api
-    from evalplugin.base.registry import load_plugin_file
     from evalplugin.cli import show
     from evalplugin.report import compare_text
 
-    for path in plugins:
-        load_plugin_file(path)
     observer = show.observer()
     with observer.progress("read and compare the runs"):
         found = api.compare(*runs, **asked)

@@ -1,4 +1,4 @@
-"""The command ``gate``: its options, and what it does with them."""
+"""The command ``gate``: a promotion decision on logged models."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Exit codes:
 @click.option(
     "--experiment", metavar="NAME", help="Where to look; alone: the latest run of each model there."
 )
-@click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
+@options.tracking_uri
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
     help="Take the gate of this config, which must be right as a whole, and without RUN the latest bake-off of its "
@@ -80,7 +80,6 @@ def gate(
     tracking_uri: str | None,
     config: Path | None,
     overrides: tuple[str, ...],
-    plugins: tuple[Path, ...],
     challengers: tuple[str, ...],
     min_gain: str | None,
     intersect: bool,
@@ -90,13 +89,10 @@ def gate(
 ) -> int:
     """Decide on logged models, show the decision, log it; the exit code says what came of it."""
     from evalplugin.bakeoff.gate_command import decide_logged, gate_of
-    from evalplugin.base.registry import load_plugin_file
     from evalplugin.cli import show
 
     if overrides and config is None:
         raise click.UsageError("--set sets a value of the config: give it with --config")
-    for path in plugins:
-        load_plugin_file(path)
     given = {**options, "challengers": list(challengers) or None, "min_gain": _amount(min_gain)}
     asked, register, configured, home = gate_of(config, overrides, given)
     uri = tracking_uri or configured

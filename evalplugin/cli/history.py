@@ -1,4 +1,4 @@
-"""The command ``history``: how models did from one bake-off to the next."""
+"""The command ``history``: trends over bake-offs."""
 
 from __future__ import annotations
 
@@ -36,19 +36,15 @@ def history(
     shown: str,
     chart: Path | None,
     tracking_uri: str | None,
-    plugins: tuple[Path, ...],
 ) -> int:
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
     from evalplugin import api
-    from evalplugin.base.registry import load_plugin_file
     from evalplugin.cli import show
     from evalplugin.cli.show.history import history_csv, history_json, show_history
     from evalplugin.report.trend import check_picture, write_trend
 
     if chart is not None:
         check_picture(chart)
-    for path in plugins:
-        load_plugin_file(path)
     with show.observer().progress("read the bake-offs"):
         found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
     if chart is not None:

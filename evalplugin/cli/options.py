@@ -9,30 +9,47 @@ from typing import Any
 
 import click
 
-__all__ = ["configs", "data_home", "debug", "if_changed", "outcome_file", "plugin", "set_value"]
-
-DATA_HOME = "EVALPLUGIN_DATA_HOME"
+__all__ = [
+    "configs",
+    "data_home",
+    "debug",
+    "experiment",
+    "if_changed",
+    "outcome_file",
+    "plugin",
+    "set_value",
+    "store",
+    "tracking_uri",
+]
 
 
 def debug(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the option to show the traceback of an error, which it hears nothing of itself."""
+    """Add an option to a command that makes ``main`` show the traceback of an error."""
 
     def note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
         if value:
             context.find_root().obj["debug"] = True
 
     return click.option(
-        "--debug", is_flag=True, expose_value=False, callback=note, help="Show the traceback of an error."
-    )(command)
+        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=note,
+        help="Show the traceback of an error.",
+    )(command)  # fmt: skip
 
 
 def _can_be_written(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse a file that could not be written, before any work is done for what is to stand in it."""
+    """Refuse a file that could not be written, before any work is done."""
     if value is not None and not value.parent.is_dir():
         raise click.BadParameter(f"{value}: no such folder: {value.parent}")
     if value is not None and not os.access(value if value.exists() else value.parent, os.W_OK):
         raise click.BadParameter(f"{value}: cannot be written")
     return value
+
+
+def _load_plugins(context: click.Context, parameter: click.Parameter, files: tuple[Path, ...]) -> None:
+    from evalplugin.base.registry import load_plugin_file
+
+    for file in files:
+        load_plugin_file(file)
 
 
 set_value = click.option(
@@ -45,7 +62,7 @@ set_value = click.option(
 data_home = click.option(
     "--data-home",
     type=click.Path(path_type=Path, file_okay=False),
-    envvar=DATA_HOME,
+    envvar="EVALPLUGIN_DATA_HOME",
     show_envvar=True,
     help="Folder of downloaded datasets.",
 )
@@ -54,6 +71,8 @@ plugin = click.option(
     "plugins",
     type=click.Path(path_type=Path),
     multiple=True,
+    expose_value=False,
+    callback=_load_plugins,
     help="A Python file with components of your own, loaded first.",
 )
 configs = click.argument(
@@ -70,4 +89,16 @@ outcome_file = click.option(
     type=click.Path(path_type=Path, dir_okay=False),
     callback=_can_be_written,
     help="Add what came of each config to this file, a line of JSON.",
+)
+experiment = click.option("--experiment", help="MLflow experiment; wins over the config's.")
+tracking_uri = click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
+store = click.option(
+    "--store",
+    "folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="EVALPLUGIN_STORE",
+    show_envvar=True,
+    default=".evalplugin",
+    show_default=True,
+    help="Folder of the store; one that a config names under store.path is to be given here.",
 )

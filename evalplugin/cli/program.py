@@ -1,4 +1,4 @@
-"""All commands, and how they end: exit codes, and errors in words."""
+"""The command group, and the exit code and message of every error."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from evalplugin._version import __version__
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
 from evalplugin.base.secrets import redact, redact_message
 from evalplugin.cli import options
+from evalplugin.cli.cache import cache
 from evalplugin.cli.compare import compare
-from evalplugin.cli.components import describe, list_, schema
+from evalplugin.cli.describe import describe
 from evalplugin.cli.gate import gate
 from evalplugin.cli.history import history
-from evalplugin.cli.run import run, validate
+from evalplugin.cli.list import list_
+from evalplugin.cli.run import run
 from evalplugin.cli.schedule import schedule
+from evalplugin.cli.schema import schema
 from evalplugin.cli.score import score
 from evalplugin.cli.shared import show_error
-from evalplugin.cli.store import cache, sync
+from evalplugin.cli.sync import sync
+from evalplugin.cli.validate import validate
 
 __all__ = ["main", "script"]
 

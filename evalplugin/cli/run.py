@@ -1,4 +1,4 @@
-"""The commands ``run`` and ``validate``."""
+"""The command ``run``: bake-offs, one config after the other."""
 
 from __future__ import annotations
 
@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
-from evalplugin.base.units import count_text
 from evalplugin.cli import options
-from evalplugin.cli.shared import end_politely, load_all, show_error
+from evalplugin.cli.shared import interrupt_on_signals, load_all, show_error
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Mode
     from evalplugin.bakeoff.notify import Message
     from evalplugin.execution.observer import Observer
 
-__all__ = ["run", "validate"]
+__all__ = ["run"]
 
 
 @click.command()
 @options.configs
 @options.set_value
-@click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
-@click.option("--experiment", help="MLflow experiment; wins over the config's.")
+@options.tracking_uri
+@options.experiment
 @options.data_home
 @click.option("--dry-run", is_flag=True, help="Check, read and split the data, print the plan, and stop.")
 @click.option(
@@ -63,7 +62,7 @@ def run(
     from evalplugin.cli import show
 
     observer = show.observer()
-    hear = _appends(outcome_file, observer)
+    hear = _appender(outcome_file, observer)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
         checked = load_all(configs, overrides, data_home)
@@ -76,7 +75,7 @@ def run(
                     path, error, overrides=overrides, experiment=experiment, observer=observer, hear=hear
                 )
         raise
-    end_politely()
+    interrupt_on_signals()
     if dry_run:
         from evalplugin.bakeoff.plan import plan
 
@@ -98,7 +97,7 @@ def run(
                 hear=hear,
                 mode=cast("Mode", mode or "run"),
                 workers=workers,
-                command=_as_typed(path),
+                command=_command_line(path),
                 if_changed=if_changed,
             )
         except UnchangedError as nothing:
@@ -117,28 +116,8 @@ def run(
     return EXIT_FAILED if failed else EXIT_DONE
 
 
-@click.command()
-@options.configs
-@options.set_value
-@options.data_home
-@options.debug
-def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: Path | None) -> int:
-    """Check configs without reading data: every mistake is shown with its place."""
-    for config in load_all(configs, overrides, data_home):
-        sizes = " x ".join(
-            count_text(len(things), kind)
-            for things, kind in (
-                (config.models, "model"),
-                (config.datasets, "dataset"),
-                (config.splits, "split"),
-            )
-        )
-        click.echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
-    return EXIT_DONE
-
-
-def _appends(file: Path | None, observer: Observer) -> Callable[[Message], None]:
-    """Return what adds messages to a file; that this does not work must not cost what they tell of."""
+def _appender(file: Path | None, observer: Observer) -> Callable[[Message], None]:
+    """Return a callback that appends messages to a file; a failure to write is reported and ends nothing."""
 
     def append(message: Message) -> None:
         if file is None:
@@ -153,8 +132,8 @@ def _appends(file: Path | None, observer: Observer) -> Callable[[Message], None]
     return append
 
 
-def _as_typed(config: Path) -> list[str]:
-    """Return what was typed behind ``run`` for one of its configs, to be typed again."""
+def _command_line(config: Path) -> list[str]:
+    """Return the arguments of ``run`` for one of its configs, as they were given."""
     context = click.get_current_context()
     typed = [str(config)]
     for parameter in context.command.params:

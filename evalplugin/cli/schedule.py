@@ -1,4 +1,4 @@
-"""The command ``schedule``: bake-offs night after night."""
+"""The command ``schedule``: bake-offs at fixed times, or units for other schedulers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import end_politely, load_all
+from evalplugin.cli.shared import interrupt_on_signals, load_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["schedule"]
 
 UNITS = ("cron", "systemd", "kubernetes", "github", "airflow")
-ELSEWHERE = ("kubernetes", "github")  # those that run on other machines
-# An address without anything that could be a secret: a host, and what the environment holds.
-_SHOWN = re.compile(r"(?:https?://[^/?#@\s]*)?(?:/*\$\{\w+\})*/*")
+REMOTE_UNITS = ("kubernetes", "github")  # they run on other machines
+# A URL that holds no secret: a host and placeholders of environment variables.
+_PUBLIC = re.compile(r"(?:https?://[^/?#@\s]*)?(?:/*\$\{\w+\})*/*")
 
 
 @click.command()
@@ -37,8 +37,8 @@ _SHOWN = re.compile(r"(?:https?://[^/?#@\s]*)?(?:/*\$\{\w+\})*/*")
     help="With --print: write its files to this folder instead.",
 )
 @click.option("--image", help="With --print kubernetes: the container image.")
-@click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
-@click.option("--experiment", help="MLflow experiment; wins over the config's.")
+@options.tracking_uri
+@options.experiment
 @options.outcome_file
 @options.configs
 @options.data_home
@@ -68,7 +68,7 @@ def schedule(
     for name, value in (
         ("--tracking-uri", tracking_uri),
         ("--experiment", experiment),
-        ("--data-home", _home(context, data_home, unit)),
+        ("--data-home", _data_home_of(context, data_home, unit)),
     ):
         given += [(name, value)] if value is not None else []
     typed = [part for pair in given for part in pair]
@@ -95,12 +95,12 @@ def schedule(
         _refuse_secrets(given)
     _check_stores(stores, unit)
     if unit is not None:
-        _show_unit(unit, jobs, typed, out, image)
+        _write_unit(unit, jobs, typed, out, image)
         return EXIT_DONE
 
     from evalplugin.schedule import Options, Scheduler
 
-    end_politely()
+    interrupt_on_signals()
     return Scheduler(
         jobs,
         Options(if_changed, tuple(typed)),
@@ -109,13 +109,13 @@ def schedule(
     ).run()
 
 
-def _home(context: click.Context, data_home: Path | None, unit: str | None) -> str | None:
-    """Return the folder of datasets that a run is told of."""
+def _data_home_of(context: click.Context, data_home: Path | None, unit: str | None) -> str | None:
+    """Return the folder of datasets to pass to a run."""
     if data_home is None:
         return None
-    if unit not in ELSEWHERE:
+    if unit not in REMOTE_UNITS:
         return str(data_home.absolute())
-    # What is typed is meant for the other machine; what the environment says holds for this one.
+    # An option is meant for the other machine, a variable of the environment for this one.
     typed = context.get_parameter_source("data_home") is click.core.ParameterSource.COMMANDLINE
     return str(data_home) if typed else None
 
@@ -129,7 +129,7 @@ def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
     from evalplugin.tracking.location import resolve_uri, sqlite_path
 
     for name, uri in stores.items():
-        if uri is not None and sqlite_path(resolve_uri(uri)) is not None and unit in ELSEWHERE:
+        if uri is not None and sqlite_path(resolve_uri(uri)) is not None and unit in REMOTE_UNITS:
             click.echo(
                 f"warning: {name} logs to {uri}, a file that is gone with the machine it runs on; name a server with "
                 f"--tracking-uri, or leave tracking.uri out and set MLFLOW_TRACKING_URI",
@@ -144,33 +144,33 @@ def _refuse_secrets(given: Sequence[tuple[str, str]]) -> None:
 
     for option, value in given:
         key = value.partition("=")[0].strip() if option == "--set" else ""
-        if key.split(".")[0] == "notify" and not all(map(_SHOWN.fullmatch, _told(*parse_override(value)))):
+        if key.split(".")[0] == "notify" and not all(
+            map(_PUBLIC.fullmatch, _notify_texts(*parse_override(value)))
+        ):
             raise click.UsageError(
                 f"--set {key}: an address or a command may hold a secret, which a unit would show; write it into the "
                 f"config, with ${{NAME}} in place of what is secret"
             )
-        if redact(value) != value:
+        if (redacted := redact(value)) != value:
             instead = "write it into the config"
             if option == "--tracking-uri" or key.split(".")[0] == "tracking":
                 instead = (
                     "name no store here or in the config, and set MLFLOW_TRACKING_URI where the unit runs"
                 )
-            raise click.UsageError(
-                f"{option} {redact(value)}: credentials do not belong into a unit; {instead}"
-            )
+            raise click.UsageError(f"{option} {redacted}: credentials do not belong into a unit; {instead}")
 
 
-def _told(place: tuple[str | int, ...], value: Any) -> list[str]:
-    """Return what an assignment below ``notify`` says of whom to tell."""
+def _notify_texts(place: tuple[str | int, ...], value: Any) -> list[str]:
+    """Return the URL or the parts of the command that an assignment to ``notify`` sets."""
     if len(place) == 1:
         parts = value.items() if isinstance(value, dict) else ()
-        return [text for key, part in parts for text in _told((*place, key), part)]
+        return [text for key, part in parts for text in _notify_texts((*place, key), part)]
     if place[1] not in ("url", "command") or value is None:
         return []
     return [str(text) for text in (value if isinstance(value, list) else [value])]
 
 
-def _show_unit(
+def _write_unit(
     unit: str, jobs: Sequence[Planned], typed: Sequence[str], out: Path | None, image: str | None
 ) -> None:
     from evalplugin.schedule import units

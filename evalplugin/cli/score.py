@@ -1,4 +1,4 @@
-"""The command ``score``."""
+"""The command ``score``: metrics of lists from any system."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import end_politely
+from evalplugin.cli.shared import interrupt_on_signals
 
 __all__ = ["score"]
 
@@ -79,7 +79,7 @@ def score(
     from evalplugin.lists import Columns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 
-    end_politely()
+    interrupt_on_signals()
     columns = Columns(user, item, rank, score, rating, truth_user, truth_item)
     request = score_command.Request(
         metrics=metrics, format=input_format, text_ids=ids == "text", columns=columns, for_log=logged, **asked

@@ -1,4 +1,4 @@
-"""What several commands do before they start."""
+"""Steps that several commands share."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import click
 
 if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
+    from evalplugin.execution.store import StoreView
 
-__all__ = ["end_politely", "load_all", "show_error"]
+__all__ = ["interrupt_on_signals", "load_all", "open_store", "show_error"]
 
 
 def load_all(
@@ -38,7 +39,15 @@ def load_all(
     return checked
 
 
-def end_politely() -> None:
+def open_store(folder: Path) -> StoreView | None:
+    """Return the store in a folder, read-only; None if there is none."""
+    from evalplugin.execution.store import StoreView, store_path
+
+    view = StoreView(store_path(folder))
+    return view if view.is_there else None
+
+
+def interrupt_on_signals() -> None:
     """Make SIGTERM, and a terminal that is closed, end like Ctrl-C, so that open runs are closed on the way out."""
 
     def interrupt(number: int, frame: object) -> None:
@@ -51,6 +60,6 @@ def end_politely() -> None:
 
 
 def show_error(text: str) -> None:
-    """Print what went wrong; of several lines, each is a mistake that names its place."""
+    """Print an error on stderr; each of several lines is a mistake with its location."""
     before = "" if "\n" in text else f"{click.style('error:', fg='red', bold=True)} "
     click.echo(f"{before}{text}", err=True)

@@ -1,0 +1,39 @@
+"""The command ``describe``: the definition and the parameters of one component."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from evalplugin.base.errors import EXIT_DONE
+from evalplugin.cli import options
+from evalplugin.cli.list import KINDS, registry_of
+
+__all__ = ["describe"]
+
+
+@click.command()
+@click.argument("kind", type=click.Choice([kind.removesuffix("s") for kind in KINDS]))
+@click.argument("name")
+@options.plugin
+@options.debug
+def describe(kind: str, name: str) -> int:
+    """Describe a model, metric, dataset, split or segment: definition, parameters, source."""
+    from inspect import cleandoc
+
+    from evalplugin.base.parameters import parameters_of
+
+    entry = registry_of(f"{kind}s").entry(name)
+    click.echo(f"{kind} {click.style(entry.name, bold=True)}  ({entry.origin})\n")
+    if entry.summary:
+        click.echo(f"{cleandoc(entry.cls.__doc__ or '')}\n")
+    parameters = parameters_of(entry.cls)
+    click.echo("Parameters:" if parameters else "It takes no parameters.")
+    for parameter in parameters:
+        default = "required" if parameter.required else f"default {json.dumps(parameter.default)}"
+        kind_of = parameter.type if parameter.type == "mapping" else f"{parameter.type}; {default}"
+        click.echo(f"  {click.style(parameter.name, bold=True)}: {kind_of}")
+        if parameter.description:
+            click.echo(f"      {parameter.description}")
+    return EXIT_DONE

@@ -1,0 +1,22 @@
+"""The command ``schema``: the JSON Schema of configs."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from evalplugin.base.errors import EXIT_DONE
+from evalplugin.cli import options
+
+__all__ = ["schema"]
+
+
+@click.command()
+@options.debug
+def schema() -> int:
+    """Print the JSON Schema of configs, for editors."""
+    from evalplugin.config.json_schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2))
+    return EXIT_DONE

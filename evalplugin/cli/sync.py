@@ -1,0 +1,73 @@
+"""The command ``sync``: log what was computed while MLflow could not be reached."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
+from evalplugin.cli import options
+from evalplugin.cli.shared import open_store, show_error
+
+__all__ = ["sync"]
+
+
+@click.command()
+@options.store
+@options.debug
+@click.pass_context
+def sync(context: click.Context, folder: Path) -> int:
+    """Log what was computed while MLflow could not be reached; nothing is computed."""
+    from evalplugin.bakeoff.resuming import since
+    from evalplugin.execution.store.journal import is_running, unfinished
+
+    run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
+    code, here = EXIT_DONE, str(Path.cwd())
+    waiting = [] if (store := open_store(folder)) is None else unfinished(store.journals)
+    if not waiting:
+        click.echo(f"nothing to log: no bake-off was cut off ({folder})")
+    for journal in waiting:
+        header = journal.header
+        about = f"bake-off {header.id}, started {since(journal)}"
+        if is_running(journal):
+            click.echo(f"{about}, is still running", err=True)
+            continue
+        click.echo(about, err=True)
+        try:
+            if not header.command:
+                raise EvalpluginError(
+                    "it was started from Python: evalplugin.run(..., resume=True) goes on with it"
+                )
+            if header.folder != here:
+                raise EvalpluginError(f"it was started in {header.folder}: go there")
+            if any("***" in part for part in header.command):
+                raise EvalpluginError(
+                    "its credentials are not kept: set MLFLOW_TRACKING_URI, and use run --resume without --tracking-uri"
+                )
+            command = ["--sync", *header.command]
+            with _default_store(folder):
+                done = run.main(command, "evalplugin run", standalone_mode=False, obj=context.obj)
+            code = max(code, done or EXIT_DONE)
+        except EvalpluginError as error:
+            show_error(str(error))
+            code = EXIT_FAILED
+    return code
+
+
+@contextmanager
+def _default_store(store: Path) -> Iterator[None]:
+    """Name a store in the environment: a config that names no other uses it."""
+    from evalplugin.execution.store import STORE
+
+    before = os.environ.get(STORE)
+    os.environ[STORE] = str(store)
+    try:
+        yield
+    finally:
+        os.environ.pop(STORE)
+        if before is not None:
+            os.environ[STORE] = before
