@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-from numba import types
-
-from evalplugin.models.kernels.compiled import FLOATS, IDS, INTS, OUT_FLOATS, compiled
+from evalplugin.models.kernels.compiled import Floats, FloatsOut, Ids, Ints, compiled
 
 __all__ = ["als", "sgd"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
 
-
-@compiled(
-    INTS,
-    IDS,
-    FLOATS,
-    INTS,
-    IDS,
-    FLOATS,
-    types.float64,
-    types.int64,
-    types.float64,
-    types.float64,
-    OUT_FLOATS,
-    OUT_FLOATS,
-)
+@compiled
 def als(
     u_indptr: Ints,
     u_item: Ids,
@@ -40,8 +19,8 @@ def als(
     n_epochs: int,
     reg_u: float,
     reg_i: float,
-    user_bias: Floats,
-    item_bias: Floats,
+    user_bias: FloatsOut,
+    item_bias: FloatsOut,
 ) -> None:
     """Write the biases that alternating least squares finds, from ratings by user and by item."""
     for _ in range(n_epochs):
@@ -57,7 +36,7 @@ def als(
             user_bias[user] = total / (reg_u + (u_indptr[user + 1] - u_indptr[user]))
 
 
-@compiled(INTS, IDS, FLOATS, types.float64, types.int64, types.float64, types.float64, OUT_FLOATS, OUT_FLOATS)
+@compiled
 def sgd(
     u_indptr: Ints,
     u_item: Ids,
@@ -66,8 +45,8 @@ def sgd(
     n_epochs: int,
     reg: float,
     rate: float,
-    user_bias: Floats,
-    item_bias: Floats,
+    user_bias: FloatsOut,
+    item_bias: FloatsOut,
 ) -> None:
     """Write the biases that stochastic gradient descent finds, from ratings by user."""
     for _ in range(n_epochs):

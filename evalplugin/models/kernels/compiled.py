@@ -1,76 +1,79 @@
-"""How loops are compiled: for the given types at once, kept on disk, without the interpreter's lock."""
+"""Compilation of loops: for the types of their annotations, cached on disk, without the interpreter's lock."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import numba
+import numpy as np
+import numpy.typing as npt
 from numba import types
 
 __all__ = [
-    "FLOATS",
-    "FLOATS_2D",
-    "IDS",
-    "INTS",
-    "INTS_2D",
-    "OUT_2D",
-    "OUT_FLAGS",
-    "OUT_FLOATS",
-    "OUT_IDS",
-    "OUT_INTS",
-    "OUT_KEYS",
-    "WALK",
+    "Flags",
+    "Floats",
+    "FloatsOut",
+    "Ids",
+    "IdsOut",
+    "Ints",
+    "IntsOut",
+    "KeysOut",
+    "Matrix",
+    "MatrixInts",
+    "MatrixOut",
     "compiled",
+    "read_only",
 ]
 
 F = TypeVar("F", bound=Callable[..., object])
+T = TypeVar("T", bound=tuple[Any, ...])
 
-# Read-only contiguous arrays, which writable ones are accepted for.
-FLOATS = types.Array(types.float64, 1, "C", readonly=True)
-FLOATS_2D = types.Array(types.float64, 2, "C", readonly=True)
-INTS = types.Array(types.int64, 1, "C", readonly=True)
-INTS_2D = types.Array(types.int64, 2, "C", readonly=True)
-IDS = types.Array(types.int32, 1, "C", readonly=True)
-OUT_FLOATS = types.float64[::1]
-OUT_FLAGS = types.boolean[::1]
-OUT_IDS = types.int32[::1]
-OUT_INTS = types.int64[::1]
-OUT_KEYS = types.uint64[::1]
-OUT_2D = types.float64[:, :]  # of any layout: what is written may be a transposed view
-# Of a walk along the neighbours: similarity, xs, their neighbours in order (indptr, other), the entries by x (indptr,
-# rank, value, place), capacity, y_of, whether terms are divided, by what, min_k, what stands in otherwise, the means.
-WALK = (
-    FLOATS_2D,
-    INTS,
-    INTS,
-    IDS,
-    INTS,
-    IDS,
-    FLOATS,
-    IDS,
-    INTS,
-    INTS,
-    types.boolean,
-    FLOATS,
-    types.int64,
-    types.float64,
-    OUT_2D,
-)
+# Contiguous arrays that a loop reads; as an argument of its own a writable one is accepted too.
+Floats: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 1, "C", readonly=True)]
+Ints: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 1, "C", readonly=True)]
+Ids: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
+Matrix: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 2, "C", readonly=True)]
+MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 2, "C", readonly=True)]
+# Arrays that a loop writes. A matrix is of any layout: it may be a transposed view.
+FloatsOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[::1]]
+IntsOut: TypeAlias = Annotated[npt.NDArray[np.int64], types.int64[::1]]
+IdsOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
+KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
+Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
+MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]
+
+_SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 
 
-def compiled(*signature: object) -> Callable[[F], F]:
-    """Return a decorator that compiles a function without a result for arguments of these types."""
+def compiled(function: F) -> F:
+    """Compile a function without a result; its annotations are aliases of this module, numbers or NamedTuples."""
+    hints = get_type_hints(function, include_extras=True)
+    signature: Any = types.void(*(_numba_type(hint) for name, hint in hints.items() if name != "return"))
+    options: Any = {"nogil": True, "error_model": "numpy"}
+    try:
+        loop: F = numba.njit(signature, cache=True, **options)(function)
+    except RuntimeError as error:
+        if "cannot cache" not in str(error):
+            raise
+        loop = numba.njit(signature, **options)(function)  # there is no folder to write to
+    return loop
 
-    def decorate(function: F) -> F:
-        options: Any = {"nogil": True, "error_model": "numpy"}
-        signed: Any = types.void(*signature)
-        try:
-            loop: F = numba.njit(signed, cache=True, **options)(function)
-        except RuntimeError as error:
-            if "cannot cache" not in str(error):
-                raise
-            loop = numba.njit(signed, **options)(function)  # there is no folder to write to
-        return loop
 
-    return decorate
+def read_only(arguments: T) -> T:
+    """Return a NamedTuple with views of its arrays that are as its annotations say: contiguous and read-only."""
+    values = [np.ascontiguousarray(v).view() if isinstance(v, np.ndarray) else v for v in arguments]
+    for value in values:
+        if isinstance(value, np.ndarray):
+            value.flags.writeable = False
+    return type(arguments)(*values)
+
+
+def _numba_type(hint: Any) -> Any:
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if hasattr(hint, "_fields"):
+        fields = tuple(_numba_type(field) for field in get_type_hints(hint, include_extras=True).values())
+        tuple_of: Any = types.BaseTuple.from_types
+        return tuple_of(fields, hint)
+    return hint.__metadata__[0]

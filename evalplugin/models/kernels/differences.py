@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
-from numba import types
 
-from evalplugin.models.kernels.compiled import FLOATS, FLOATS_2D, IDS, INTS, INTS_2D, OUT_2D, compiled
+from evalplugin.models.kernels.compiled import Floats, Ids, Ints, Matrix, MatrixInts, MatrixOut, compiled
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["mean_differences"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
 
 _TILE = 64  # items at a time: their columns of both matrices stay in the cache
 
 
 def mean_differences(
-    users: Ints, indptr: Ints, item: Ids, user_mean: Floats, difference: Floats, together: Ints
-) -> Floats:
+    users: Ints, indptr: Ints, item: Ids, user_mean: Floats, difference: Matrix, together: MatrixInts
+) -> Matrix:
     """Return each user's mean plus the mean difference of each item from the user's: float64 (len(users), n_items).
 
     Args:
@@ -39,17 +33,7 @@ def mean_differences(
     return estimates
 
 
-@compiled(
-    types.int64,
-    types.int64,
-    INTS,
-    INTS,
-    IDS,
-    FLOATS,
-    FLOATS_2D,
-    INTS_2D,
-    OUT_2D,
-)
+@compiled
 def _tile(
     start: int,
     stop: int,
@@ -57,9 +41,9 @@ def _tile(
     indptr: Ints,
     item: Ids,
     user_mean: Floats,
-    difference: Floats,
-    together: Ints,
-    estimates: Floats,
+    difference: Matrix,
+    together: MatrixInts,
+    estimates: MatrixOut,
 ) -> None:
     total = np.empty(stop - start)
     number = np.empty(stop - start, dtype=np.int64)

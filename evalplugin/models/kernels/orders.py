@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
-from numba import types
 
-from evalplugin.models.kernels.compiled import FLOATS_2D, INTS, OUT_IDS, OUT_INTS, OUT_KEYS, compiled
+from evalplugin.models.kernels.arguments import Orders
+from evalplugin.models.kernels.compiled import IdsOut, Ints, IntsOut, KeysOut, Matrix, compiled, read_only
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["Orders", "all_orders", "chunk_of", "orders_of"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
+__all__ = ["all_orders", "chunk_of", "orders_of"]
 
 _CHUNK_CELLS = 500_000  # similarities put in order at a time: 4 MB
 
 
-class Orders(NamedTuple):
-    """For some x, all x of positive similarity: descending, equal ones ascending by x."""
-
-    indptr: Ints  # (number of x + 1,)
-    other: Ids
-
-
-def chunk_of(similarity: Floats) -> int:
+def chunk_of(similarity: Matrix) -> int:
     """Return for how many x a thread has the neighbours in order at a time."""
     return max(1, _CHUNK_CELLS // max(1, len(similarity)))
 
 
-def all_orders(similarity: Floats) -> list[Orders]:
+def all_orders(similarity: Matrix) -> list[Orders]:
     """Return the neighbours of every x, ``chunk_of`` of them at a time."""
     n, chunk = len(similarity), chunk_of(similarity)
     every = np.arange(n)
-    orders = [Orders(every[:0], np.empty(0, dtype=np.int32))] * -(-n // chunk)
+    orders = [Orders(every[:0], np.empty(0, dtype=np.int32))] * -(-n // chunk)  # to be replaced
 
     def some(start: int, stop: int) -> None:
         orders[start // chunk] = orders_of(similarity, every[start:stop])
@@ -45,7 +31,7 @@ def all_orders(similarity: Floats) -> list[Orders]:
     return orders
 
 
-def orders_of(similarity: Floats, xs: Ints) -> Orders:
+def orders_of(similarity: Matrix, xs: Ints) -> Orders:
     """Return the neighbours of each of ``xs``."""
     # Keys are the bits of a similarity, which ascend with it, the lowest of them replaced by the id: sorting whole
     # numbers is several times faster than a stable sort. Similarities that differ only there are put right after.
@@ -58,11 +44,11 @@ def orders_of(similarity: Floats, xs: Ints) -> Orders:
         keys[start:stop].sort()
     other = np.empty(indptr[-1], dtype=np.int32)
     _from_keys(similarity, xs, bits, indptr, keys, other)
-    return Orders(indptr, other)
+    return read_only(Orders(indptr, other))
 
 
-@compiled(FLOATS_2D, INTS, OUT_INTS)
-def _count(similarity: Floats, xs: Ints, indptr: Ints) -> None:
+@compiled
+def _count(similarity: Matrix, xs: Ints, indptr: IntsOut) -> None:
     for row in range(len(xs)):
         number = 0
         for other in range(similarity.shape[1]):
@@ -70,8 +56,8 @@ def _count(similarity: Floats, xs: Ints, indptr: Ints) -> None:
         indptr[row + 1] = indptr[row] + number
 
 
-@compiled(FLOATS_2D, INTS, types.int64, INTS, OUT_KEYS)
-def _keys(similarity: Floats, xs: Ints, bits: int, indptr: Ints, keys: npt.NDArray[np.uint64]) -> None:
+@compiled
+def _keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut) -> None:
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     pattern = similarity.view(np.uint64)
     for row in range(len(xs)):
@@ -82,10 +68,8 @@ def _keys(similarity: Floats, xs: Ints, bits: int, indptr: Ints, keys: npt.NDArr
                 place += 1
 
 
-@compiled(FLOATS_2D, INTS, types.int64, INTS, OUT_KEYS, OUT_IDS)
-def _from_keys(
-    similarity: Floats, xs: Ints, bits: int, indptr: Ints, keys: npt.NDArray[np.uint64], order: Ids
-) -> None:
+@compiled
+def _from_keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut, order: IdsOut) -> None:
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for row in range(len(xs)):
         x = xs[row]

@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
-from numba import types
 
-from evalplugin.models.kernels.compiled import FLOATS, FLOATS_2D, IDS, INTS, OUT_FLAGS, OUT_FLOATS, compiled
+from evalplugin.models.kernels.arguments import MeanOptions
+from evalplugin.models.kernels.compiled import Flags, Floats, FloatsOut, Ids, Ints, Matrix, compiled
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["pair_means"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
-
 
 def pair_means(
-    similarity: Floats,
+    similarity: Matrix,
     xs: Ints,
     ys: Ints,
     y_indptr: Ints,
     x_of: Ids,
     value: Floats,
     k: int,
-    scale: Floats | None,
-    min_k: int,
-    otherwise: float,
-) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    options: MeanOptions,
+) -> tuple[Floats, Flags]:
     """Return the same means for single pairs, from the lists of the y: float64 (p,).
 
     Also returned is which pairs have an undefined similarity (NaN) in their list, whose means have no meaning.
     """
     means, undefined = np.empty(len(xs)), np.zeros(len(xs), dtype=np.bool_)
-    divisor = np.ones(1) if scale is None else scale
 
     def some(start: int, stop: int) -> None:
         _pairs(
@@ -44,10 +36,7 @@ def pair_means(
             x_of,
             value,
             max(k, 0),
-            scale is not None,
-            divisor,
-            max(min_k, 1),
-            otherwise,
+            options,
             means[start:stop],
             undefined[start:stop],
         )
@@ -56,36 +45,20 @@ def pair_means(
     return means, undefined
 
 
-@compiled(
-    FLOATS_2D,
-    INTS,
-    INTS,
-    INTS,
-    IDS,
-    FLOATS,
-    types.int64,
-    types.boolean,
-    FLOATS,
-    types.int64,
-    types.float64,
-    OUT_FLOATS,
-    OUT_FLAGS,
-)
+@compiled
 def _pairs(
-    similarity: Floats,
+    similarity: Matrix,
     xs: Ints,
     ys: Ints,
     y_indptr: Ints,
     x_of: Ids,
     value: Floats,
     k: int,
-    scaled: bool,
-    divisor: Floats,
-    min_k: int,
-    otherwise: float,
-    means: Floats,
-    undefined: npt.NDArray[np.bool_],
+    options: MeanOptions,
+    means: FloatsOut,
+    undefined: Flags,
 ) -> None:
+    scaled, divisor, min_k, otherwise = options
     longest = 1
     for y in ys:
         longest = max(longest, y_indptr[y + 1] - y_indptr[y])

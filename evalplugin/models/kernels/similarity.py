@@ -4,30 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-from numba import types
 
-from evalplugin.models.kernels.compiled import FLOATS, IDS, INTS, OUT_2D, OUT_FLAGS, compiled
+from evalplugin.models.kernels.compiled import (
+    Flags,
+    Floats,
+    Ids,
+    Ints,
+    Matrix,
+    MatrixOut,
+    compiled,
+    read_only,
+)
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["Columns", "similarities"]
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
+__all__ = ["IndexedRatings", "similarities"]
 
 _ROWS = 32  # rows at a time: the last of them are short, so that threads end together
 _TILE = 32
 
 
-@dataclass(frozen=True, eq=False)
-class Columns:
+class IndexedRatings(NamedTuple):
     """Ratings by x, the side that has similarities, and by y, the other one; both ascend within a row.
 
-    ``after`` says for each rating of an x where in ``x_of`` the next x with a rating for the same y stands.
+    ``after`` has for each rating of an x the position in ``x_of`` of the next x with a rating for the same y.
     """
 
     x_indptr: Ints  # (n_x + 1,)
@@ -39,55 +41,47 @@ class Columns:
     y_value: Floats  # (m,)
 
     @classmethod
-    def of(cls, x_indptr: Ints, y_of: Ids, value: Floats, n_y: int) -> Columns:
+    def of(cls, x_indptr: Ints, y_of: Ids, value: Floats, n_y: int) -> IndexedRatings:
         """Return the same ratings both ways, from those by x."""
         order = np.argsort(y_of, kind="stable")
         x = np.repeat(np.arange(len(x_indptr) - 1, dtype=np.int32), np.diff(x_indptr))
         after = np.empty(len(order), dtype=np.int64)
         after[order] = np.arange(1, len(order) + 1)
         y_indptr = np.concatenate([[0], np.cumsum(np.bincount(y_of, minlength=n_y))])
-        return cls(x_indptr, y_of, value, after, y_indptr, x[order], value[order])
+        return read_only(cls(x_indptr, y_of, value, after, y_indptr, x[order], value[order]))
 
 
-def similarities(name: str, columns: Columns, min_support: int, shrinkage: float) -> Floats:
+class Options(NamedTuple):
+    """The support of a similarity, and its shrinkage."""
+
+    min_support: int  # fewest common y of a pair with a similarity
+    shrunk: bool  # whether few common y shrink it
+    shrinkage: float
+
+
+def similarities(name: str, ratings: IndexedRatings, min_support: int, shrinkage: float) -> Matrix:
     """Return the similarity of each pair of x: float64 (n_x, n_x), symmetric.
 
     Each pair's sums run over its common y in ascending order, as in Surprise; each pair is computed once.
 
     Args:
         name: cosine, msd, pearson or pearson_baseline; of ratings, or with the last one of deviations from baselines.
-        columns: The ratings, or deviations.
+        ratings: The ratings, or deviations.
         min_support: Fewest common y of a pair with a similarity.
         shrinkage: Of pearson_baseline; the others take no notice.
 
     Raises:
         ZeroDivisionError: A cosine or pearson_baseline has a zero norm.
     """
-    n = len(columns.x_indptr) - 1
+    n = len(ratings.x_indptr) - 1
     similarity = np.empty((n, n))
     undefined = np.zeros(n, dtype=np.bool_)
-    if name == "pearson_baseline":
-        min_support = max(2, min_support)
-    loop: Callable[..., None] = {"msd": _msd, "pearson": _pearson}.get(name, _cosine)
     shrunk = name == "pearson_baseline"
+    options = Options(max(2, min_support) if shrunk else min_support, shrunk, shrinkage)
+    loop: Callable[..., None] = {"msd": _msd, "pearson": _pearson}.get(name, _cosine)
 
     def rows(start: int, stop: int) -> None:
-        loop(
-            start,
-            stop,
-            columns.x_indptr,
-            columns.y_of,
-            columns.x_value,
-            columns.after,
-            columns.y_indptr,
-            columns.x_of,
-            columns.y_value,
-            min_support,
-            shrunk,
-            shrinkage,
-            similarity,
-            undefined,
-        )
+        loop(start, stop, ratings, options, similarity, undefined)
 
     for_ranges(rows, n, _ROWS)
     if undefined.any():
@@ -96,41 +90,12 @@ def similarities(name: str, columns: Columns, min_support: int, shrinkage: float
     return similarity
 
 
-_SIGNATURE = (
-    types.int64,
-    types.int64,
-    INTS,
-    IDS,
-    FLOATS,
-    INTS,
-    INTS,
-    IDS,
-    FLOATS,
-    types.int64,
-    types.boolean,
-    types.float64,
-    OUT_2D,
-    OUT_FLAGS,
-)
-
-
-@compiled(*_SIGNATURE)
+@compiled
 def _msd(
-    start: int,
-    stop: int,
-    x_indptr: Ints,
-    y_of: Ids,
-    x_value: Floats,
-    after: Ints,
-    y_indptr: Ints,
-    x_of: Ids,
-    y_value: Floats,
-    min_support: int,
-    shrunk: bool,
-    shrinkage: float,
-    similarity: Floats,
-    undefined: npt.NDArray[np.bool_],
+    start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
 ) -> None:
+    x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
+    min_support = options.min_support
     n = len(x_indptr) - 1
     sums = np.zeros((n, 2))  # squared differences, common y
     for x in range(start, stop):
@@ -149,23 +114,12 @@ def _msd(
             sums[other, 1] = 0.0
 
 
-@compiled(*_SIGNATURE)
+@compiled
 def _cosine(
-    start: int,
-    stop: int,
-    x_indptr: Ints,
-    y_of: Ids,
-    x_value: Floats,
-    after: Ints,
-    y_indptr: Ints,
-    x_of: Ids,
-    y_value: Floats,
-    min_support: int,
-    shrunk: bool,
-    shrinkage: float,
-    similarity: Floats,
-    undefined: npt.NDArray[np.bool_],
+    start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
 ) -> None:
+    x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
+    min_support, shrunk, shrinkage = options
     n = len(x_indptr) - 1
     sums = np.zeros((n, 4))  # common y, products, squares of x, squares of the other
     for x in range(start, stop):
@@ -195,23 +149,12 @@ def _cosine(
                 sums[other, column] = 0.0
 
 
-@compiled(*_SIGNATURE)
+@compiled
 def _pearson(
-    start: int,
-    stop: int,
-    x_indptr: Ints,
-    y_of: Ids,
-    x_value: Floats,
-    after: Ints,
-    y_indptr: Ints,
-    x_of: Ids,
-    y_value: Floats,
-    min_support: int,
-    shrunk: bool,
-    shrinkage: float,
-    similarity: Floats,
-    undefined: npt.NDArray[np.bool_],
+    start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
 ) -> None:
+    x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
+    min_support = options.min_support
     n = len(x_indptr) - 1
     sums = np.zeros((n, 6))  # common y, products, squares and sums of x and of the other
     for x in range(start, stop):
@@ -243,8 +186,8 @@ def _pearson(
                 sums[other, column] = 0.0
 
 
-@compiled(types.int64, types.int64, OUT_2D)
-def _mirror(start: int, stop: int, similarity: Floats) -> None:
+@compiled
+def _mirror(start: int, stop: int, similarity: MatrixOut) -> None:
     n = len(similarity)
     for first in range(start, stop, _TILE):
         for second in range(first, n, _TILE):

@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from evalplugin.models.kernels.compiled import WALK, compiled
+from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, Orders
+from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut, compiled
 
 __all__ = ["walk"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
 
-
-@compiled(*WALK)
+@compiled
 def walk(
-    similarity: Floats,
-    xs: Ints,
-    order_indptr: Ints,
-    order: Ids,
-    indptr: Ints,
-    rank: Ids,
-    value: Floats,
-    place_of: Ids,
-    capacity: Ints,
-    y_of: Ints,
-    scaled: bool,
-    divisor: Floats,
-    min_k: int,
-    otherwise: float,
-    means: Floats,
+    similarity: Matrix, xs: Ints, orders: Orders, rows: NeighbourRows, options: MeanOptions, means: MatrixOut
 ) -> None:
     """Write the means of each x and every y into ``means``; see ``neighbour_means``."""
+    order_indptr, order = orders
+    indptr, rank, value, _, capacity, y_of = rows
+    scaled, divisor, min_k, otherwise = options
     n_y = len(capacity)
     sums = np.empty((n_y, 4))  # similarities, terms, missing neighbours, nothing: two rows are a cache line
     for row in range(len(xs)):

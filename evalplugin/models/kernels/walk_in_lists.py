@@ -3,36 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from evalplugin.models.kernels.compiled import WALK, compiled
+from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, Orders
+from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut, compiled
 
 __all__ = ["walk_in_lists"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
 
-
-@compiled(*WALK)
+@compiled
 def walk_in_lists(
-    similarity: Floats,
-    xs: Ints,
-    order_indptr: Ints,
-    order: Ids,
-    indptr: Ints,
-    rank: Ids,
-    value: Floats,
-    place_of: Ids,
-    capacity: Ints,
-    y_of: Ints,
-    scaled: bool,
-    divisor: Floats,
-    min_k: int,
-    otherwise: float,
-    means: Floats,
+    similarity: Matrix, xs: Ints, orders: Orders, rows: NeighbourRows, options: MeanOptions, means: MatrixOut
 ) -> None:
     """Write what ``walk`` does where the lists of the y are in any order: equally similar neighbours go together."""
+    order_indptr, order = orders
+    indptr, rank, value, position_of, capacity, y_of = rows
+    scaled, divisor, min_k, otherwise = options
     n_y = len(capacity)
     weight, total = np.empty(n_y), np.empty(n_y)
     missing = np.empty(n_y, dtype=np.int64)
@@ -86,7 +71,7 @@ def walk_in_lists(
                             term /= divisor[other]
                         # Kept in order of the list, and no more of them than are missing.
                         slot, low = start[y] + min(number[y], missing[y]), start[y]
-                        here = place_of[entry]
+                        here = position_of[entry]
                         if number[y] >= missing[y]:
                             if group_place[slot - 1] < here:
                                 number[y] += 1

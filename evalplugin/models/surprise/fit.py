@@ -80,7 +80,7 @@ def _rows(lists: Lists) -> list[Scores]:
 
 
 def _our_similarity(name: str, algorithm: Any, ratings: Ratings) -> Scores:
-    from evalplugin.models.kernels.similarity import Columns, similarities
+    from evalplugin.models.kernels.similarity import IndexedRatings, similarities
 
     options = algorithm.sim_options
     by_x, by_y = ratings.sides(options["user_based"])
@@ -90,8 +90,8 @@ def _our_similarity(name: str, algorithm: Any, ratings: Ratings) -> Scores:
             algorithm.bu, algorithm.bi = _our_baselines(algorithm, ratings)
         of_x, of_y = (algorithm.bu, algorithm.bi) if options["user_based"] else (algorithm.bi, algorithm.bu)
         values = values - ((algorithm.trainset.global_mean + of_y[by_x.other]) + of_x[by_x.own])
-    columns = Columns.of(by_x.indptr, by_x.other, values, len(by_y.indptr) - 1)
-    return similarities(name, columns, options.get("min_support", 1), float(options.get("shrinkage", 100)))
+    indexed = IndexedRatings.of(by_x.indptr, by_x.other, values, len(by_y.indptr) - 1)
+    return similarities(name, indexed, options.get("min_support", 1), float(options.get("shrinkage", 100)))
 
 
 def _our_baselines(algorithm: Any, ratings: Ratings) -> tuple[Scores, Scores]:

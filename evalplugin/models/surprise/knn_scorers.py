@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,9 @@ from evalplugin.base.errors import ModelError
 from evalplugin.models.surprise.ratings import Inner, Lists, Ratings, Scores
 from evalplugin.models.surprise.scorers import Scorer
 from evalplugin.models.threads import for_ranges
+
+if TYPE_CHECKING:
+    from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, Orders
 
 __all__ = ["KNNBaselineScorer", "KNNScorer", "KNNWithMeansScorer", "KNNWithZScoreScorer"]
 
@@ -27,8 +30,8 @@ class KNNScorer(Scorer):
         # For the ratings in the lists of the y, which is the order that Surprise's heap sees them in.
         self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
         self._place = None if self._by_y.ascending else _places(self._by_y)
-        self._rows: Any = None
-        self._orders: Any = None
+        self._rows: NeighbourRows | None = None
+        self._orders: list[Orders] | None = None
         self._undefined = np.isnan(self.similarity.sum(axis=1))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -54,21 +57,21 @@ class KNNScorer(Scorer):
 
     def block(self, users: Inner) -> Scores:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
-        from evalplugin.models.kernels.neighbours import NeighbourRows, all_orders, neighbour_means
+        from evalplugin.models.kernels.neighbours import neighbour_means
+        from evalplugin.models.kernels.orders import all_orders
 
         n_items = self.ratings.n_items
         estimates = np.empty((len(users), n_items))
-        fixed = self._scale, self.algorithm.min_k, self._otherwise
         if self.user_based:
             if self._rows is None:
-                self._rows = self._rows_of(np.arange(self.ratings.n_items), NeighbourRows)
-            neighbour_means(self.similarity, users, self._rows, *fixed, estimates)
+                self._rows = self._rows_of(np.arange(n_items))
+            neighbour_means(self.similarity, users, self._rows, self._options, estimates)
         else:
             every = np.arange(n_items)
             if self._orders is None:
                 self._orders = all_orders(self.similarity)
-            rows = self._rows_of(users, NeighbourRows)
-            neighbour_means(self.similarity, every, rows, *fixed, estimates.T, self._orders)
+            rows = self._rows_of(users)
+            neighbour_means(self.similarity, every, rows, self._options, estimates.T, self._orders)
         for_ranges(
             lambda start, stop: self._complete(estimates[start:stop], users[start:stop, None], slice(None)),
             len(users),
@@ -92,9 +95,7 @@ class KNNScorer(Scorer):
             self._by_y.other,
             self._values,
             self.algorithm.k,
-            self._scale,
-            self.algorithm.min_k,
-            self._otherwise,
+            self._options,
         )
         self._complete(estimates, users, items)
         for at in np.flatnonzero(undefined).tolist():
@@ -102,12 +103,22 @@ class KNNScorer(Scorer):
         self._refuse_division(estimates)
         return estimates
 
-    def _rows_of(self, ys: Inner, rows: Any) -> Any:
+    @property
+    def _options(self) -> MeanOptions:
+        from evalplugin.models.kernels.arguments import MeanOptions
+
+        return MeanOptions.of(self._scale, self.algorithm.min_k, self._otherwise)
+
+    def _rows_of(self, ys: Inner) -> NeighbourRows:
         """Return the rows of all x, with the entries of some y."""
+        from evalplugin.models.kernels.arguments import NeighbourRows
+
         entries, y = self._by_y.entries(ys)
         place = None if self._place is None else self._place[entries]
         shape = len(self.similarity), len(ys)
-        return rows.of(self._by_y.other[entries], y, self._values[entries], place, shape, self.algorithm.k)
+        return NeighbourRows.of(
+            self._by_y.other[entries], y, self._values[entries], place, shape, self.algorithm.k
+        )
 
     def _undefined_pairs(self, users: Inner) -> list[tuple[int, int]]:
         """Return the pairs with an undefined similarity (NaN) in their list.
