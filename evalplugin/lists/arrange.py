@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.metrics import ScoringContext
 from evalplugin.metrics.blocks import raw_text
-from evalplugin.models.topn import NO_ITEM
+from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["Arranged", "ListBlocks", "arrange", "place_by_rank"]
 

@@ -28,7 +28,7 @@ from evalplugin.metrics.scoring import (
     is_built_in,
     summarise,
 )
-from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.models.selection import NO_ITEM, TopN
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from evalplugin.lists.files import FileSource, Format
 from evalplugin.lists.frames import Columns, ListScores, Tables, catalogue_of, score_tables, top_n_on
 from evalplugin.lists.parts import parts_for, score_in_parts
 from evalplugin.metrics import MetricSpec
-from evalplugin.models.topn import TopN
+from evalplugin.models.selection import TopN
 
 __all__ = ["lists_and_truth", "score_lists"]
 

@@ -15,7 +15,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.correlation import count_pairs
 from evalplugin.metrics.scoring import score_top_n
-from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.models.selection import NO_ITEM, TopN
 
 __all__ = ["PROFILES", "Profile", "profile"]
 

@@ -14,11 +14,11 @@ from evalplugin.metrics import (  # register the metrics
 )
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, Metric, OverallMetric, UserMetric, metric
 from evalplugin.metrics.blocks import Blocks
-from evalplugin.metrics.context import Ranked, ScoringContext
+from evalplugin.metrics.context import RankedItems, ScoringContext
 from evalplugin.metrics.example import evaluate
 from evalplugin.metrics.names import MetricSpec, definitions_hash, parse
 from evalplugin.metrics.separation import RECALL_PERCENT, precision_recall_curve
-from evalplugin.metrics.train import TrainData
+from evalplugin.metrics.train_data import TrainData
 
 __all__ = [
     "CONVENTIONS_VERSION",
@@ -28,7 +28,7 @@ __all__ = [
     "Metric",
     "MetricSpec",
     "OverallMetric",
-    "Ranked",
+    "RankedItems",
     "ScoringContext",
     "TrainData",
     "UserMetric",

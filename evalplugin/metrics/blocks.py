@@ -13,8 +13,8 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.metrics.train import TrainData
-from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.metrics.train_data import TrainData
+from evalplugin.models.selection import NO_ITEM, TopN
 
 __all__ = ["Blocks", "raw_text"]
 

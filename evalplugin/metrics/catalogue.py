@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from evalplugin.metrics.base import Need, OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.models.topn import NO_ITEM
+from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["Coverage", "Entropy", "Gini", "Personalization"]
 

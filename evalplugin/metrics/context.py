@@ -9,17 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.metrics.matching import Matches, PairTable
-from evalplugin.metrics.train import TrainData
-from evalplugin.models.topn import NO_ITEM
+from evalplugin.metrics.train_data import TrainData
+from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["Ranked", "ScoringContext"]
+__all__ = ["RankedItems", "ScoringContext"]
 
 _LEVELS = 64  # so many different ratings are worth counting
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked:
-    """Ranked items that are worth something, by user and then by rank; everything not in it is worth nothing.
+class RankedItems:
+    """The listed items that have a gain, by user and then by rank; every other item has none.
 
     ``row`` int64 (h,) position of the user in the block; ``rank`` int64 (h,) from 1; ``gain`` float64 (h,)
     the rating; ``relevant`` bool (h,).
@@ -63,11 +63,6 @@ class ScoringContext:
         """How many places the lists have, N."""
         return int(self.item.shape[1])
 
-    @property
-    def train_counts(self) -> npt.NDArray[np.int64] | None:
-        """How many users met each item in the train data: int64 (n_items,), None without train data."""
-        return None if self.train is None else self.train.counts
-
     @cached_property
     def listed(self) -> npt.NDArray[np.bool_]:
         """Where the lists hold an item: bool (B, N)."""
@@ -95,10 +90,12 @@ class ScoringContext:
         return np.repeat(np.arange(self.n_users), self.n_truth)
 
     @cached_property
-    def matches(self) -> Ranked:
+    def matches(self) -> RankedItems:
         """The listed items that stand in the user's truth, relevant or not."""
         found = self.found
-        return Ranked(found.row, found.rank, self.truth_rating[found.truth], self.truth_relevant[found.truth])
+        return RankedItems(
+            found.row, found.rank, self.truth_rating[found.truth], self.truth_relevant[found.truth]
+        )
 
     @cached_property
     def found(self) -> Matches:
@@ -111,13 +108,13 @@ class ScoringContext:
         return PairTable.of(self.truth_row, self.truth_item, self.n_users)
 
     @cached_property
-    def hits(self) -> Ranked:
+    def hits(self) -> RankedItems:
         """The listed items that are relevant."""
         every = self.matches
         if every.relevant.all():
             return every
         kept = np.flatnonzero(every.relevant)
-        return Ranked(every.row[kept], every.rank[kept], every.gain[kept], every.relevant[kept])
+        return RankedItems(every.row[kept], every.rank[kept], every.gain[kept], every.relevant[kept])
 
     @cached_property
     def hit_number(self) -> npt.NDArray[np.int64]:
@@ -128,7 +125,7 @@ class ScoringContext:
         return number
 
     @cached_property
-    def ideal(self) -> Ranked:
+    def ideal(self) -> RankedItems:
         """The best list of the user's truth: highest rating first."""
         rank = np.arange(1, len(self.truth_row) + 1) - np.repeat(self.truth_indptr[:-1], self.n_truth)
         lowest, highest = self.truth_rating.min(initial=0), self.truth_rating.max(initial=0)
@@ -136,14 +133,14 @@ class ScoringContext:
         below = (2 * highest - doubled).astype(np.int64) if highest - lowest < _LEVELS / 2 else None
         if below is None or not np.array_equal(2 * highest - below, doubled):
             order = np.lexsort((-self.truth_rating, self.truth_row))
-            return Ranked(self.truth_row, rank, self.truth_rating[order], self.truth_relevant[order])
+            return RankedItems(self.truth_row, rank, self.truth_rating[order], self.truth_relevant[order])
         # Whole and half stars are counted, not sorted: equal ratings are equally relevant.
         n_levels = int(2 * (highest - lowest)) + 1
         counts = np.bincount(self.truth_row * n_levels + below, minlength=self.n_users * n_levels)
         relevant = np.zeros(n_levels, dtype=np.bool_)
         relevant[below] = self.truth_relevant
         best = np.repeat(np.tile(np.arange(n_levels), self.n_users), counts)
-        return Ranked(self.truth_row, rank, highest - best / 2, relevant[best])
+        return RankedItems(self.truth_row, rank, highest - best / 2, relevant[best])
 
     @cached_property
     def gain(self) -> npt.NDArray[np.float64]:
@@ -167,7 +164,7 @@ class ScoringContext:
 
     def total(
         self,
-        ranked: Ranked,
+        ranked: RankedItems,
         value: npt.NDArray[np.float64],
         k: int | npt.NDArray[np.int64],
     ) -> npt.NDArray[np.float64]:

@@ -12,7 +12,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import OverallMetric, UserMetric
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.names import MetricSpec, parse
-from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.models.selection import NO_ITEM, TopN
 
 __all__ = ["apply", "evaluate"]
 

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from evalplugin.base.errors import DataError
 from evalplugin.metrics.base import UserMetric, metric
-from evalplugin.metrics.context import Ranked, ScoringContext
+from evalplugin.metrics.context import RankedItems, ScoringContext
 
 __all__ = ["DCG", "NDCG"]
 
@@ -80,14 +80,14 @@ class DCG(UserMetric):
         return context.undefined_without_relevant(self._sum(context, context.matches, k))
 
     def _sum(
-        self, context: ScoringContext, ranked: Ranked, k: int | npt.NDArray[np.int64]
+        self, context: ScoringContext, ranked: RankedItems, k: int | npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:
         """Return the discounted gain of each user's ranked items: float64 (B,)."""
         self._check_ratings(context)
         limit = np.minimum(context.n_truth, k) if self.cut == "truth" else k
         return context.total(ranked, self._gain(ranked) / self._discount(ranked.rank), limit)
 
-    def _gain(self, ranked: Ranked) -> npt.NDArray[np.float64]:
+    def _gain(self, ranked: RankedItems) -> npt.NDArray[np.float64]:
         if self.gain == "exp2":
             return np.subtract(np.exp2(ranked.gain), 1.0)
         return ranked.gain if self.gain == "linear" else ranked.relevant.astype(np.float64)

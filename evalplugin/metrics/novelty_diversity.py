@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from evalplugin.metrics.base import Need, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.models.topn import NO_ITEM
+from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["Diversity", "Novelty", "Popularity", "Serendipity"]
+__all__ = ["Diversity", "MeanPopularity", "Novelty", "Serendipity"]
 
 _PAIRS = 2**20  # pairs of listed items looked at at a time: 8 MB an array
 
@@ -49,7 +49,7 @@ class Novelty(UserMetric):
 
 @metric("popularity")
 @dataclass(frozen=True)
-class Popularity(UserMetric):
+class MeanPopularity(UserMetric):
     """How many users met the listed items in the train data, on average.
 
     popularity@k = mean over the items in the top k of the users who met the item in the train data. Over every

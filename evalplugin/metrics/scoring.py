@@ -24,8 +24,8 @@ from evalplugin.metrics import (
     UserMetric,
     precision_recall_curve,
 )
+from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
-from evalplugin.models.topn import TopN
 
 if TYPE_CHECKING:
     import pandas as pd

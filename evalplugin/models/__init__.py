@@ -11,9 +11,9 @@ from evalplugin.models.base import (
     model,
 )
 from evalplugin.models.recommend import BLOCK_BYTES, predict_ratings, recommend
+from evalplugin.models.selection import NO_ITEM, TopN, select_top_n
 from evalplugin.models.surprise.top_n import SlowEstimates, surprise_top_n
 from evalplugin.models.threads import limit_threads, one_blas_thread, thread_count
-from evalplugin.models.topn import NO_ITEM, TopN, select_top_n
 
 __all__ = [
     "BLOCK_BYTES",

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.streams import UserStreams
+from evalplugin.models.randomness import UserStreams
 
-__all__ = ["Popularity", "Random"]
+__all__ = ["MostPopular", "Random"]
 
 
 @model("random")
@@ -62,7 +62,7 @@ class Random:
 
 @model("popularity")
 @dataclass
-class Popularity:
+class MostPopular:
     """The items that most users met, in the same order for everybody.
 
     score(u, i) = number of train interactions with item i. Equal counts stand in catalogue order. Users without train

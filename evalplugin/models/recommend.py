@@ -11,8 +11,8 @@ import numpy.typing as npt
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
+from evalplugin.models.selection import NO_ITEM, TopN, rank_entries, select_top_n, selection_rows
 from evalplugin.models.threads import for_ranges
-from evalplugin.models.topn import NO_ITEM, TopN, rank_entries, select_top_n, selection_rows
 
 __all__ = ["BLOCK_BYTES", "predict_ratings", "recommend", "user_blocks"]
 

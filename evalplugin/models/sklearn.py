@@ -1,4 +1,4 @@
-"""Recommenders on scikit-learn: factorisations of the matrix of interactions, and neighbours of items in it."""
+"""Models on scikit-learn: factorisations of the interaction matrix, and nearest neighbours of items."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from pydantic import Field
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.products import dot_products
+from evalplugin.models.dot_products import dot_products
+from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.recommend import user_blocks
-from evalplugin.models.surprise.base import draw_seed
-from evalplugin.models.surprise.options import RandomState
-from evalplugin.models.topn import NO_ITEM, select_top_n
+from evalplugin.models.selection import NO_ITEM, select_top_n
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -13,7 +13,7 @@ from evalplugin.metrics.base import Metric
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.example import apply
 from evalplugin.metrics.names import MetricSpec, parse
-from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.testing.assertions import require
 
 __all__ = ["check_metric"]

@@ -14,7 +14,7 @@ from evalplugin.base.parameters import as_mapping, build
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, RatingPredictor, Recommender, TopN, recommend
-from evalplugin.models.topn import NO_ITEM
+from evalplugin.models.selection import NO_ITEM
 from evalplugin.testing.assertions import require
 
 __all__ = [

@@ -128,11 +128,11 @@ def _similarity(algorithm: Any, seconds: list[float]) -> dict[str, Any]:
     if not seconds:
         return {}
     from evalplugin.models.surprise import fit as surprise_fit
-    from evalplugin.models.surprise.ratings import Lists, Ratings
+    from evalplugin.models.surprise.ratings import RatingLists, Ratings
 
-    theirs, by_user = algorithm.sim, Lists.of(algorithm.trainset.ur, algorithm.trainset.n_users)
+    theirs, by_user = algorithm.sim, RatingLists.of(algorithm.trainset.ur, algorithm.trainset.n_users)
     order = np.lexsort((by_user.other, by_user.own))
-    by_user = Lists(by_user.indptr, by_user.other[order], by_user.rating[order])
+    by_user = RatingLists(by_user.indptr, by_user.other[order], by_user.rating[order])
     ratings = Ratings(by_user, by_user.turned(algorithm.trainset.n_items))
     best = float("inf")
     for _ in range(3):

@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import evaluate, parse
 from evalplugin.metrics.scoring import Counts, score_top_n
-from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.models.selection import NO_ITEM, TopN
 
 EVERY = (
     "ndcg@3", "ndcg(gain=exp2)", "dcg@2", "precision@2", "precision", "recall@3", "f1@2", "hit@1", "rr", "ap@5",

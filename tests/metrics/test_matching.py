@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evalplugin.metrics import matching
 from evalplugin.metrics.matching import PairTable
-from evalplugin.models.topn import NO_ITEM
+from evalplugin.models.selection import NO_ITEM
 
 
 def by_hand(item: np.ndarray, truth_row: np.ndarray, truth_item: np.ndarray) -> list[tuple[int, int, int]]:

@@ -10,7 +10,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
 from evalplugin.metrics.scoring import Counts, PerUserScores, average_folds, score_top_n, summarise
-from evalplugin.models.topn import NO_ITEM, TopN
+from evalplugin.models.selection import NO_ITEM, TopN
 
 USERS = np.array(["ann", "bob", "cat", "dan"], dtype=object)
 ITEMS = np.arange(100, 106)
@@ -274,8 +274,8 @@ def test_a_metric_that_needs_the_train_data_gets_it_or_says_so(monkeypatch: pyte
     with pytest.raises(DataError, match=r"^metric rr needs the train data$"):
         score_top_n(LISTS, TRUTH, None, [spec], threshold=None)
     ((_, context),) = Blocks.of(LISTS, TRUTH, train=truth_of((0, 1, 1.0), (1, 1, 1.0), (1, 5, 1.0)))
-    assert context.train_counts is not None
-    assert context.train_counts.tolist() == [0, 2, 0, 0, 0, 1]
+    assert context.train is not None
+    assert context.train.counts.tolist() == [0, 2, 0, 0, 0, 1]
 
 
 def test_a_metric_of_the_wrong_shape_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from evalplugin.data import Interactions
-from evalplugin.metrics import TrainData, evaluate, train
+from evalplugin.metrics import TrainData, evaluate, train_data
 
 USERS, ITEMS = 40, 25
 
@@ -40,8 +40,8 @@ def sets(data: Interactions) -> tuple[list[set[int]], list[set[int]]]:
 def test_cosines_do_not_depend_on_how_much_is_kept_or_done_at_a_time(
     monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    monkeypatch.setattr(train, "_CELLS", limit)
-    monkeypatch.setattr(train, "_KNOWN", limit)
+    monkeypatch.setattr(train_data, "_CELLS", limit)
+    monkeypatch.setattr(train_data, "_KNOWN", limit)
     data = interactions(1)
     users_of, _ = sets(data)
     views = TrainData(data)

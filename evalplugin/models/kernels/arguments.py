@@ -7,16 +7,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.models.kernels.compiled import Floats, Ids, Ints, read_only
+from evalplugin.models.kernels.compiled import Floats, Int32s, Ints
 
-__all__ = ["MeanOptions", "NeighbourRows", "Orders"]
+__all__ = ["MeanOptions", "NeighbourRows", "SortedNeighbours"]
 
 
-class Orders(NamedTuple):
+class SortedNeighbours(NamedTuple):
     """For some x, all x of positive similarity: descending, equal ones ascending by x."""
 
     indptr: Ints  # (number of x + 1,)
-    other: Ids
+    other: Int32s
 
 
 class NeighbourRows(NamedTuple):
@@ -27,9 +27,9 @@ class NeighbourRows(NamedTuple):
     """
 
     indptr: Ints  # (n_x + 1,)
-    rank: Ids  # (m,)
+    rank: Int32s  # (m,)
     value: Floats  # (m,)
-    position: Ids  # (m,) of the entry in the list of its y; empty if every list ascends by x
+    position: Int32s  # (m,) of the entry in the list of its y; empty if every list ascends by x
     capacity: Ints  # (n_y,) by rank: how many neighbours the y can have
     y_of: Ints  # (n_y,) by rank
 
@@ -53,7 +53,7 @@ class NeighbourRows(NamedTuple):
         order = np.argsort(x.astype(np.int64) * n_y + rank)
         indptr = np.zeros(n_x + 1, dtype=np.int64)
         np.cumsum(np.bincount(x, minlength=n_x), out=indptr[1:])
-        rows = cls(
+        return cls(
             indptr,
             rank[order],
             value[order],
@@ -61,7 +61,6 @@ class NeighbourRows(NamedTuple):
             np.minimum(counts[y_of], max(k, 0)),
             y_of,
         )
-        return read_only(rows)
 
 
 class MeanOptions(NamedTuple):
@@ -76,4 +75,4 @@ class MeanOptions(NamedTuple):
     def of(cls, scale: npt.NDArray[np.float64] | None, min_k: int, otherwise: float) -> MeanOptions:
         """Return the options; ``scale`` (n_x,) is what each neighbour's term is divided by, or None."""
         divisor = np.ones(1) if scale is None else scale
-        return read_only(cls(scale is not None, divisor, max(min_k, 1), otherwise))
+        return cls(scale is not None, divisor, max(min_k, 1), otherwise)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
 
 import numba
@@ -14,8 +15,8 @@ __all__ = [
     "Flags",
     "Floats",
     "FloatsOut",
-    "Ids",
-    "IdsOut",
+    "Int32s",
+    "Int32sOut",
     "Ints",
     "IntsOut",
     "KeysOut",
@@ -23,22 +24,20 @@ __all__ = [
     "MatrixInts",
     "MatrixOut",
     "compiled",
-    "read_only",
 ]
 
 F = TypeVar("F", bound=Callable[..., object])
-T = TypeVar("T", bound=tuple[Any, ...])
 
-# Contiguous arrays that a loop reads; as an argument of its own a writable one is accepted too.
+# Contiguous arrays that a loop reads; writable ones are accepted too.
 Floats: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 1, "C", readonly=True)]
 Ints: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 1, "C", readonly=True)]
-Ids: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
+Int32s: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
 Matrix: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 2, "C", readonly=True)]
 MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 2, "C", readonly=True)]
 # Arrays that a loop writes. A matrix is of any layout: it may be a transposed view.
 FloatsOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[::1]]
 IntsOut: TypeAlias = Annotated[npt.NDArray[np.int64], types.int64[::1]]
-IdsOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
+Int32sOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
 KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
 Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
 MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]
@@ -47,33 +46,33 @@ _SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 
 
 def compiled(function: F) -> F:
-    """Compile a function without a result; its annotations are aliases of this module, numbers or NamedTuples."""
+    """Compile a function without a result.
+
+    Annotations are the aliases of this module, numbers, or NamedTuples of these. The function must take a NamedTuple
+    apart by position: it gets a plain tuple, since the files that numba keeps would name the class, and could not be
+    read after a new version has renamed it.
+    """
     hints = get_type_hints(function, include_extras=True)
     signature: Any = types.void(*(_numba_type(hint) for name, hint in hints.items() if name != "return"))
     options: Any = {"nogil": True, "error_model": "numpy"}
     try:
-        loop: F = numba.njit(signature, cache=True, **options)(function)
+        loop = numba.njit(signature, cache=True, **options)(function)
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
         loop = numba.njit(signature, **options)(function)  # there is no folder to write to
-    return loop
 
+    @wraps(function)
+    def call(*arguments: object) -> None:
+        loop(*(tuple(argument) if isinstance(argument, tuple) else argument for argument in arguments))
 
-def read_only(arguments: T) -> T:
-    """Return a NamedTuple with views of its arrays that are as its annotations say: contiguous and read-only."""
-    values = [np.ascontiguousarray(v).view() if isinstance(v, np.ndarray) else v for v in arguments]
-    for value in values:
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
-    return type(arguments)(*values)
+    return call  # type: ignore[return-value]
 
 
 def _numba_type(hint: Any) -> Any:
     if hint in _SCALARS:
         return _SCALARS[hint]
     if hasattr(hint, "_fields"):
-        fields = tuple(_numba_type(field) for field in get_type_hints(hint, include_extras=True).values())
         tuple_of: Any = types.BaseTuple.from_types
-        return tuple_of(fields, hint)
+        return tuple_of([_numba_type(field) for field in get_type_hints(hint, include_extras=True).values()])
     return hint.__metadata__[0]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, Orders
+from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut
-from evalplugin.models.kernels.orders import chunk_of, orders_of
+from evalplugin.models.kernels.sorting import chunk_of, sort_neighbours
 from evalplugin.models.kernels.walk import walk
 from evalplugin.models.threads import for_ranges
 
@@ -19,7 +19,7 @@ def neighbour_means(
     rows: NeighbourRows,
     options: MeanOptions,
     means: MatrixOut,
-    orders: list[Orders] | None = None,
+    orders: list[SortedNeighbours] | None = None,
 ) -> None:
     """Write the similarity-weighted mean of the neighbours' values for each x and every y.
 
@@ -32,7 +32,7 @@ def neighbour_means(
         rows: The entries, and through their capacity k.
         options: What terms are divided by, and when there is a mean.
         means: (len(xs), n_y) of any layout, to be written.
-        orders: From ``all_orders``, if all x are asked for; None: found on the way.
+        orders: From ``sort_all``, if all x are asked for; None: found on the way.
     """
     chunk = chunk_of(similarity)
     loop: Callable[..., None] = walk
@@ -43,7 +43,7 @@ def neighbour_means(
 
     def some_rows(start: int, stop: int) -> None:
         some = xs[start:stop]
-        order = orders_of(similarity, some) if orders is None else orders[start // chunk]
+        order = sort_neighbours(similarity, some) if orders is None else orders[start // chunk]
         loop(similarity, some, order, rows, options, means[start:stop])
 
     for_ranges(some_rows, len(xs), chunk)

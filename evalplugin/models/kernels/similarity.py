@@ -11,12 +11,11 @@ import numpy as np
 from evalplugin.models.kernels.compiled import (
     Flags,
     Floats,
-    Ids,
+    Int32s,
     Ints,
     Matrix,
     MatrixOut,
     compiled,
-    read_only,
 )
 from evalplugin.models.threads import for_ranges
 
@@ -33,22 +32,22 @@ class IndexedRatings(NamedTuple):
     """
 
     x_indptr: Ints  # (n_x + 1,)
-    y_of: Ids  # (m,) by x, then y
+    y_of: Int32s  # (m,) by x, then y
     x_value: Floats  # (m,)
     after: Ints  # (m,)
     y_indptr: Ints  # (n_y + 1,)
-    x_of: Ids  # (m,) by y, then x
+    x_of: Int32s  # (m,) by y, then x
     y_value: Floats  # (m,)
 
     @classmethod
-    def of(cls, x_indptr: Ints, y_of: Ids, value: Floats, n_y: int) -> IndexedRatings:
+    def of(cls, x_indptr: Ints, y_of: Int32s, value: Floats, n_y: int) -> IndexedRatings:
         """Return the same ratings both ways, from those by x."""
         order = np.argsort(y_of, kind="stable")
         x = np.repeat(np.arange(len(x_indptr) - 1, dtype=np.int32), np.diff(x_indptr))
         after = np.empty(len(order), dtype=np.int64)
         after[order] = np.arange(1, len(order) + 1)
         y_indptr = np.concatenate([[0], np.cumsum(np.bincount(y_of, minlength=n_y))])
-        return read_only(cls(x_indptr, y_of, value, after, y_indptr, x[order], value[order]))
+        return cls(x_indptr, y_of, value, after, y_indptr, x[order], value[order])
 
 
 class Options(NamedTuple):
@@ -95,7 +94,7 @@ def _msd(
     start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
-    min_support = options.min_support
+    min_support, _, _ = options
     n = len(x_indptr) - 1
     sums = np.zeros((n, 2))  # squared differences, common y
     for x in range(start, stop):
@@ -154,7 +153,7 @@ def _pearson(
     start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
-    min_support = options.min_support
+    min_support, _, _ = options
     n = len(x_indptr) - 1
     sums = np.zeros((n, 6))  # common y, products, squares and sums of x and of the other
     for x in range(start, stop):

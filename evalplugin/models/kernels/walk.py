@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, Orders
+from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut, compiled
 
 __all__ = ["walk"]
@@ -12,7 +12,12 @@ __all__ = ["walk"]
 
 @compiled
 def walk(
-    similarity: Matrix, xs: Ints, orders: Orders, rows: NeighbourRows, options: MeanOptions, means: MatrixOut
+    similarity: Matrix,
+    xs: Ints,
+    orders: SortedNeighbours,
+    rows: NeighbourRows,
+    options: MeanOptions,
+    means: MatrixOut,
 ) -> None:
     """Write the means of each x and every y into ``means``; see ``neighbour_means``."""
     order_indptr, order = orders

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, Orders
+from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut, compiled
 
 __all__ = ["walk_in_lists"]
@@ -12,7 +12,12 @@ __all__ = ["walk_in_lists"]
 
 @compiled
 def walk_in_lists(
-    similarity: Matrix, xs: Ints, orders: Orders, rows: NeighbourRows, options: MeanOptions, means: MatrixOut
+    similarity: Matrix,
+    xs: Ints,
+    orders: SortedNeighbours,
+    rows: NeighbourRows,
+    options: MeanOptions,
+    means: MatrixOut,
 ) -> None:
     """Write what ``walk`` does where the lists of the y are in any order: equally similar neighbours go together."""
     order_indptr, order = orders

@@ -1,4 +1,4 @@
-"""How a scikit-surprise algorithm is fitted on interactions and asked for whole blocks of users."""
+"""Base class of the scikit-surprise models: fit on interactions, estimates for blocks of users."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
-from evalplugin.models.surprise.ratings import Known, Scores
-from evalplugin.models.surprise.scorers import Scorer
+from evalplugin.models.surprise.estimates import Estimates
+from evalplugin.models.surprise.ratings import Scores, TrainsetArrays
 
-__all__ = ["BiasedStrangers", "SurpriseModel", "draw_seed", "refuse_if_too_large"]
+__all__ = ["ColdStartFromBiases", "SurpriseModel", "refuse_if_too_large"]
 
 Codes = npt.NDArray[np.int32]
 
@@ -27,19 +27,19 @@ _BYTES_A_RATING = 200
 
 @dataclass
 class SurpriseModel:
-    """A scikit-surprise algorithm. A subclass names it, and which scorer repeats its estimates for blocks of users.
+    """A scikit-surprise algorithm. A subclass names it and the class that repeats its estimates.
 
     Everything is done in the order in which Surprise does it, so that scores that are equal there are equal here:
     ``scores`` is ``algorithm.predict(user, item, clip=False).est``, ``predict`` the same clipped to the rating scale.
     """
 
     name: ClassVar[str]  # of the class in the package surprise
-    scorer: ClassVar[Callable[..., Scorer]]
+    estimates: ClassVar[Callable[..., Estimates]]
     kernels: ClassVar[tuple[str, ...]] = ()  # modules of compiled code that it uses
 
     algorithm: Any = field(default=None, init=False, repr=False, compare=False)
-    _known: Known | None = field(default=None, init=False, repr=False, compare=False)
-    _scorer: Scorer | None = field(default=None, init=False, repr=False, compare=False)
+    _known: TrainsetArrays | None = field(default=None, init=False, repr=False, compare=False)
+    _estimates: Estimates | None = field(default=None, init=False, repr=False, compare=False)
 
     def prepare(self) -> None:
         """Import scikit-surprise, and compiled code where it is used."""
@@ -60,12 +60,12 @@ class SurpriseModel:
         import surprise
 
         refuse_if_too_large(self.fit_bytes(train), *self._too_large(*_sizes(train)))
-        known = Known.of(train)
+        known = TrainsetArrays.of(train)
         self._check(known)
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))
         self._fit(algorithm, known.trainset(), known)
         self.algorithm, self._known = algorithm, known
-        self._scorer = self._make_scorer()
+        self._estimates = self._make_estimates()
 
     def scores(self, users: Codes) -> Scores:
         """Return the unclipped estimate of every item's rating: float64 (len(users), n_items)."""
@@ -73,13 +73,13 @@ class SurpriseModel:
         inner = known.inner_user[users]
         rows = np.flatnonzero(inner >= 0)
         n_items = len(known.inner_item)
-        assert self._scorer is not None
+        assert self._estimates is not None
         if len(rows) == len(users) and len(known.item_codes) == n_items:
-            return self._scorer.block(inner)
+            return self._estimates.block(inner)
         scores = np.empty((len(users), n_items))
-        scores[:] = self._strangers(users)
+        scores[:] = self._cold_scores(users)
         if len(rows):
-            scores[np.ix_(rows, known.item_codes)] = self._scorer.block(inner[rows])
+            scores[np.ix_(rows, known.item_codes)] = self._estimates.block(inner[rows])
         return scores
 
     def predict(self, users: Codes, items: Codes) -> Scores:
@@ -87,21 +87,21 @@ class SurpriseModel:
         known = self.known
         inner_user, inner_item = known.inner_user[users], known.inner_item[items]
         both = np.flatnonzero((inner_user >= 0) & (inner_item >= 0))
-        estimates = self._strange_pairs(users, items)
+        estimates = self._cold_pairs(users, items)
         if len(both):
-            assert self._scorer is not None
-            estimates[both] = self._scorer.pairs(inner_user[both], inner_item[both])
+            assert self._estimates is not None
+            estimates[both] = self._estimates.pairs(inner_user[both], inner_item[both])
         return estimates.clip(*known.rating_scale)
 
     @property
-    def known(self) -> Known:
+    def known(self) -> TrainsetArrays:
         """Users and items that have train data."""
         assert self._known is not None, "fit comes first"
         return self._known
 
     @property
     def mean(self) -> float:
-        """Mean of all ratings, which Surprise answers where it cannot tell."""
+        """Mean of all ratings, which Surprise answers where it knows no better."""
         return float(self.algorithm.trainset.global_mean)
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
@@ -116,20 +116,20 @@ class SurpriseModel:
         """Return the algorithm's arguments; all objects in it are new, as Surprise changes those it gets."""
         return {}
 
-    def _check(self, known: Known) -> None:
+    def _check(self, known: TrainsetArrays) -> None:
         """Refuse data that the algorithm cannot be fitted on."""
 
-    def _fit(self, algorithm: Any, trainset: Any, known: Known) -> None:
+    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         algorithm.fit(trainset)
 
-    def _make_scorer(self) -> Scorer | None:
-        return type(self).scorer(self.algorithm, self.known.ratings)
+    def _make_estimates(self) -> Estimates | None:
+        return type(self).estimates(self.algorithm, self.known.ratings)
 
-    def _strangers(self, users: Codes) -> Scores | float:
+    def _cold_scores(self, users: Codes) -> Scores | float:
         """Return what is estimated where user or item has no train data: broadcasts to (len(users), n_items)."""
         return self.mean
 
-    def _strange_pairs(self, users: Codes, items: Codes) -> Scores:
+    def _cold_pairs(self, users: Codes, items: Codes) -> Scores:
         """Return the same for pairs: (len(users),), a new array."""
         return np.full(len(users), self.mean)
 
@@ -142,23 +142,18 @@ class SurpriseModel:
         return user_bias, item_bias
 
 
-class BiasedStrangers(SurpriseModel):
+class ColdStartFromBiases(SurpriseModel):
     """A model that estimates mean + user bias + item bias, those it knows, where user or item has no train data."""
 
-    def _strangers(self, users: Codes) -> Scores | float:
+    def _cold_scores(self, users: Codes) -> Scores | float:
         user_bias, item_bias = self._biases()
         biased: Scores = (self.mean + user_bias[users])[:, None] + item_bias
         return biased
 
-    def _strange_pairs(self, users: Codes, items: Codes) -> Scores:
+    def _cold_pairs(self, users: Codes, items: Codes) -> Scores:
         user_bias, item_bias = self._biases()
         biased: Scores = (self.mean + user_bias[users]) + item_bias[items]
         return biased
-
-
-def draw_seed(random_state: int | None, rng: np.random.Generator) -> int:
-    """Return the seed of an algorithm: its ``random_state``, or else one from ``rng``."""
-    return int(rng.integers(2**31)) if random_state is None else random_state
 
 
 def refuse_if_too_large(needed: int, what: str, instead: str) -> None:

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.surprise.base import BiasedStrangers, Codes, draw_seed
-from evalplugin.models.surprise.options import Epochs, RandomState
+from evalplugin.models.randomness import RandomState, draw_seed
+from evalplugin.models.surprise.base import Codes, ColdStartFromBiases
+from evalplugin.models.surprise.estimates import FactorEstimates, SVDppEstimates
+from evalplugin.models.surprise.options import Epochs
 from evalplugin.models.surprise.ratings import Scores
-from evalplugin.models.surprise.scorers import FactorScorer, SVDppScorer
 
 __all__ = ["NMF", "SVD", "SVDpp"]
 
@@ -24,10 +25,10 @@ OwnRate = Annotated[
 ]
 
 
-class _Factors(BiasedStrangers):
+class _Factors(ColdStartFromBiases):
     """A model whose estimate is, in this order, mean + user bias + item bias + dot product of two factor vectors."""
 
-    scorer = FactorScorer
+    estimates = FactorEstimates
     _matrices: ClassVar[tuple[int, int]] = (1, 1)  # how many of users and of items the fit holds at a time
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -48,11 +49,11 @@ class _Factors(BiasedStrangers):
     def _with_bias(self) -> bool:
         return True
 
-    def _strangers(self, users: Codes) -> Scores | float:
-        return super()._strangers(users) if self._with_bias() else self.mean
+    def _cold_scores(self, users: Codes) -> Scores | float:
+        return super()._cold_scores(users) if self._with_bias() else self.mean
 
-    def _strange_pairs(self, users: Codes, items: Codes) -> Scores:
-        return super()._strange_pairs(users, items) if self._with_bias() else np.full(len(users), self.mean)
+    def _cold_pairs(self, users: Codes, items: Codes) -> Scores:
+        return super()._cold_pairs(users, items) if self._with_bias() else np.full(len(users), self.mean)
 
 
 @model("surprise.SVD")
@@ -100,7 +101,7 @@ class SVDpp(_Factors):
     """
 
     name = "SVDpp"
-    scorer = SVDppScorer
+    estimates = SVDppEstimates
     _matrices = (2, 2)
 
     n_factors: Factors = 20

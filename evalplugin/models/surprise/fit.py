@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.models.surprise.ratings import Lists, Ratings, Scores
+from evalplugin.models.surprise.ratings import RatingLists, Ratings, Scores
 
 __all__ = ["baselines", "means", "similarity", "similarity_is_ours", "standard_deviations"]
 
@@ -64,18 +64,18 @@ def baselines(algorithm: Any, ratings: Ratings) -> tuple[Scores, Scores]:
     return _our_baselines(algorithm, ratings)
 
 
-def means(lists: Lists) -> Scores:
+def means(lists: RatingLists) -> Scores:
     """Return the mean rating of each list: float64 (n,), by the same calls of NumPy as Surprise's."""
     return np.array([np.mean(row) for row in _rows(lists)])
 
 
-def standard_deviations(lists: Lists, overall: float) -> Scores:
+def standard_deviations(lists: RatingLists, overall: float) -> Scores:
     """Return the standard deviation of each list, ``overall`` where it is zero: float64 (n,)."""
     deviations = np.array([np.std(row) for row in _rows(lists)])
     return np.where(deviations == 0.0, overall, deviations)
 
 
-def _rows(lists: Lists) -> list[Scores]:
+def _rows(lists: RatingLists) -> list[Scores]:
     return np.split(lists.rating, lists.indptr[1:-1])
 
 
@@ -122,7 +122,7 @@ def _agrees(name: str) -> bool:
     rng = np.random.default_rng(0)
     user, item = np.nonzero(rng.random((30, 40)) < 0.6)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=30))])
-    by_user = Lists(indptr, item.astype(np.int32), rng.normal(3.0, 1.0, len(item)))
+    by_user = RatingLists(indptr, item.astype(np.int32), rng.normal(3.0, 1.0, len(item)))
     ratings = Ratings(by_user, by_user.turned(40))
     trainset = surprise.Trainset(
         by_user.to_surprise(), ratings.by_item.to_surprise(), 30, 40, len(item), (1, 5), {}, {}

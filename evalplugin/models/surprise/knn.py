@@ -11,7 +11,7 @@ from pydantic import Field
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.surprise.base import BiasedStrangers, SurpriseModel
+from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
 from evalplugin.models.surprise.fit import (
     baselines,
     means,
@@ -19,14 +19,14 @@ from evalplugin.models.surprise.fit import (
     similarity_is_ours,
     standard_deviations,
 )
-from evalplugin.models.surprise.knn_scorers import (
-    KNNBaselineScorer,
-    KNNScorer,
-    KNNWithMeansScorer,
-    KNNWithZScoreScorer,
+from evalplugin.models.surprise.knn_estimates import (
+    KNNBaselineEstimates,
+    KNNEstimates,
+    KNNWithMeansEstimates,
+    KNNWithZScoreEstimates,
 )
 from evalplugin.models.surprise.options import BslOptions, SimOptions
-from evalplugin.models.surprise.ratings import Known, Lists
+from evalplugin.models.surprise.ratings import RatingLists, TrainsetArrays
 
 __all__ = ["KNNBaseline", "KNNBasic", "KNNWithMeans", "KNNWithZScore"]
 
@@ -55,7 +55,7 @@ class _Neighbours(SurpriseModel):
                 f"not with {self.sim_options.name!r}"
             )
 
-    def _of_x(self, known: Known) -> Lists:
+    def _of_x(self, known: TrainsetArrays) -> RatingLists:
         return known.ratings.sides(self.sim_options.user_based)[0]
 
     def _bsl_unused(self) -> bool:
@@ -88,7 +88,7 @@ class _Neighbours(SurpriseModel):
             instead = f"{turn}, for {other:,} {turned}, or {instead}"
         return f"surprise.{self.name}: the similarity {self.sim_options.name!r} of {n:,} {what}", instead
 
-    def _fit(self, algorithm: Any, trainset: Any, known: Known) -> None:
+    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         from surprise.prediction_algorithms.knns import SymmetricAlgo
 
         SymmetricAlgo.fit(algorithm, trainset)
@@ -101,7 +101,7 @@ class _Neighbours(SurpriseModel):
                 f"{_undefined_when(self.sim_options)}; take another similarity, such as 'msd'"
             ) from None
 
-    def _learn_before(self, algorithm: Any, known: Known) -> None:
+    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         """Set what else the algorithm learns."""
 
 
@@ -116,7 +116,7 @@ class KNNBasic(_Neighbours):
     """
 
     name = "KNNBasic"
-    scorer = KNNScorer
+    estimates = KNNEstimates
 
     # Surprise divides by zero where no neighbour counts and none has to.
     min_k: Annotated[int, Field(ge=1, description="fewest neighbours that count")] = 1
@@ -133,9 +133,9 @@ class KNNWithMeans(_Neighbours):
     """
 
     name = "KNNWithMeans"
-    scorer = KNNWithMeansScorer
+    estimates = KNNWithMeansEstimates
 
-    def _learn_before(self, algorithm: Any, known: Known) -> None:
+    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         algorithm.means = means(self._of_x(known))
 
 
@@ -149,16 +149,16 @@ class KNNWithZScore(KNNWithMeans):
     """
 
     name = "KNNWithZScore"
-    scorer = KNNWithZScoreScorer
+    estimates = KNNWithZScoreEstimates
 
-    def _check(self, known: Known) -> None:
+    def _check(self, known: TrainsetArrays) -> None:
         if known.rating_scale[0] == known.rating_scale[1]:
             raise ModelError(
                 f"surprise.KNNWithZScore divides by the deviation of the ratings, and all of them are "
                 f"{known.rating_scale[0]:g}; take surprise.KNNBasic, or a model for data without ratings"
             )
 
-    def _learn_before(self, algorithm: Any, known: Known) -> None:
+    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         super()._learn_before(algorithm, known)
         algorithm.overall_sigma = np.std(known.ratings.by_user.rating)
         algorithm.sigmas = standard_deviations(self._of_x(known), algorithm.overall_sigma)
@@ -166,7 +166,7 @@ class KNNWithZScore(KNNWithMeans):
 
 @model("surprise.KNNBaseline")
 @dataclass
-class KNNBaseline(BiasedStrangers, _Neighbours):
+class KNNBaseline(ColdStartFromBiases, _Neighbours):
     """The baseline rating plus the weighted mean of the neighbours' deviations from their baseline ratings.
 
     User-based: score(u, i) = b_ui + sum of sim(u, v) (r_vi - b_vi) / sum of sim(u, v), b_ui = mean + b_u + b_i fitted
@@ -175,12 +175,12 @@ class KNNBaseline(BiasedStrangers, _Neighbours):
     """
 
     name = "KNNBaseline"
-    scorer = KNNBaselineScorer
+    estimates = KNNBaselineEstimates
 
     def _bsl_unused(self) -> bool:
         return False
 
-    def _learn_before(self, algorithm: Any, known: Known) -> None:
+    def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
         algorithm.bx, algorithm.by = algorithm.switch(algorithm.bu, algorithm.bi)
 

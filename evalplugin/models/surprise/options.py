@@ -7,13 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-__all__ = ["BslOptions", "Epochs", "RandomState", "SimOptions"]
+__all__ = ["BslOptions", "Epochs", "SimOptions"]
 
 Epochs = Annotated[int, Field(ge=0, description="passes over the ratings")]
-RandomState = Annotated[
-    int | None,
-    Field(ge=0, le=2**32 - 1, description="seed of the algorithm; null: drawn from the task's seed"),
-]
 
 
 @dataclass(frozen=True)

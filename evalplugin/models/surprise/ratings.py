@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from evalplugin.data import Interactions
 
-__all__ = ["Known", "Lists", "Ratings"]
+__all__ = ["RatingLists", "Ratings", "TrainsetArrays"]
 
 Inner = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]
@@ -27,7 +27,7 @@ Scores = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class RatingLists:
     """The ratings of each user, or of each item, in the order of Surprise's lists, which decides between equals."""
 
     indptr: Inner  # (n + 1,)
@@ -35,7 +35,7 @@ class Lists:
     rating: Scores  # (m,)
 
     @classmethod
-    def of(cls, lists: Mapping[int, list[tuple[int, float]]], n: int) -> Lists:
+    def of(cls, lists: Mapping[int, list[tuple[int, float]]], n: int) -> RatingLists:
         """Return the lists of a trainset (``ur`` or ``ir``) as arrays."""
         rows = [lists[inner] for inner in range(n)]
         indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
@@ -62,11 +62,11 @@ class Lists:
         first = np.cumsum(counts) - counts
         return np.arange(len(row)) + np.repeat(start - first, counts), row
 
-    def turned(self, n: int) -> Lists:
+    def turned(self, n: int) -> RatingLists:
         """Return the lists of the n others, each in ascending order."""
         order = np.argsort(self.other, kind="stable")
         indptr = np.concatenate([[0], np.cumsum(np.bincount(self.other, minlength=n))]).astype(np.int64)
-        return Lists(indptr, self.own[order], self.rating[order])
+        return RatingLists(indptr, self.own[order], self.rating[order])
 
     def to_surprise(self) -> defaultdict[int, list[tuple[int, float]]]:
         """Return the lists as Surprise holds them."""
@@ -86,13 +86,15 @@ class Lists:
 class Ratings:
     """All ratings by user and by item, under Surprise's inner ids."""
 
-    by_user: Lists
-    by_item: Lists
+    by_user: RatingLists
+    by_item: RatingLists
 
     @classmethod
     def of(cls, trainset: surprise.Trainset) -> Ratings:
         """Return the ratings of a trainset, whatever the order of its lists."""
-        return cls(Lists.of(trainset.ur, trainset.n_users), Lists.of(trainset.ir, trainset.n_items))
+        return cls(
+            RatingLists.of(trainset.ur, trainset.n_users), RatingLists.of(trainset.ir, trainset.n_items)
+        )
 
     @property
     def n_users(self) -> int:
@@ -104,13 +106,13 @@ class Ratings:
         """How many items have ratings."""
         return len(self.by_item.indptr) - 1
 
-    def sides(self, user_based: bool) -> tuple[Lists, Lists]:
+    def sides(self, user_based: bool) -> tuple[RatingLists, RatingLists]:
         """Return the lists of the side that has similarities, and of the other one."""
         return (self.by_user, self.by_item) if user_based else (self.by_item, self.by_user)
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class TrainsetArrays:
     """The users and items that have train data, under Surprise's inner ids, and their ratings.
 
     An inner id is the rank of the code among those with train data, so both ascend together; all lists ascend.
@@ -124,13 +126,13 @@ class Known:
     rating_scale: tuple[float, float]
 
     @classmethod
-    def of(cls, train: Interactions) -> Known:
+    def of(cls, train: Interactions) -> TrainsetArrays:
         """Return what a model knows after ``train``."""
         rows = train.rows
         inner_user, user_codes = _ranks(rows.counts > 0)
         inner_item, item_codes = _ranks(train.item_counts > 0)
         indptr = np.concatenate([[0], np.cumsum(rows.counts[user_codes])])
-        by_user = Lists(indptr, inner_item.astype(np.int32)[rows.item], rows.rating.astype(np.float64))
+        by_user = RatingLists(indptr, inner_item.astype(np.int32)[rows.item], rows.rating.astype(np.float64))
         ratings = Ratings(by_user, by_user.turned(len(item_codes)))
         return cls(user_codes, item_codes, inner_user, inner_item, ratings, train.rating_scale)
 

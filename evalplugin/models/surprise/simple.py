@@ -10,12 +10,17 @@ from pydantic import Field
 
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.streams import UserStreams
-from evalplugin.models.surprise.base import BiasedStrangers, Codes, SurpriseModel, draw_seed
+from evalplugin.models.randomness import RandomState, UserStreams, draw_seed
+from evalplugin.models.surprise.base import Codes, ColdStartFromBiases, SurpriseModel
+from evalplugin.models.surprise.estimates import (
+    BaselineEstimates,
+    CoClusteringEstimates,
+    Estimates,
+    SlopeOneEstimates,
+)
 from evalplugin.models.surprise.fit import baselines
-from evalplugin.models.surprise.options import BslOptions, Epochs, RandomState
-from evalplugin.models.surprise.ratings import Known, Scores
-from evalplugin.models.surprise.scorers import BaselineScorer, CoClusteringScorer, Scorer, SlopeOneScorer
+from evalplugin.models.surprise.options import BslOptions, Epochs
+from evalplugin.models.surprise.ratings import Scores, TrainsetArrays
 
 __all__ = ["BaselineOnly", "CoClustering", "NormalPredictor", "SlopeOne"]
 
@@ -53,13 +58,13 @@ class NormalPredictor(SurpriseModel):
             ratings[pairs] = self.scores(users[pairs[:1]])[0, items[pairs]]
         return ratings.clip(*self.known.rating_scale)
 
-    def _make_scorer(self) -> Scorer | None:
+    def _make_estimates(self) -> Estimates | None:
         return None
 
 
 @model("surprise.BaselineOnly")
 @dataclass
-class BaselineOnly(BiasedStrangers):
+class BaselineOnly(ColdStartFromBiases):
     """The mean rating plus a bias of the user and a bias of the item; the order of items is the same for everybody.
 
     score(u, i) = mean + b_u + b_i, fitted by alternating least squares or stochastic gradient descent (Koren 2010,
@@ -67,7 +72,7 @@ class BaselineOnly(BiasedStrangers):
     """
 
     name = "BaselineOnly"
-    scorer = BaselineScorer
+    estimates = BaselineEstimates
     kernels = ("biases",)
     personalised: ClassVar[bool] = False
 
@@ -76,7 +81,7 @@ class BaselineOnly(BiasedStrangers):
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         return {"bsl_options": self.bsl_options.as_dict(), "verbose": False}
 
-    def _fit(self, algorithm: Any, trainset: Any, known: Known) -> None:
+    def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         from surprise import AlgoBase
 
         AlgoBase.fit(algorithm, trainset)
@@ -95,7 +100,7 @@ class SlopeOne(SurpriseModel):
     """
 
     name = "SlopeOne"
-    scorer = SlopeOneScorer
+    estimates = SlopeOneEstimates
     kernels = ("differences",)
     personalised: ClassVar[bool] = False
 
@@ -120,7 +125,7 @@ class CoClustering(SurpriseModel):
     """
 
     name = "CoClustering"
-    scorer = CoClusteringScorer
+    estimates = CoClusteringEstimates
 
     n_cltr_u: Annotated[int, Field(ge=1, description="number of user clusters")] = 3
     n_cltr_i: Annotated[int, Field(ge=1, description="number of item clusters")] = 3

@@ -11,41 +11,23 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import ModelError
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
-from evalplugin.models.surprise.knn_scorers import (
-    KNNBaselineScorer,
-    KNNScorer,
-    KNNWithMeansScorer,
-    KNNWithZScoreScorer,
-)
+from evalplugin.models.selection import NO_ITEM, select_top_n
+from evalplugin.models.surprise import factors, knn, simple
+from evalplugin.models.surprise.base import SurpriseModel
 from evalplugin.models.surprise.ratings import Inner, Ratings, Scores
-from evalplugin.models.surprise.scorers import (
-    BaselineScorer,
-    CoClusteringScorer,
-    FactorScorer,
-    Scorer,
-    SlopeOneScorer,
-    SVDppScorer,
-)
-from evalplugin.models.topn import NO_ITEM, select_top_n
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["SlowEstimates", "surprise_top_n"]
 
-# How each estimate of scikit-surprise is repeated for blocks.
-_SCORERS: dict[str, type[Scorer]] = {
-    "BaselineOnly": BaselineScorer,
-    "CoClustering": CoClusteringScorer,
-    "KNNBaseline": KNNBaselineScorer,
-    "KNNBasic": KNNScorer,
-    "KNNWithMeans": KNNWithMeansScorer,
-    "KNNWithZScore": KNNWithZScoreScorer,
-    "NMF": FactorScorer,
-    "SVD": FactorScorer,
-    "SVDpp": SVDppScorer,
-    "SlopeOne": SlopeOneScorer,
-}
+_MODELS: tuple[type[SurpriseModel], ...] = (
+    simple.BaselineOnly,
+    simple.CoClustering,
+    simple.SlopeOne,
+    *(knn.KNNBaseline, knn.KNNBasic, knn.KNNWithMeans, knn.KNNWithZScore),
+    *(factors.NMF, factors.SVD, factors.SVDpp),
+)
 _ASKED = ("estimate", "predict", "default_prediction", "switch")  # what an estimate goes through
 
 
@@ -128,11 +110,11 @@ def _blocks(
         for block in user_blocks(users, ratings.n_items, block_bytes):
             yield block, np.random.normal(mean, sigma, (len(block), ratings.n_items))  # noqa: NPY002 - as Surprise
         return
-    for name, scorer in _SCORERS.items():
-        if _asks_like(algorithm, getattr(surprise, name)):
-            scores = scorer(algorithm, ratings)
+    for model in _MODELS:
+        if _asks_like(algorithm, getattr(surprise, model.name)):
+            estimates = model.estimates(algorithm, ratings)
             for block in user_blocks(users, ratings.n_items, block_bytes):
-                yield block, scores.block(block)
+                yield block, estimates.block(block)
             return
     warnings.warn(
         f"{kind.__module__}.{kind.__qualname__} estimates in a way of its own, so that it is asked for each of "

@@ -14,7 +14,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.data import Interactions
 from evalplugin.models import MODELS, limit_threads, thread_count
 from evalplugin.models.surprise import fit as surprise_fit
-from evalplugin.models.surprise.ratings import Known, Lists, Ratings
+from evalplugin.models.surprise.ratings import RatingLists, Ratings, TrainsetArrays
 from evalplugin.models.threads import for_ranges
 
 SIMILARITIES = ["cosine", "msd", "pearson", "pearson_baseline"]
@@ -111,7 +111,7 @@ def test_baselines_are_those_of_surprise_to_the_bit(options, scale):
 
 def test_the_trainset_is_what_surprise_builds_from_sorted_rows():
     data = random_data(3, 20, 15, 0.4, "half stars")
-    known = Known.of(data)
+    known = TrainsetArrays.of(data)
     ours = known.trainset()
     frame = data.to_frame().sort_values(["user", "item"])
     by_rows = surprise.Dataset.load_from_df(frame, surprise.Reader(rating_scale=data.rating_scale))
@@ -126,7 +126,7 @@ def test_the_trainset_is_what_surprise_builds_from_sorted_rows():
 
 
 def test_lists_of_a_trainset_keep_their_order():
-    lists = Lists.of({0: [(2, 1.5), (0, 3.0)], 1: [(1, 2.0)]}, 2)
+    lists = RatingLists.of({0: [(2, 1.5), (0, 3.0)], 1: [(1, 2.0)]}, 2)
     assert lists.indptr.tolist() == [0, 2, 3]
     assert lists.other.tolist() == [2, 0, 1]
     assert lists.rating.tolist() == [1.5, 3.0, 2.0]
@@ -243,7 +243,7 @@ def test_an_error_in_a_thread_is_raised():
 
 def test_ratings_of_a_trainset_are_those_of_the_data():
     data = random_data(8, 12, 9, 0.5, "tenths")
-    known = Known.of(data)
+    known = TrainsetArrays.of(data)
     again = Ratings.of(known.trainset())
     for ours, read in ((known.ratings.by_user, again.by_user), (known.ratings.by_item, again.by_item)):
         np.testing.assert_array_equal(ours.indptr, read.indptr)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.models.kernels.arguments import Orders
-from evalplugin.models.kernels.compiled import IdsOut, Ints, IntsOut, KeysOut, Matrix, compiled, read_only
+from evalplugin.models.kernels.arguments import SortedNeighbours
+from evalplugin.models.kernels.compiled import Int32sOut, Ints, IntsOut, KeysOut, Matrix, compiled
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["all_orders", "chunk_of", "orders_of"]
+__all__ = ["chunk_of", "sort_all", "sort_neighbours"]
 
 _CHUNK_CELLS = 500_000  # similarities put in order at a time: 4 MB
 
@@ -18,20 +18,20 @@ def chunk_of(similarity: Matrix) -> int:
     return max(1, _CHUNK_CELLS // max(1, len(similarity)))
 
 
-def all_orders(similarity: Matrix) -> list[Orders]:
+def sort_all(similarity: Matrix) -> list[SortedNeighbours]:
     """Return the neighbours of every x, ``chunk_of`` of them at a time."""
     n, chunk = len(similarity), chunk_of(similarity)
     every = np.arange(n)
-    orders = [Orders(every[:0], np.empty(0, dtype=np.int32))] * -(-n // chunk)  # to be replaced
+    orders = [SortedNeighbours(every[:0], np.empty(0, dtype=np.int32))] * -(-n // chunk)  # to be replaced
 
     def some(start: int, stop: int) -> None:
-        orders[start // chunk] = orders_of(similarity, every[start:stop])
+        orders[start // chunk] = sort_neighbours(similarity, every[start:stop])
 
     for_ranges(some, n, chunk)
     return orders
 
 
-def orders_of(similarity: Matrix, xs: Ints) -> Orders:
+def sort_neighbours(similarity: Matrix, xs: Ints) -> SortedNeighbours:
     """Return the neighbours of each of ``xs``."""
     # Keys are the bits of a similarity, which ascend with it, the lowest of them replaced by the id: sorting whole
     # numbers is several times faster than a stable sort. Similarities that differ only there are put right after.
@@ -44,7 +44,7 @@ def orders_of(similarity: Matrix, xs: Ints) -> Orders:
         keys[start:stop].sort()
     other = np.empty(indptr[-1], dtype=np.int32)
     _from_keys(similarity, xs, bits, indptr, keys, other)
-    return read_only(Orders(indptr, other))
+    return SortedNeighbours(indptr, other)
 
 
 @compiled
@@ -69,7 +69,9 @@ def _keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut) 
 
 
 @compiled
-def _from_keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut, order: IdsOut) -> None:
+def _from_keys(
+    similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut, order: Int32sOut
+) -> None:
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for row in range(len(xs)):
         x = xs[row]

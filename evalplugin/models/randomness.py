@@ -1,18 +1,28 @@
-"""Random numbers that belong to a user: the same whichever users are asked for, in whatever order."""
+"""Random numbers of models: the seed of a fit, and one stream for each user."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
-__all__ = ["UserStreams"]
+__all__ = ["RandomState", "UserStreams", "draw_seed"]
+
+RandomState = Annotated[
+    int | None,
+    Field(ge=0, le=2**32 - 1, description="seed of the algorithm; null: drawn from the task's seed"),
+]
 
 
 @dataclass(frozen=True, eq=False)
 class UserStreams:
-    """A counter-based stream (Philox) for each user, all of one key, each with a range of counters of its own."""
+    """A counter-based stream (Philox) for each user, so that no user's numbers depend on who else is asked for.
+
+    All streams have one key, and each a range of counters of its own.
+    """
 
     key: npt.NDArray[np.uint64]  # (2,)
 
@@ -38,3 +48,8 @@ class UserStreams:
     def _of(self, user: int) -> np.random.Generator:
         # The lowest word counts within a stream, the next one tells the users apart.
         return np.random.Generator(np.random.Philox(key=self.key, counter=[0, user, 0, 0]))
+
+
+def draw_seed(random_state: int | None, rng: np.random.Generator) -> int:
+    """Return the seed of an algorithm: its ``random_state``, or else one from ``rng``."""
+    return int(rng.integers(2**31)) if random_state is None else random_state

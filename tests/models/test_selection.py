@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.data import Interactions
-from evalplugin.models import NO_ITEM, TopN, limit_threads, select_top_n, topn
-from evalplugin.models.topn import rank_entries
+from evalplugin.models import NO_ITEM, TopN, limit_threads, select_top_n, selection
+from evalplugin.models.selection import rank_entries
 
 
 def by_full_sort(scores, n):
@@ -63,7 +63,7 @@ def test_threads_and_chunks_make_the_same_lists(monkeypatch):
     scores = np.random.default_rng(0).integers(0, 30, (50, 900)).astype(np.float32)
     expected = by_full_sort(scores, 10)
     for cells in (900, 7 * 900, 10**6):
-        monkeypatch.setattr(topn, "_CHUNK_CELLS", cells)
+        monkeypatch.setattr(selection, "_CHUNK_CELLS", cells)
         for threads in (1, 3):
             with limit_threads(threads):
                 item, score = select_top_n(scores, 10)

@@ -11,14 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.models.products import dot_products
+from evalplugin.models.dot_products import dot_products
 from evalplugin.models.surprise.ratings import Inner, Ratings, Scores
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["BaselineScorer", "CoClusteringScorer", "FactorScorer", "SVDppScorer", "Scorer", "SlopeOneScorer"]
+__all__ = [
+    "BaselineEstimates",
+    "CoClusteringEstimates",
+    "Estimates",
+    "FactorEstimates",
+    "SVDppEstimates",
+    "SlopeOneEstimates",
+]
 
 
-class Scorer(ABC):
+class Estimates(ABC):
     """Estimates of one fitted algorithm, for users and items that it knows, under its inner ids."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
@@ -40,7 +47,7 @@ class Scorer(ABC):
         """Return the unclipped estimate of each pair: float64 (len(users),)."""
 
 
-class BaselineScorer(Scorer):
+class BaselineEstimates(Estimates):
     """Mean + user bias + item bias."""
 
     def block(self, users: Inner) -> Scores:
@@ -54,7 +61,7 @@ class BaselineScorer(Scorer):
         return estimates
 
 
-class FactorScorer(Scorer):
+class FactorEstimates(Estimates):
     """The dot product of two factor vectors, added to mean + user bias + item bias if the algorithm is biased."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
@@ -96,7 +103,7 @@ class FactorScorer(Scorer):
         return estimates
 
 
-class SVDppScorer(FactorScorer):
+class SVDppEstimates(FactorEstimates):
     """The same where the user's vector has the items that were rated added to it."""
 
     def _user_factors(self) -> Scores:
@@ -111,7 +118,7 @@ class SVDppScorer(FactorScorer):
         return factors
 
 
-class SlopeOneScorer(Scorer):
+class SlopeOneEstimates(Estimates):
     """The user's mean rating plus the mean difference between an item and each of the user's items."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
@@ -148,7 +155,7 @@ class SlopeOneScorer(Scorer):
         return estimates
 
 
-class CoClusteringScorer(Scorer):
+class CoClusteringEstimates(Estimates):
     """The mean of the pair's co-cluster, corrected for both means."""
 
     def block(self, users: Inner) -> Scores:

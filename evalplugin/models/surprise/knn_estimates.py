@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import ModelError
-from evalplugin.models.surprise.ratings import Inner, Lists, Ratings, Scores
-from evalplugin.models.surprise.scorers import Scorer
+from evalplugin.models.surprise.estimates import Estimates
+from evalplugin.models.surprise.ratings import Inner, RatingLists, Ratings, Scores
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
-    from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, Orders
+    from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 
-__all__ = ["KNNBaselineScorer", "KNNScorer", "KNNWithMeansScorer", "KNNWithZScoreScorer"]
+__all__ = ["KNNBaselineEstimates", "KNNEstimates", "KNNWithMeansEstimates", "KNNWithZScoreEstimates"]
 
 
-class KNNScorer(Scorer):
+class KNNEstimates(Estimates):
     """The similarity-weighted mean of the neighbours' ratings (KNNBasic)."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
@@ -31,12 +31,12 @@ class KNNScorer(Scorer):
         self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
         self._place = None if self._by_y.ascending else _places(self._by_y)
         self._rows: NeighbourRows | None = None
-        self._orders: list[Orders] | None = None
+        self._neighbours: list[SortedNeighbours] | None = None
         self._undefined = np.isnan(self.similarity.sum(axis=1))
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what can be found again."""
-        return {**vars(self), "_rows": None, "_orders": None}
+        return {**vars(self), "_rows": None, "_neighbours": None}
 
     def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
         """Return what each rating contributes as a neighbour's."""
@@ -58,7 +58,7 @@ class KNNScorer(Scorer):
     def block(self, users: Inner) -> Scores:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
         from evalplugin.models.kernels.neighbours import neighbour_means
-        from evalplugin.models.kernels.orders import all_orders
+        from evalplugin.models.kernels.sorting import sort_all
 
         n_items = self.ratings.n_items
         estimates = np.empty((len(users), n_items))
@@ -68,10 +68,10 @@ class KNNScorer(Scorer):
             neighbour_means(self.similarity, users, self._rows, self._options, estimates)
         else:
             every = np.arange(n_items)
-            if self._orders is None:
-                self._orders = all_orders(self.similarity)
+            if self._neighbours is None:
+                self._neighbours = sort_all(self.similarity)
             rows = self._rows_of(users)
-            neighbour_means(self.similarity, every, rows, self._options, estimates.T, self._orders)
+            neighbour_means(self.similarity, every, rows, self._options, estimates.T, self._neighbours)
         for_ranges(
             lambda start, stop: self._complete(estimates[start:stop], users[start:stop, None], slice(None)),
             len(users),
@@ -151,7 +151,7 @@ class KNNScorer(Scorer):
             )
 
 
-class KNNWithMeansScorer(KNNScorer):
+class KNNWithMeansEstimates(KNNEstimates):
     """The mean of a user (or item) plus the weighted mean of the neighbours' deviations from theirs."""
 
     def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
@@ -166,7 +166,7 @@ class KNNWithMeansScorer(KNNScorer):
         means += self.algorithm.means[users if self.user_based else items]
 
 
-class KNNWithZScoreScorer(KNNWithMeansScorer):
+class KNNWithZScoreEstimates(KNNWithMeansEstimates):
     """The same, with deviations counted in each neighbour's standard deviations."""
 
     @property
@@ -179,7 +179,7 @@ class KNNWithZScoreScorer(KNNWithMeansScorer):
         super()._complete(means, users, items)
 
 
-class KNNBaselineScorer(KNNScorer):
+class KNNBaselineEstimates(KNNEstimates):
     """The baseline rating plus the weighted mean of the neighbours' deviations from theirs."""
 
     def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
@@ -194,7 +194,7 @@ class KNNBaselineScorer(KNNScorer):
         means += (self.mean + self.algorithm.bu[users]) + self.algorithm.bi[items]
 
 
-def _places(lists: Lists) -> npt.NDArray[np.int32]:
+def _places(lists: RatingLists) -> npt.NDArray[np.int32]:
     """Return at which place of its list each rating stands."""
     first = np.repeat(lists.indptr[:-1], np.diff(lists.indptr))
     return (np.arange(len(lists.other)) - first).astype(np.int32)
