@@ -19,7 +19,7 @@ from evalplugin.models.kernels.compiled import (
 )
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["IndexedRatings", "similarities"]
+__all__ = ["IndexedRatings", "SimilarityOptions", "similarities"]
 
 _ROWS = 32  # rows at a time: the last of them are short, so that threads end together
 _TILE = 32
@@ -50,7 +50,7 @@ class IndexedRatings(NamedTuple):
         return cls(x_indptr, y_of, value, after, y_indptr, x[order], value[order])
 
 
-class Options(NamedTuple):
+class SimilarityOptions(NamedTuple):
     """The support of a similarity, and its shrinkage."""
 
     min_support: int  # fewest common y of a pair with a similarity
@@ -76,7 +76,7 @@ def similarities(name: str, ratings: IndexedRatings, min_support: int, shrinkage
     similarity = np.empty((n, n))
     undefined = np.zeros(n, dtype=np.bool_)
     shrunk = name == "pearson_baseline"
-    options = Options(max(2, min_support) if shrunk else min_support, shrunk, shrinkage)
+    options = SimilarityOptions(max(2, min_support) if shrunk else min_support, shrunk, shrinkage)
     loop: Callable[..., None] = {"msd": _msd, "pearson": _pearson}.get(name, _cosine)
 
     def rows(start: int, stop: int) -> None:
@@ -91,7 +91,12 @@ def similarities(name: str, ratings: IndexedRatings, min_support: int, shrinkage
 
 @compiled
 def _msd(
-    start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
+    start: int,
+    stop: int,
+    ratings: IndexedRatings,
+    options: SimilarityOptions,
+    similarity: MatrixOut,
+    undefined: Flags,
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
     min_support, _, _ = options
@@ -115,7 +120,12 @@ def _msd(
 
 @compiled
 def _cosine(
-    start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
+    start: int,
+    stop: int,
+    ratings: IndexedRatings,
+    options: SimilarityOptions,
+    similarity: MatrixOut,
+    undefined: Flags,
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
     min_support, shrunk, shrinkage = options
@@ -150,7 +160,12 @@ def _cosine(
 
 @compiled
 def _pearson(
-    start: int, stop: int, ratings: IndexedRatings, options: Options, similarity: MatrixOut, undefined: Flags
+    start: int,
+    stop: int,
+    ratings: IndexedRatings,
+    options: SimilarityOptions,
+    similarity: MatrixOut,
+    undefined: Flags,
 ) -> None:
     x_indptr, y_of, x_value, after, y_indptr, x_of, y_value = ratings
     min_support, _, _ = options
