@@ -13,7 +13,7 @@ from evalplugin.comparison.comparison import Comparison, compare, headline
 from evalplugin.comparison.contest import contests_of
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
 PER_USER = METRICS[:3]

@@ -24,7 +24,7 @@ from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, T
 from evalplugin.cli import main
 from evalplugin.lists.cells import Cells
 from evalplugin.lists.evaluation import DEFAULT_METRICS, Evaluation, Options
-from evalplugin.metrics.scoring import Counts
+from evalplugin.metrics.scores import Counts
 from evalplugin.mlflow_evaluator import RankingEvaluator
 
 # What MLflow's own code is warned of, and what it says of tables with integers.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from evalplugin.comparison.statistics import Interval, Paired
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
-from evalplugin.metrics.scoring import PerUserScores, Summary
+from evalplugin.metrics.scores import PerUserScores, Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -24,7 +24,7 @@ from evalplugin.comparison.statistics import (
     mean_intervals,
 )
 from evalplugin.metrics import parse
-from evalplugin.metrics.scoring import PerUserScores, summarise
+from evalplugin.metrics.scores import PerUserScores, summarise
 from evalplugin.segments import Segmentation
 
 __all__ = ["LEVEL", "Comparison", "compare", "headline"]

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult
 from evalplugin.execution.store.steps import Kept
 from evalplugin.execution.tasks import Lists, Task, TaskResult, run_task
-from evalplugin.metrics.scoring import average_folds
+from evalplugin.metrics.scores import average_folds
 from evalplugin.models import TopN
 from evalplugin.segments import Segmentation, segmentation
 

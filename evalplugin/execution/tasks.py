@@ -16,7 +16,8 @@ from evalplugin.data import Candidates, Split
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import MetricSpec
-from evalplugin.metrics.scoring import PerUserScores, score_top_n
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
 
 __all__ = ["CURVE_KS", "Lists", "Task", "TaskResult", "curve_ks", "run_task"]

@@ -18,7 +18,8 @@ from evalplugin.lists import Tables, specs_of
 from evalplugin.lists.cells import Cells, column_of, tables_of_lists, tables_of_pairs
 from evalplugin.lists.frames import catalogue_of, interactions_alone, top_n_on
 from evalplugin.metrics import MetricSpec, parse
-from evalplugin.metrics.scoring import PerUserScores, check_request, score_top_n
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scoring import check_request, score_top_n
 from evalplugin.models import TopN
 
 if TYPE_CHECKING:

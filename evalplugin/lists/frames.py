@@ -19,15 +19,8 @@ from evalplugin.lists.arrange import Arranged, ListBlocks, arrange, place_by_ran
 from evalplugin.lists.columns import Ids, Source
 from evalplugin.lists.vocabulary import check_kinds, codes_end, codes_in, encode
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.metrics.scoring import (
-    Counts,
-    PerUserScores,
-    Scorer,
-    Summary,
-    check_request,
-    is_built_in,
-    summarise,
-)
+from evalplugin.metrics.scores import Counts, PerUserScores, Summary, summarise
+from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
 from evalplugin.models.selection import NO_ITEM, TopN
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.lists.frames import ListScores
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -26,7 +26,8 @@ from evalplugin.lists.frames import (
 )
 from evalplugin.lists.vocabulary import check_kinds, encode
 from evalplugin.metrics import MetricSpec
-from evalplugin.metrics.scoring import PerUserScores, Scorer, check_request
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scoring import Scorer, check_request
 
 __all__ = ["parts_for", "score_in_parts"]
 

@@ -1,13 +1,10 @@
-"""Lists x truth -> every user's scores -> summaries."""
+"""Scoring: metrics of lists and truth, block by block, into every user's scores."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from fractions import Fraction
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,75 +21,21 @@ from evalplugin.metrics import (
     UserMetric,
     precision_recall_curve,
 )
+from evalplugin.metrics.running_mean import RunningMean
+from evalplugin.metrics.scores import PerUserScores, mean_of_defined
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 __all__ = [
-    "Counts",
-    "PerUserScores",
     "Scorer",
-    "Summary",
     "UserBlocks",
-    "average_folds",
     "check_request",
     "is_built_in",
     "score_top_n",
-    "summarise",
 ]
 
 _PR_CURVE = "pr_curve/"  # no metric can have this name
-_MANTISSA, _HALF = 53, 27  # binary digits of a float64
 _WORTH_THREADS = 4  # blocks
-
-
-class Counts(NamedTuple):
-    """How many users a metric is defined for, and how many it is not."""
-
-    users: int
-    undefined: int
-
-
-@dataclass(frozen=True, eq=False)
-class PerUserScores:
-    """One row a user, one float64 column a metric; NaN means undefined for that user, never zero.
-
-    ``users`` (U,) raw ids; ``values`` float64 (U, M); ``metrics`` canonical names of the M columns.
-    ``overall`` holds the metrics that are one number a model (``coverage@10``), by canonical name. ``at_k``
-    holds the curve of each metric family over the cutoff: ``{"ndcg": {1: 0.1, 2: 0.15, ...}}``, means.
-    ``pr_curve`` holds the mean interpolated precision at a recall of 0, 10 ... 100 percent.
-    """
-
-    users: npt.NDArray[np.generic]
-    values: npt.NDArray[np.float64]
-    metrics: tuple[str, ...]
-    overall: Mapping[str, float] = field(default_factory=dict)
-    at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    pr_curve: Mapping[int, float] = field(default_factory=dict)
-
-    def column(self, metric: str) -> npt.NDArray[np.float64]:
-        """Return one metric's value for every user: float64 (U,), NaN where undefined."""
-        return self.values[:, self.metrics.index(metric)]
-
-    @cached_property
-    def means(self) -> dict[str, float]:
-        """Each metric's mean over the users it is defined for, NaN without any; overall metrics as they are."""
-        means = {name: _mean(self.column(name)) for name in self.metrics}
-        return {**means, **self.overall}
-
-    @cached_property
-    def counts(self) -> dict[str, Counts]:
-        """For each metric of ``metrics``, how many users it is defined and undefined for."""
-        undefined = np.isnan(self.values).sum(axis=0).tolist()
-        return {n: Counts(len(self.users) - u, u) for n, u in zip(self.metrics, undefined, strict=True)}
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return the scores as a DataFrame indexed by raw user id, one column a metric."""
-        import pandas as pd
-
-        return pd.DataFrame(self.values, index=pd.Index(self.users, name="user"), columns=list(self.metrics))
 
 
 def score_top_n(
@@ -167,8 +110,8 @@ class Scorer:
         self.every = {**self.asked, **extra}
         user_metrics = [name for name, s in self.asked.items() if s.metric.scope == "user"]
         self.columns = dict(zip(user_metrics, np.full((len(user_metrics), n_users), np.nan), strict=True))
-        self.sums = {name: _RunningMean() for name, s in extra.items() if s.metric.scope == "user"}
-        self.precision = [_RunningMean() for _ in RECALL_PERCENT] if curve_ks else []
+        self.sums = {name: RunningMean() for name, s in extra.items() if s.metric.scope == "user"}
+        self.precision = [RunningMean() for _ in RECALL_PERCENT] if curve_ks else []
         self.states = {
             name: s.metric.start(n_items)
             for name, s in self.every.items()
@@ -213,7 +156,7 @@ class Scorer:
         """Return the scores once every block is in; ``users`` (U,) are the raw ids."""
         over_all = {n: s.metric for n, s in self.every.items() if isinstance(s.metric, OverallMetric)}
         finished = {name: metric.finish(self.states[name]) for name, metric in over_all.items()}
-        means = {name: _mean(values) for name, values in self.columns.items()} | finished
+        means = {name: mean_of_defined(values) for name, values in self.columns.items()} | finished
         means |= {name: mean.value for name, mean in self.sums.items()}
         values = np.stack(list(self.columns.values())).T if self.columns else np.empty((self.n_users, 0))
         return PerUserScores(
@@ -230,122 +173,8 @@ class Scorer:
         )
 
 
-def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
-    """Return each user's scores averaged over the folds in which they are defined.
-
-    Users are those of any fold, sorted. Overall metrics and curves are averaged over the folds, every fold
-    alike, without those in which they are undefined.
-
-    Raises:
-        DataError: No fold, or folds scored by different metrics.
-    """
-    if not folds:
-        raise DataError("there is no fold to average")
-    first = folds[0]
-    if len(folds) == 1:
-        return first
-    for number, fold in enumerate(folds):
-        if (fold.metrics, set(fold.overall)) != (first.metrics, set(first.overall)):
-            raise DataError(
-                f"fold {number} was scored by {', '.join([*fold.metrics, *fold.overall])}, "
-                f"but fold 0 by {', '.join([*first.metrics, *first.overall])}"
-            )
-    users, position = np.unique(np.concatenate([fold.users for fold in folds]), return_inverse=True)
-    total = np.zeros((len(users), len(first.metrics)))
-    defined = np.zeros_like(total)
-    start = 0
-    for fold in folds:  # a user stands once in a fold, so plain indexing adds each row once
-        rows = position[start : start + len(fold.users)]
-        start += len(fold.users)
-        total[rows] += np.nan_to_num(fold.values)
-        defined[rows] += ~np.isnan(fold.values)
-    return PerUserScores(
-        users=users,
-        values=np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0),
-        metrics=first.metrics,
-        overall={name: _mean(np.array([f.overall[name] for f in folds])) for name in first.overall},
-        at_k={
-            name: {k: _mean(np.array([f.at_k[name][k] for f in folds])) for k in curve}
-            for name, curve in first.at_k.items()
-        },
-        pr_curve={p: _mean(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """How a metric's values are spread over the users it is defined for; NaN where these are too few."""
-
-    n: int  # users it is defined for
-    undefined: int  # users it is not defined for
-    mean: float
-    std: float  # of the sample: divided by n - 1
-    p10: float
-    p50: float
-    p90: float
-    zero_share: float  # share of the defined values that are exactly 0
-    quantiles: npt.NDArray[np.float64]  # (101,) at 0, 1, ... 100 percent, linear between values
-
-
-def summarise(values: npt.NDArray[np.float64]) -> Summary:
-    """Return the summary of one metric's values (U,), NaN left out and counted."""
-    defined = values[~np.isnan(values)]
-    n = len(defined)
-    quantiles = np.quantile(defined, np.linspace(0, 1, 101)) if n else np.full(101, np.nan)
-    return Summary(
-        n=n,
-        undefined=len(values) - n,
-        mean=_mean(values),
-        std=float(defined.std(ddof=1)) if n > 1 else float("nan"),
-        p10=float(quantiles[10]),
-        p50=float(quantiles[50]),
-        p90=float(quantiles[90]),
-        zero_share=float(np.count_nonzero(defined == 0) / n) if n else float("nan"),
-        quantiles=quantiles,
-    )
-
-
-class _RunningMean:
-    """The mean of the defined values of many blocks, exact, so that it does not depend on the blocks."""
-
-    def __init__(self) -> None:
-        self.sums: dict[int, int] = {}  # exponent -> sum of the whole numbers that it scales
-        self.n = 0
-        self.beyond = 0.0  # infinite as soon as one value is
-
-    def add(self, values: npt.NDArray[np.float64]) -> None:
-        defined = values[~np.isnan(values)]
-        self.n += len(defined)
-        if not np.isfinite(defined).all():
-            self.beyond += float(defined[np.isinf(defined)].sum())
-            defined = defined[np.isfinite(defined)]
-        fraction, exponent = np.frexp(defined)
-        scaled = np.ldexp(fraction, _MANTISSA).astype(np.int64)
-        # Sums of half of the digits each stay far below what float64 holds exactly.
-        high, low = scaled >> _HALF, scaled & (2**_HALF - 1)
-        lowest = int(exponent.min(initial=0))
-        highs = np.bincount(exponent - lowest, weights=high)
-        lows = np.bincount(exponent - lowest, weights=low)
-        for place in np.flatnonzero((highs != 0) | (lows != 0)).tolist():
-            total = (int(highs[place]) << _HALF) + int(lows[place])
-            self.sums[place + lowest] = self.sums.get(place + lowest, 0) + total
-
-    @property
-    def value(self) -> float:
-        if not self.n:
-            return float("nan")
-        least = min(self.sums, default=0)
-        total = Fraction(sum(t << (e - least) for e, t in self.sums.items()))
-        return float(total * Fraction(2) ** (least - _MANTISSA) / self.n) + self.beyond
-
-
 def _threads() -> int:
     return min(4, thread_count())
-
-
-def _mean(values: npt.NDArray[np.float64]) -> float:
-    defined = values[~np.isnan(values)]
-    return float(defined.mean()) if len(defined) else float("nan")
 
 
 def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:

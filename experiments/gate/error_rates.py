@@ -22,7 +22,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.comparison.gate import decide
 from evalplugin.config.gate import Gate
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 
 HERE = Path(__file__).parent
 sys.path.append(str(HERE.parent / "statistics"))

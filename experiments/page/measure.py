@@ -21,7 +21,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.page import comparison_page
 from evalplugin.segments import Segmentation
 

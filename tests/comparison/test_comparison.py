@@ -15,7 +15,7 @@ from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report import model_colours
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
 from evalplugin.segments import Segmentation

@@ -13,7 +13,8 @@ import evalplugin
 from evalplugin.base.errors import DataError, UnknownNameError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import evaluate, parse
-from evalplugin.metrics.scoring import Counts, score_top_n
+from evalplugin.metrics.scores import Counts
+from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
 
 EVERY = (

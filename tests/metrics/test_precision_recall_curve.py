@@ -8,7 +8,8 @@ import pytest
 from evalplugin.data import Candidates, Interactions
 from evalplugin.metrics import RECALL_PERCENT, Blocks, parse, precision_recall_curve
 from evalplugin.metrics.example import apply
-from evalplugin.metrics.scoring import average_folds, score_top_n
+from evalplugin.metrics.scores import average_folds
+from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import TopN
 
 LEVELS = [parse(f"precision_at_recall(level={percent / 100})") for percent in RECALL_PERCENT]

@@ -9,7 +9,8 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.metrics.scoring import Counts, PerUserScores, average_folds, score_top_n, summarise
+from evalplugin.metrics.scores import Counts, PerUserScores, average_folds, summarise
+from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
 
 USERS = np.array(["ann", "bob", "cat", "dan"], dtype=object)

@@ -15,7 +15,7 @@ from evalplugin.comparison.gate.decision import Condition, Kind
 from evalplugin.comparison.statistics import holm, lower_bound, p_above, paired_difference
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.metrics import parse
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 
 __all__ = ["Judge", "has_scores"]
 

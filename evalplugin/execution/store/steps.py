@@ -22,7 +22,7 @@ from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Lists, Task, TaskResult, curve_ks
 from evalplugin.metrics import METRICS, definitions_hash
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models import MODELS, TopN
 
 __all__ = ["Kept"]

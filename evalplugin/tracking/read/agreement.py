@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 
 if TYPE_CHECKING:
     import pyarrow as pa

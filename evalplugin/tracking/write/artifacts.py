@@ -16,7 +16,7 @@ import numpy.typing as npt
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.figures import Curve, axis_limits, per_user_figures
 from evalplugin.report.palette import model_colours
 from evalplugin.report.text import share, summary_markdown

@@ -19,7 +19,7 @@ from evalplugin.comparison.gate import check_challengers, choose_contest, decide
 from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import Gate
 from evalplugin.execution.results import Costs
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.decision_text import decision_markdown
 from evalplugin.segments import Segmentation
 

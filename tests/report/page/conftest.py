@@ -17,7 +17,7 @@ from evalplugin.comparison.contest import Contest, Rules
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
 # The first one ranks; popularity@10 is better neither way, coverage@10 is one number a model.

@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.metrics.scoring import PerUserScores
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.agreement import Scored, agree
 
 RULES = Rules("train1", "test1", 10, "unseen", 4.0, "hash1")

@@ -1,0 +1,146 @@
+"""Every user's scores: means, counts, averages over folds, and how a metric is spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Counts", "PerUserScores", "Summary", "average_folds", "mean_of_defined", "summarise"]
+
+
+class Counts(NamedTuple):
+    """How many users a metric is defined for, and how many it is not."""
+
+    users: int
+    undefined: int
+
+
+@dataclass(frozen=True, eq=False)
+class PerUserScores:
+    """One row a user, one float64 column a metric; NaN means undefined for that user, never zero.
+
+    ``users`` (U,) raw ids; ``values`` float64 (U, M); ``metrics`` canonical names of the M columns.
+    ``overall`` holds the metrics that are one number a model (``coverage@10``), by canonical name. ``at_k``
+    holds the curve of each metric family over the cutoff: ``{"ndcg": {1: 0.1, 2: 0.15, ...}}``, means.
+    ``pr_curve`` holds the mean interpolated precision at a recall of 0, 10 ... 100 percent.
+    """
+
+    users: npt.NDArray[np.generic]
+    values: npt.NDArray[np.float64]
+    metrics: tuple[str, ...]
+    overall: Mapping[str, float] = field(default_factory=dict)
+    at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    pr_curve: Mapping[int, float] = field(default_factory=dict)
+
+    def column(self, metric: str) -> npt.NDArray[np.float64]:
+        """Return one metric's value for every user: float64 (U,), NaN where undefined."""
+        return self.values[:, self.metrics.index(metric)]
+
+    @cached_property
+    def means(self) -> dict[str, float]:
+        """Each metric's mean over the users it is defined for, NaN without any; overall metrics as they are."""
+        means = {name: mean_of_defined(self.column(name)) for name in self.metrics}
+        return {**means, **self.overall}
+
+    @cached_property
+    def counts(self) -> dict[str, Counts]:
+        """For each metric of ``metrics``, how many users it is defined and undefined for."""
+        undefined = np.isnan(self.values).sum(axis=0).tolist()
+        return {n: Counts(len(self.users) - u, u) for n, u in zip(self.metrics, undefined, strict=True)}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the scores as a DataFrame indexed by raw user id, one column a metric."""
+        import pandas as pd
+
+        return pd.DataFrame(self.values, index=pd.Index(self.users, name="user"), columns=list(self.metrics))
+
+
+def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
+    """Return each user's scores averaged over the folds in which they are defined.
+
+    Users are those of any fold, sorted. Overall metrics and curves are averaged over the folds, every fold
+    alike, without those in which they are undefined.
+
+    Raises:
+        DataError: No fold, or folds scored by different metrics.
+    """
+    if not folds:
+        raise DataError("there is no fold to average")
+    first = folds[0]
+    if len(folds) == 1:
+        return first
+    for number, fold in enumerate(folds):
+        if (fold.metrics, set(fold.overall)) != (first.metrics, set(first.overall)):
+            raise DataError(
+                f"fold {number} was scored by {', '.join([*fold.metrics, *fold.overall])}, "
+                f"but fold 0 by {', '.join([*first.metrics, *first.overall])}"
+            )
+    users, position = np.unique(np.concatenate([fold.users for fold in folds]), return_inverse=True)
+    total = np.zeros((len(users), len(first.metrics)))
+    defined = np.zeros_like(total)
+    start = 0
+    for fold in folds:  # a user stands once in a fold, so plain indexing adds each row once
+        rows = position[start : start + len(fold.users)]
+        start += len(fold.users)
+        total[rows] += np.nan_to_num(fold.values)
+        defined[rows] += ~np.isnan(fold.values)
+    return PerUserScores(
+        users=users,
+        values=np.divide(total, defined, out=np.full_like(total, np.nan), where=defined > 0),
+        metrics=first.metrics,
+        overall={name: mean_of_defined(np.array([f.overall[name] for f in folds])) for name in first.overall},
+        at_k={
+            name: {k: mean_of_defined(np.array([f.at_k[name][k] for f in folds])) for k in curve}
+            for name, curve in first.at_k.items()
+        },
+        pr_curve={p: mean_of_defined(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """How a metric's values are spread over the users it is defined for; NaN where these are too few."""
+
+    n: int  # users it is defined for
+    undefined: int  # users it is not defined for
+    mean: float
+    std: float  # of the sample: divided by n - 1
+    p10: float
+    p50: float
+    p90: float
+    zero_share: float  # share of the defined values that are exactly 0
+    quantiles: npt.NDArray[np.float64]  # (101,) at 0, 1, ... 100 percent, linear between values
+
+
+def summarise(values: npt.NDArray[np.float64]) -> Summary:
+    """Return the summary of one metric's values (U,), NaN left out and counted."""
+    defined = values[~np.isnan(values)]
+    n = len(defined)
+    quantiles = np.quantile(defined, np.linspace(0, 1, 101)) if n else np.full(101, np.nan)
+    return Summary(
+        n=n,
+        undefined=len(values) - n,
+        mean=mean_of_defined(values),
+        std=float(defined.std(ddof=1)) if n > 1 else float("nan"),
+        p10=float(quantiles[10]),
+        p50=float(quantiles[50]),
+        p90=float(quantiles[90]),
+        zero_share=float(np.count_nonzero(defined == 0) / n) if n else float("nan"),
+        quantiles=quantiles,
+    )
+
+
+def mean_of_defined(values: npt.NDArray[np.float64]) -> float:
+    """Return the mean of the values that are not NaN; NaN if there are none."""
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else float("nan")
