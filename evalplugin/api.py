@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalplugin.base.errors import DataError
-from evalplugin.lists import Columns, ListScores, score_lists, specs_of
+from evalplugin.lists import ListColumns, ListScores, score_lists, specs_of
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -221,7 +221,7 @@ def score(
     >>> evalplugin.score(lists, truth, ["rr", "hit@1"]).means
     {'rr': 0.75, 'hit@1': 0.5}
     """
-    columns = Columns(user, item, rank, score, rating, truth_user, truth_item)
+    columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     return score_lists(
         lists, truth, specs_of(metrics), train=train, threshold=threshold, columns=columns, format=format,
         memory=memory,

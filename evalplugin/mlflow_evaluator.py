@@ -67,15 +67,15 @@ class RankingEvaluator(ModelEvaluator):
         """Return the means and the artifacts that are logged into the run; see the class.
 
         Raises:
-            EvalpluginError: Options, columns or values that break a rule; a run that holds results already.
+            EvalpluginError: EvaluatorOptions, columns or values that break a rule; a run that holds results already.
         """
         from mlflow.models import EvaluationResult
 
-        from evalplugin.lists.evaluation import Evaluation, Options
+        from evalplugin.lists.evaluation import Evaluation, EvaluatorOptions
         from evalplugin.tracking.write.lists import ScoredLists, log_into_run, open_run
 
         _refuse(extra_metrics, custom_artifacts)
-        options = Options.of(evaluator_config)
+        options = EvaluatorOptions.of(evaluator_config)
         evaluation = Evaluation.of(options, _features(dataset), _targets(dataset))
         run = open_run(run_id, evaluation.specs)
         predicted = _predictions(dataset, model, predictions)

@@ -23,7 +23,7 @@ import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError, ParameterError, TrackingError, UnknownNameError
 from evalplugin.cli import main
 from evalplugin.lists.cells import Cells
-from evalplugin.lists.evaluation import DEFAULT_METRICS, Evaluation, Options
+from evalplugin.lists.evaluation import DEFAULT_METRICS, Evaluation, EvaluatorOptions
 from evalplugin.metrics.scores import Counts
 from evalplugin.mlflow_evaluator import RankingEvaluator
 
@@ -239,7 +239,7 @@ def scored(
 ) -> Any:
     """The evaluation of a table without MLflow."""
     dataset = Evaluation.of(
-        Options.of(config),
+        EvaluatorOptions.of(config),
         data.drop(columns=[predictions, targets]),
         Cells(targets, data[targets].to_numpy()),
     )
@@ -317,7 +317,7 @@ def test_train_data_is_for_metrics_that_need_it() -> None:
     ],
 )  # fmt: skip
 def test_metrics_and_cutoffs_that_are_asked_for(config: dict[str, Any], names: tuple[str, ...]) -> None:
-    assert tuple(spec.name for spec in Options.of(config).specs()) == names
+    assert tuple(spec.name for spec in EvaluatorOptions.of(config).specs()) == names
 
 
 def popular(table: pd.DataFrame) -> list[list[str]]:

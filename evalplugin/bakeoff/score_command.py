@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
 from evalplugin.execution.tasks import curve_ks
-from evalplugin.lists import Columns, ListScores, score_lists, specs_of
-from evalplugin.lists.files import FileSource, Format
-from evalplugin.lists.frames import interactions_alone
+from evalplugin.lists import ListColumns, ListScores, score_lists, specs_of
+from evalplugin.lists.files import Format
+from evalplugin.lists.inputs import read_interactions
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.metrics import MetricSpec
 
@@ -31,7 +32,7 @@ class Request:
     format: Format = "auto"
     text_ids: bool = False
     memory: str | None = None
-    columns: Columns = field(default_factory=Columns)
+    columns: ListColumns = field(default_factory=ListColumns)
     for_log: bool = False  # curves over the cutoff are computed too
 
 
@@ -124,10 +125,5 @@ def log(
     return log_lists(lists, experiment=experiment, tracking_uri=tracking_uri)
 
 
-def _interactions(asked: Request, path: str, role: str) -> Interactions:
-    file = FileSource.find(path, role, format=asked.format, text_ids=asked.text_ids)
-    names = asked.columns.of_rated(file.names, role)
-    source = file.read(names)
-    user, item = source.ids(names[0], "user"), source.ids(names[1], "item")
-    rating = source.numbers(names[2], "rating", "ratings must be finite numbers") if names[2:] else None
-    return interactions_alone(user, item, rating)
+def _interactions(asked: Request, path: str, role: Literal["truth", "train"]) -> Interactions:
+    return read_interactions(path, role, asked.columns, format=asked.format, text_ids=asked.text_ids)

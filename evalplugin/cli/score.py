@@ -76,11 +76,11 @@ def score(
 ) -> int:
     """Score lists from any system: CSV, Parquet or TREC files."""
     from evalplugin.bakeoff import score_command
-    from evalplugin.lists import Columns
+    from evalplugin.lists import ListColumns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 
     interrupt_on_signals()
-    columns = Columns(user, item, rank, score, rating, truth_user, truth_item)
+    columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     request = score_command.Request(
         metrics=metrics, format=input_format, text_ids=ids == "text", columns=columns, for_log=logged, **asked
     )

@@ -1,9 +1,9 @@
-"""Files of tables: found by name or pattern, read one by one, and joined into ``Interactions``."""
+"""Files of tables, found by name or pattern and read as one table."""
 
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,26 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.errors import DataError, Problem, did_you_mean
-from evalplugin.data.encoding import encode
-from evalplugin.data.interactions import DuplicatePolicy, Interactions
+from evalplugin.data.formats import FileFormat, ParquetFormat, readable
+from evalplugin.data.tables import Table, column_problem, row_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Columns", "check_files", "find_files", "read_files", "unused_rating"]
+__all__ = ["TableFiles", "check_files", "find_files"]
 
-_LIKE_RATINGS = ("rating", "ratings", "score", "stars")
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Which column is what, and what is done with a pair that stands twice."""
-
-    user: str
-    item: str
-    rating: str | None
-    timestamp: str | None
-    duplicates: DuplicatePolicy
+Report = Callable[[str, float | None], None]
 
 
 def check_files(base: Path, path: str, inside: str | None = None) -> list[Problem]:
@@ -74,124 +63,117 @@ def find_files(base: Path, path: str, inside: str | None = None) -> list[Path]:
     return files
 
 
-def read_files(
-    files: Sequence[Path],
-    columns: Columns,
-    *,
-    columns_of: Callable[[Path], list[str]],
-    read: Callable[[Path, list[str]], pa.Table],
-    report: Callable[[str, float | None], None],
-) -> Interactions:
-    """Return the interactions of all files in turn.
+@dataclass(frozen=True)
+class TableFiles:
+    """One or several files with the same columns, read as one table; all methods raise DataError for a bad file."""
 
-    Args:
-        files: Tables of the same columns.
-        columns: Which of these are read, as what.
-        columns_of: Returns the names of a file's columns.
-        read: Returns some columns of a file.
-        report: Is told of each file.
+    name: str  # how messages call all of them
+    files: tuple[Path, ...]
+    format: FileFormat
 
-    Raises:
-        DataError: A file cannot be read, or is unlike the first one, or breaks a rule of ``Interactions``.
-    """
-    import pandas as pd
-    import pyarrow as pa
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns in the first file."""
+        return self._names(self.files[0])
 
-    source = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
-    roles = {
-        "user": columns.user,
-        "item": columns.item,
-        "rating": columns.rating,
-        "timestamp": columns.timestamp,
-    }
-    wanted = list(dict.fromkeys(name for name in roles.values() if name is not None))
-    first: list[str] = []
-    tables: list[pa.Table] = []
-    for number, file in enumerate(files):
-        report(f"reading {file.name}", number / len(files))
-        try:
-            found = columns_of(file)
+    def check_columns(self) -> None:
+        """Refuse a file without a header, or whose columns are not those of the first one."""
+        first = self.files[0]
+        for file in self.files:
+            found = self._names(file)
             if not found:
                 raise DataError(f"{file} is empty: it has no line with the names of its columns")
-            first = first or found
-            if set(found) != set(first):
-                odd = sorted(set(found) ^ set(first))
+            if odd := sorted(set(found) ^ set(self.columns)):
                 raise DataError(
-                    f"{file}: its columns are not those of {files[0].name}: {', '.join(map(repr, odd))} "
+                    f"{file}: its columns are not those of {first.name}: {', '.join(map(repr, odd))} "
                     f"{'is' if len(odd) == 1 else 'are'} in one of them only"
                 )
-            for role, name in roles.items():
-                if name is not None and name not in found:
-                    hint = did_you_mean(name, found, noun="columns")
-                    raise DataError(f"{file}: no {role} column {name!r}{hint}")
-                if found.count(str(name)) > 1:
-                    raise DataError(f"{file}: {found.count(str(name))} columns are called {name!r} ({role})")
-            table = read(file, wanted)
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(f"{file}: cannot be read: {error}") from None
-        tables.append(_dates_as_times(table, columns.timestamp))
-    whole = _joined(tables, files)
-    # Arrow's own integers can be missing without becoming floats.
-    frame = whole.to_pandas(
-        types_mapper=lambda kind: pd.ArrowDtype(kind) if pa.types.is_integer(kind) else None
-    )
-    ends = np.cumsum([len(table) for table in tables])
 
-    def place(row: int) -> str:
-        number = int(np.searchsorted(ends, row, side="right"))
-        before = int(ends[number - 1]) if number else 0
-        of = "" if len(files) == 1 else f" of {files[number].name}"
-        return f"row {row - before + 1}{of} (counted from 1)"
+    def read(self, roles: Mapping[str, str], report: Report = lambda text, share: None) -> Table:
+        """Return the columns that are asked for, by role; row numbers in messages are those of each file."""
+        tables = []
+        for number, file in enumerate(self.files):
+            report(f"reading {file.name}", number / len(self.files))
+            self._check_columns(file, roles)
+            with readable(file):
+                tables.append(_dates_as_times(self.format.read(file, roles)))
+        ends = np.cumsum([len(table) for table in tables])
 
-    data = encode(
-        frame,
-        user=columns.user,
-        item=columns.item,
-        rating=columns.rating,
-        timestamp=columns.timestamp,
-        duplicates=columns.duplicates,
-        source=source,
-        place=place,
-    )
-    return data.noting(*unused_rating(columns.rating, first))
+        def row_name(row: int) -> str:
+            number = int(np.searchsorted(ends, row, side="right"))
+            return self._row_name(number, row - (int(ends[number - 1]) if number else 0))
+
+        return Table(self._joined(tables), self.name, row_name)
+
+    def batches(self, roles: Mapping[str, str], rows: int) -> Iterator[Table]:
+        """Yield the rows of Parquet files, that many at a time, without ever holding more."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        for number, file in enumerate(self.files):
+            done = 0
+            self._check_columns(file, roles)
+            with readable(file), parquet.ParquetFile(file) as opened:
+                for batch in opened.iter_batches(
+                    rows, columns=list(dict.fromkeys(roles.values())), use_threads=False
+                ):
+                    start = done
+                    done += len(batch)
+                    yield Table(
+                        pa.Table.from_batches([batch]),
+                        self.name,
+                        lambda row, number=number, start=start: self._row_name(number, start + row),  # type: ignore[misc]
+                    )
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether the rows can be counted and read in batches."""
+        return isinstance(self.format, ParquetFormat)
+
+    def _names(self, file: Path) -> list[str]:
+        with readable(file):
+            return self.format.names(file)
+
+    def _check_columns(self, file: Path, roles: Mapping[str, str]) -> None:
+        names = self._names(file)
+        for role, name in roles.items():
+            if problem := column_problem(name, names, role):
+                raise DataError(f"{file}: {problem}")
+
+    def _row_name(self, number: int, row: int) -> str:
+        of = "" if len(self.files) == 1 else f" of {self.files[number].name}"
+        return row_number(row).replace(" (", f"{of} (")
+
+    def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Return all tables as one; numbers of several widths become the widest."""
+        import pyarrow as pa
+
+        full = [pair for pair in zip(tables, self.files, strict=True) if len(pair[0])]
+        (first, name), *others = full or [(tables[0], self.files[0])]
+        for table, file in others:
+            for field, expected in zip(table.schema, first.schema, strict=True):
+                if _is_number(field) != _is_number(expected) and field.type != pa.null():
+                    raise DataError(
+                        f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {name.name}"
+                    )
+        try:
+            return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataError(f"{self.name}: the files' columns are of different types: {error}") from None
 
 
-def _joined(tables: Sequence[pa.Table], files: Sequence[Path]) -> pa.Table:
-    """Return all tables as one; numbers of several widths become the widest."""
+def _is_number(field: pa.Field) -> bool:
     import pyarrow as pa
 
-    full = [(table, file) for table, file in zip(tables, files, strict=True) if len(table)] or [
-        (tables[0], files[0])
-    ]
-    for table, file in full[1:]:
-        for field, expected in zip(table.schema, full[0][0].schema, strict=True):
-            ours, theirs = (
-                pa.types.is_integer(f.type) or pa.types.is_floating(f.type) for f in (field, expected)
-            )
-            if ours != theirs and field.type != pa.null():
-                raise DataError(
-                    f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {full[0][1].name}"
-                )
-    try:
-        return pa.concat_tables([table for table, _ in full], promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(f"{files[0].parent}: the files' columns are of different types: {error}") from None
+    return bool(pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
 
 
-def _dates_as_times(table: pa.Table, timestamp: str | None) -> pa.Table:
+def _dates_as_times(table: pa.Table) -> pa.Table:
+    """Return dates as timestamps, as in a file beside this one dates may have a time."""
     import pyarrow as pa
 
-    if timestamp is None or not pa.types.is_date(table.schema.field(timestamp).type):
-        return table
-    place = table.schema.get_field_index(timestamp)
-    return table.set_column(place, timestamp, table.column(place).cast(pa.timestamp("s")))
-
-
-def unused_rating(rating: str | None, columns: Sequence[str]) -> list[str]:
-    """Return a note for each column that looks like ratings where none is named as such."""
-    if rating is not None:
-        return []
-    unused = [name for name in columns if name.casefold() in _LIKE_RATINGS]
-    return [
-        f"column {name!r} was not used, as no rating column is named: every rating is 1.0" for name in unused
-    ]
+    for position, field in enumerate(table.schema):
+        if pa.types.is_date(field.type):
+            times = table.column(position).cast(pa.timestamp("s"))
+            table = table.set_column(position, field.name, times)
+    return table

@@ -6,17 +6,18 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.data.encoding import DuplicatePolicy, read_interactions
+from evalplugin.data.tables import Table
+
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DuplicatePolicy", "Interactions", "Rows"]
-
-DuplicatePolicy = Literal["error", "last", "mean", "max"]
+__all__ = ["Interactions", "Rows"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,17 +172,31 @@ class Interactions:
             DataError: No rows, a missing column, a null id, a rating that is no finite number, a duplicate pair
                 under ``error``, ids of mixed types; names the column, the row and the value.
         """
-        from evalplugin.data.encoding import encode
-
-        return encode(
-            frame,
+        return cls.from_table(
+            Table(frame, source),
             user=user,
             item=item,
             rating=rating,
             timestamp=timestamp,
             duplicates=duplicates,
-            source=source,
         )
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Table,
+        *,
+        user: str,
+        item: str,
+        rating: str | None,
+        timestamp: str | None,
+        duplicates: DuplicatePolicy,
+    ) -> Interactions:
+        """Return the rows of a table as interactions; see ``from_frame``."""
+        columns = read_interactions(
+            table, user=user, item=item, rating=rating, timestamp=timestamp, duplicates=duplicates
+        )
+        return cls(**columns._asdict())
 
 
 def _freeze(holder: object, *names: str) -> None:

@@ -1,6 +1,7 @@
 """Lists made elsewhere: read from tables and files, scored in memory or part by part."""
 
-from evalplugin.lists.frames import Columns, ListScores, Tables, score_tables, specs_of
+from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.inputs import score_lists
+from evalplugin.lists.scores import ListScores, specs_of
 
-__all__ = ["Columns", "ListScores", "Tables", "score_lists", "score_tables", "specs_of"]
+__all__ = ["ListColumns", "ListScores", "score_lists", "specs_of"]

@@ -1,4 +1,4 @@
-"""Tables with a whole list in a cell, or with one row a scored pair -> the columns of lists and truth."""
+"""ListInput with a whole list in a cell, or with one row a scored pair -> the columns of lists and truth."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.lists.columns import Source
-from evalplugin.lists.frames import Columns, Tables
+from evalplugin.base.errors import DataError
+from evalplugin.data.tables import Table, column_problem
+from evalplugin.lists.columns import ListColumns, ListInput
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Cells", "column_of", "tables_of_lists", "tables_of_pairs"]
+__all__ = ["Cells", "column_of", "input_of_lists", "input_of_pairs"]
 
 _ITEM = "item"  # what the column of items is called in the train data, where lists are in cells
 _PAIRS = "; scored pairs need the item column named"
@@ -36,16 +36,13 @@ def column_of(frame: pd.DataFrame, name: str, role: str, source: str = "data") -
     Raises:
         DataError: There is none of that name, or there are several.
     """
-    found = [position for position, column in enumerate(frame.columns) if column == name]
-    if len(found) == 1:
-        return frame.iloc[:, found[0]].reset_index(drop=True)
-    if found:
-        raise DataError(f"{source}: {len(found)} columns are called {name!r} ({role})")
-    hint = did_you_mean(name, [str(column) for column in frame.columns], noun="columns")
-    raise DataError(f"{source}: no {role} column {name!r}{hint}")
+    names = [str(column) for column in frame.columns]
+    if problem := column_problem(name, names, role):
+        raise DataError(f"{source}: {problem}")
+    return frame.iloc[:, names.index(name)].reset_index(drop=True)
 
 
-def tables_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any = None) -> Tables:
+def input_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any = None) -> ListInput:
     """Return the columns of a table with one row a user.
 
     Args:
@@ -58,7 +55,7 @@ def tables_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: An
         DataError: A user with two rows, a cell that is no list, ids or ratings that break a rule.
     """
     user = str(users.name)
-    Source(users.to_frame(user), "data").ids(user, "user")
+    Table(users.to_frame(user), "data").ids(user, "user")
     twice = np.flatnonzero(users.duplicated())
     if len(twice):
         first, again = np.flatnonzero(users == users[twice[0]])[:2]
@@ -67,17 +64,17 @@ def tables_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: An
             f"lists take one row a user{_PAIRS}"
         )
     held_out, ratings = _truth(users, truth)
-    return Tables.read(
+    return ListInput.read(
         _one_row_an_item(users, lists, _checked_lists(users, lists)),
         _one_row_an_item(users, truth, held_out, ratings),
-        None if train is None else Source(train, "train"),
-        Columns(user=user, item=_ITEM, rank="rank"),
+        None if train is None else Table(train, "train"),
+        ListColumns(user=user, item=_ITEM, rank="rank"),
     )
 
 
-def tables_of_pairs(
+def input_of_pairs(
     users: pd.Series[Any], items: pd.Series[Any], scores: Cells, ratings: Cells, train: Any = None
-) -> Tables:
+) -> ListInput:
     """Return the columns of a table with one row a scored pair of user and item: each is a candidate, with a rating.
 
     Raises:
@@ -88,11 +85,11 @@ def tables_of_pairs(
     user, item = str(users.name), str(items.name)
     columns = [users, items, pd.Series(scores.values), pd.Series(ratings.values)]
     pairs = pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name])
-    return Tables.read(
-        Source(pairs, "data"),
-        Source(pairs, "data"),
-        None if train is None else Source(train, "train"),
-        Columns(user=user, item=item, score=scores.name, rating=ratings.name),
+    return ListInput.read(
+        Table(pairs, "data"),
+        Table(pairs, "data"),
+        None if train is None else Table(train, "train"),
+        ListColumns(user=user, item=item, score=scores.name, rating=ratings.name),
     )
 
 
@@ -130,7 +127,7 @@ def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | 
 
 def _one_row_an_item(
     users: pd.Series[Any], cells: Cells, items: list[Any], ratings: list[Any] | None = None
-) -> Source:
+) -> Table:
     """Return each user's items as a table with one row an item: user, item, rank from 1 and, if given, rating."""
     import pandas as pd
 
@@ -149,7 +146,7 @@ def _one_row_an_item(
     def place(row: int) -> str:
         return f"place {rank[row]} of user {_plain(users[int(np.searchsorted(ends, row, side='right'))])}"
 
-    return Source(pd.concat(columns, axis=1, keys=names), cells.name, place)
+    return Table(pd.concat(columns, axis=1, keys=names), cells.name, place)
 
 
 def _flat(items: list[Any]) -> Any:

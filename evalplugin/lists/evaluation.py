@@ -14,9 +14,11 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import build
 from evalplugin.data import Candidates, Interactions
 from evalplugin.execution.tasks import curve_ks
-from evalplugin.lists import Tables, specs_of
-from evalplugin.lists.cells import Cells, column_of, tables_of_lists, tables_of_pairs
-from evalplugin.lists.frames import catalogue_of, interactions_alone, top_n_on
+from evalplugin.lists.catalogue import catalogue_of, interactions_alone
+from evalplugin.lists.cells import Cells, column_of, input_of_lists, input_of_pairs
+from evalplugin.lists.columns import ListInput
+from evalplugin.lists.scores import specs_of
+from evalplugin.lists.scoring import top_n_on
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request, score_top_n
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["DEFAULT_METRICS", "Evaluated", "Evaluation", "Options"]
+__all__ = ["DEFAULT_METRICS", "Evaluated", "Evaluation", "EvaluatorOptions"]
 
 DEFAULT_METRICS = ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10")
 
@@ -35,7 +37,7 @@ _Cutoff = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True)
-class Options:
+class EvaluatorOptions:
     """What ``evaluator_config`` takes; see ``evalplugin.mlflow_evaluator.RankingEvaluator``."""
 
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
@@ -57,7 +59,7 @@ class Options:
         object.__setattr__(self, "history", train)
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> Options:
+    def of(cls, config: Mapping[str, Any]) -> EvaluatorOptions:
         """Return the checked options of an ``evaluator_config``, which may stand under the evaluator's name.
 
         Raises:
@@ -114,14 +116,14 @@ class Evaluated:
 class Evaluation:
     """A table to evaluate: checked as far as it can be before a model is asked."""
 
-    options: Options
+    options: EvaluatorOptions
     specs: Sequence[MetricSpec]
     users: pd.Series[Any]  # one a row
     items: pd.Series[Any] | None  # one a row of scored pairs; None: every row holds a list
     targets: Cells
 
     @classmethod
-    def of(cls, options: Options, features: pd.DataFrame, targets: Cells) -> Evaluation:
+    def of(cls, options: EvaluatorOptions, features: pd.DataFrame, targets: Cells) -> Evaluation:
         """Return an evaluation of the rows of a table.
 
         Args:
@@ -170,24 +172,24 @@ class Evaluation:
             cells if cells.name == role else cells._replace(name=f"{role} {cells.name!r}")
             for role, cells in (("predictions", predictions), ("targets", self.targets))
         )
-        tables = tables_of_lists(self.users, lists, truth, self.options.history)
-        if tables.rating is None and self.options.threshold is not None:
+        inputs = input_of_lists(self.users, lists, truth, self.options.history)
+        if inputs.truth.values is None and self.options.threshold is not None:
             raise DataError(
                 f"threshold={self.options.threshold:g} is for ratings, and {truth.name} holds none: give a dict of "
                 f"ratings by item in each row"
             )
-        top_n, held_out, train = top_n_on(catalogue_of(tables), tables)
+        top_n, held_out, train = top_n_on(catalogue_of(inputs), inputs)
         top_n = replace(top_n, score=np.full(top_n.item.shape, np.nan))
         scores = self._scores(top_n, held_out, train)
-        return _evaluated(_with_everybody(scores, self.users), top_n.to_table(held_out), tables)
+        return _evaluated(_with_everybody(scores, self.users), top_n.to_table(held_out), inputs)
 
     def _score_pairs(self, predictions: Cells, items: pd.Series[Any]) -> Evaluated:
-        tables = tables_of_pairs(self.users, items, predictions, self.targets, self.options.history)
-        top_n, held_out, train = top_n_on(catalogue_of(tables), tables)
+        inputs = input_of_pairs(self.users, items, predictions, self.targets, self.options.history)
+        top_n, held_out, train = top_n_on(catalogue_of(inputs), inputs)
         # Every row is a candidate, and its score a prediction of its rating.
         candidates = Candidates("judged", included=held_out.rows)
-        scores = self._scores(top_n, held_out, train, candidates, tables.by)
-        return _evaluated(scores, top_n.to_table(held_out), tables)
+        scores = self._scores(top_n, held_out, train, candidates, inputs.lists.values)
+        return _evaluated(scores, top_n.to_table(held_out), inputs)
 
     def _scores(
         self,
@@ -209,12 +211,9 @@ class Evaluation:
         )
 
 
-def _evaluated(scores: PerUserScores, top_n: pa.Table, tables: Tables) -> Evaluated:
-    train = None
-    if tables.train_user is not None and tables.train_item is not None:
-        train = interactions_alone(tables.train_user, tables.train_item, tables.train_rating)
-    truth = interactions_alone(tables.truth_user, tables.truth_item, tables.rating)
-    return Evaluated(scores, top_n, truth, train)
+def _evaluated(scores: PerUserScores, top_n: pa.Table, inputs: ListInput) -> Evaluated:
+    train = None if inputs.train is None else interactions_alone(inputs.train)
+    return Evaluated(scores, top_n, interactions_alone(inputs.truth), train)
 
 
 def _with_everybody(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScores:

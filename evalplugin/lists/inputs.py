@@ -1,22 +1,26 @@
-"""Lists, truth and train data wherever they are -> their scores, at once or part by part."""
+"""Lists, truth and train data, from tables or files, scored at once or part by part."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import bytes_of
+from evalplugin.data.files import TableFiles
 from evalplugin.data.interactions import Interactions
-from evalplugin.lists.columns import Source
-from evalplugin.lists.files import FileSource, Format
-from evalplugin.lists.frames import Columns, ListScores, Tables, catalogue_of, score_tables, top_n_on
+from evalplugin.data.tables import Table
+from evalplugin.lists.catalogue import catalogue_of, interactions_alone
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.parts import parts_for, score_in_parts
+from evalplugin.lists.scores import ListScores
+from evalplugin.lists.scoring import score_in_memory, top_n_on
 from evalplugin.metrics import MetricSpec
 from evalplugin.models.selection import TopN
 
-__all__ = ["lists_and_truth", "score_lists"]
+__all__ = ["lists_and_truth", "read_interactions", "score_lists"]
 
 
 def score_lists(
@@ -26,7 +30,7 @@ def score_lists(
     *,
     train: Any = None,
     threshold: float | None = None,
-    columns: Columns | None = None,
+    columns: ListColumns | None = None,
     format: Format = "auto",
     text_ids: bool = False,
     memory: str | int | None = None,
@@ -36,7 +40,7 @@ def score_lists(
     """Return the scores of lists; see ``evalplugin.score``.
 
     Args:
-        lists, truth, train: Tables, or paths of files.
+        lists, truth, train: ListInput, or paths of files.
         specs: What to compute.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         columns: Which column is what; None: the usual names.
@@ -44,96 +48,90 @@ def score_lists(
         text_ids: Ids in CSV files that look like integers stay text.
         memory: How much may be used; None: as much as it takes.
         curve_ks: Returns the cutoffs of ``at_k`` for the length of the longest list.
-        report: Hears what goes on.
+        report: Callback for progress.
 
     Raises:
         DataError: Input that is missing or breaks a rule, or does not fit and is no Parquet file.
     """
-    columns = columns or Columns()
-
-    sources = (
-        _opened(lists, "lists", format, text_ids),
-        _opened(truth, "truth", format, text_ids),
+    columns = columns or ListColumns()
+    sources = _open(lists, truth, train, format, text_ids)
+    n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory))
+    if n_parts == 1:
+        inputs = _read(sources, columns)
+        return ListScores(score_in_memory(inputs, specs, threshold, curve_ks=curve_ks))
+    files = [s for s in (sources["lists"], sources["truth"]) if isinstance(s, TableFiles) and s.is_parquet]
+    if len(files) < 2:
+        odd = sources["truth"] if sources["lists"] in files else sources["lists"]
+        raise DataError(
+            f"{odd.name}: lists and truth do not fit into {memory}, and only Parquet files are scored "
+            f"part by part; write both as Parquet, or allow more memory"
+        )
+    history = _table(sources["train"], "train", columns) if "train" in sources else None
+    return ListScores(
+        score_in_parts(
+            files[0],
+            files[1],
+            history,
+            specs,
+            columns,
+            threshold,
+            n_parts,
+            curve_ks=curve_ks,
+            report=report,
+        )
     )
-    history = None if train is None else _opened(train, "train", format, text_ids)
-    wanted = columns.of_lists(_name(sources[0]), _columns(sources[0])), columns.of_rated(_columns(sources[1]))
-    if memory is not None:
-        limit = bytes_of(memory)
-        large = [
-            (source, names)
-            for source, names in zip(sources, wanted, strict=True)
-            if isinstance(source, FileSource)
-        ]
-        n_parts = parts_for(large, limit)
-        if n_parts > 1:
-            spread = [source for source, _ in large if source.format == "parquet"]
-            if len(spread) < len(sources):
-                odd = next(s for s in sources if s not in spread)
-                raise DataError(
-                    f"{_name(odd)}: lists and truth do not fit into {memory}, and only Parquet files are scored "
-                    f"part by part; write both as Parquet, or allow more memory"
-                )
-            return ListScores(
-                score_in_parts(
-                    spread[0],
-                    spread[1],
-                    None if history is None else _read(history, columns),
-                    specs,
-                    columns,
-                    threshold,
-                    n_parts,
-                    curve_ks=curve_ks,
-                    report=report,
-                )
-            )
-    tables = _tables(sources, history, columns)
-    return ListScores(score_tables(tables, specs, threshold, curve_ks=curve_ks))
 
 
 def lists_and_truth(
-    lists: Any, truth: Any, train: Any, columns: Columns, *, format: Format = "auto", text_ids: bool = False
+    lists: Any,
+    truth: Any,
+    train: Any,
+    columns: ListColumns,
+    *,
+    format: Format = "auto",
+    text_ids: bool = False,
 ) -> tuple[TopN, Interactions, Interactions | None]:
     """Return lists, truth and train data on common codes; the lists have scores, or ranks with the sign turned.
 
     Raises:
         DataError: Input that is missing or breaks a rule.
     """
-    sources = tuple(_opened(t, role, format, text_ids) for t, role in ((lists, "lists"), (truth, "truth")))
-    history = None if train is None else _opened(train, "train", format, text_ids)
-    tables = _tables((sources[0], sources[1]), history, columns)
-    return top_n_on(catalogue_of(tables), tables)
+    inputs = _read(_open(lists, truth, train, format, text_ids), columns)
+    return top_n_on(catalogue_of(inputs), inputs)
 
 
-def _opened(table: Any, role: str, format: Format, text_ids: bool) -> FileSource | Source:
-    if isinstance(table, (str, Path)):
-        return FileSource.find(table, role, format=format, text_ids=text_ids)
-    return Source(table, role)
+def read_interactions(
+    path: str, role: Role, columns: ListColumns, *, format: Format = "auto", text_ids: bool = False
+) -> Interactions:
+    """Return truth or train data from files, on vocabularies of their own.
+
+    Raises:
+        DataError: Files that are missing or break a rule.
+    """
+    table = _table(open_files(path, role, format=format, text_ids=text_ids), role, columns)
+    return interactions_alone(PairColumns.read(table, role, columns))
 
 
-def _tables(
-    sources: tuple[FileSource | Source, FileSource | Source],
-    history: FileSource | Source | None,
-    columns: Columns,
-) -> Tables:
-    return Tables.read(
-        _read(sources[0], columns),
-        _read(sources[1], columns),
-        None if history is None else _read(history, columns),
-        columns,
-    )
+def _open(
+    lists: Any, truth: Any, train: Any, format: Format, text_ids: bool
+) -> dict[Role, TableFiles | Table]:
+    """Return what was given under its role; files are found, and not read."""
+    given: dict[Role, Any] = {"lists": lists, "truth": truth, "train": train}
+    return {
+        role: open_files(table, role, format=format, text_ids=text_ids)
+        if isinstance(table, (str, Path))
+        else Table(table, role)
+        for role, table in given.items()
+        if role != "train" or table is not None
+    }
 
 
-def _name(source: FileSource | Source) -> str:
-    return source.path if isinstance(source, FileSource) else source.name
+def _read(sources: Mapping[Role, TableFiles | Table], columns: ListColumns) -> ListInput:
+    tables = {role: _table(source, role, columns) for role, source in sources.items()}
+    return ListInput.read(tables["lists"], tables["truth"], tables.get("train"), columns)
 
 
-def _columns(source: FileSource | Source) -> list[str]:
-    return source.names if isinstance(source, FileSource) else source.columns
-
-
-def _read(source: FileSource | Source, columns: Columns) -> Source:
-    if isinstance(source, Source):
+def _table(source: TableFiles | Table, role: Role, columns: ListColumns) -> Table:
+    if isinstance(source, Table):
         return source
-    if source.role == "lists":
-        return source.read(columns.of_lists(source.path, source.names))
-    return source.read(columns.of_rated(source.names, source.role))
+    return source.read(columns.of(role, source.name, source.columns))

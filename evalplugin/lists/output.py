@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.lists.frames import ListScores
+from evalplugin.lists.scores import ListScores
 from evalplugin.metrics.scores import PerUserScores
 
 if TYPE_CHECKING:

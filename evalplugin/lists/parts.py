@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from shutil import disk_usage
@@ -14,17 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.lists.columns import Ids, Source, ids_of
-from evalplugin.lists.files import FileSource
-from evalplugin.lists.frames import (
-    Catalogue,
-    Columns,
-    Tables,
-    blocks_of,
-    blocks_on,
-    need_catalogue,
-)
-from evalplugin.lists.vocabulary import check_kinds, encode
+from evalplugin.data.files import TableFiles
+from evalplugin.data.tables import Ids, Table, ids_of
+from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.lists.files import n_bytes
+from evalplugin.lists.scoring import blocks_of, blocks_on, need_catalogue
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import Scorer, check_request
@@ -42,9 +38,13 @@ _HASH = np.uint64(0x9E3779B97F4A7C15)
 Report = Callable[[str], None]
 
 
-def parts_for(sources: Sequence[tuple[FileSource, Sequence[str]]], memory: int) -> int:
+def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, memory: int) -> int:
     """Return how many partitions keep the work within ``memory`` bytes; 1: everything fits at once."""
-    needed = _GROWTH * sum(source.n_bytes(names) for source, names in sources)
+    needed = 0
+    for role in ("lists", "truth"):
+        source, names = sources[role], columns.of(role, sources[role].name, sources[role].columns)
+        if isinstance(source, TableFiles):
+            needed += _GROWTH * n_bytes(source, names.values())
     if needed + _ITSELF <= memory:
         return 1
     room = max(memory - _ITSELF, memory // 4)
@@ -52,11 +52,11 @@ def parts_for(sources: Sequence[tuple[FileSource, Sequence[str]]], memory: int) 
 
 
 def score_in_parts(
-    lists: FileSource,
-    truth: FileSource,
-    train: Source | None,
+    lists: TableFiles,
+    truth: TableFiles,
+    train: Table | None,
     specs: Sequence[MetricSpec],
-    columns: Columns,
+    columns: ListColumns,
     threshold: float | None,
     n_parts: int,
     *,
@@ -76,11 +76,8 @@ def score_in_parts(
         raise DataError(f"{train.name}: there are no rows")
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         both = [
-            _Spilled(source, names, Path(folder) / source.role, n_parts)
-            for source, names in (
-                (lists, columns.of_lists(lists.path, lists.names)),
-                (truth, columns.of_rated(truth.names)),
-            )
+            _Spilled(lists, "lists", columns, Path(folder), n_parts),
+            _Spilled(truth, "truth", columns, Path(folder), n_parts),
         ]
         free, needed = disk_usage(folder).free, sum(one.n_bytes for one in both)
         if needed > free:
@@ -89,22 +86,20 @@ def score_in_parts(
                 f"set TMPDIR to a folder on another disk"
             )
         for one in both:
-            report(f"spreading {one.source.role} over {n_parts} partitions")
+            report(f"spreading {one.role} over {n_parts} partitions")
             one.write()
-        train_ids = None if train is None else _train(train, columns)
-        for position, role in enumerate(("user", "item")):
-            kinds = {one.source.role: one.sample[position] for one in both}
-            if train_ids is not None:
-                kinds["train"] = (train_ids[0], train_ids[1])[position]
-            check_kinds(role, **kinds)
-        return _score(both, train_ids, specs, columns, threshold, n_parts, curve_ks, report)
+        history = None if train is None else PairColumns.read(train, "train", columns)
+        samples = {one.role: one.sample for one in both} | ({} if history is None else {"train": history})
+        check_kinds("user", **{role: pairs.user for role, pairs in samples.items()})
+        check_kinds("item", **{role: pairs.item for role, pairs in samples.items()})
+        return _score(both, history, specs, columns, threshold, n_parts, curve_ks, report)
 
 
 def _score(
     both: Sequence[_Spilled],
-    train: tuple[Ids, Ids, npt.NDArray[Any] | None] | None,
+    train: PairColumns | None,
     specs: Sequence[MetricSpec],
-    columns: Columns,
+    columns: ListColumns,
     threshold: float | None,
     n_parts: int,
     curve_ks: Callable[[int], Sequence[int]],
@@ -112,25 +107,25 @@ def _score(
 ) -> PerUserScores:
     dense = need_catalogue(specs)
     report("looking for users and items")
-    users, items, n = _overview(both, columns, n_parts, items=dense)
+    users, items, n = _overview(both, n_parts, items=dense)
     catalogue = None
     if dense:
-        everybody = [ids_of(users)] if train is None else [ids_of(users), train[0]]
-        everything = [ids_of(items)] if train is None else [ids_of(items), train[1]]
+        everybody = [ids_of(users)] if train is None else [ids_of(users), train.user]
+        everything = [ids_of(items)] if train is None else [ids_of(items), train.item]
         catalogue = Catalogue.of(encode(everybody)[0], encode(everything)[0], train)
     n_items = 0 if catalogue is None else len(catalogue.items)
     scorer = Scorer(specs, len(users), n, n_items, curve_ks=curve_ks(n))
     for number in range(n_parts):
         if number * 10 // n_parts != (number - 1) * 10 // n_parts:  # ten times, however many there are
             report(f"scoring partition {number + 1} of {n_parts}")
-        tables = Tables.read(both[0].part(number), both[1].part(number), None, columns, empty=True)
-        if not len(tables.user) and not len(tables.truth_user):
+        inputs = ListInput.read(both[0].part(number), both[1].part(number), None, columns, empty=True)
+        if not len(inputs.lists.user) and not len(inputs.truth.user):
             continue
         if catalogue is None:
-            free = blocks_of(tables, threshold, n)
+            free = blocks_of(inputs, threshold, n)
             scorer.add(free, np.searchsorted(users, free.users))
         else:
-            blocks = blocks_on(catalogue, tables, threshold, n)
+            blocks = blocks_on(catalogue, inputs, threshold, n)
             scorer.add(blocks, np.searchsorted(users, catalogue.users[blocks.user]))
     return scorer.result(users)
 
@@ -138,84 +133,74 @@ def _score(
 class _Spilled:
     """One table's rows, spread over files by a hash of the user."""
 
-    def __init__(self, source: FileSource, names: Sequence[str], folder: Path, n_parts: int) -> None:
-        self.source, self.names, self.folder, self.n_parts = source, names, folder, n_parts
-        self.n_bytes = source.n_bytes(names)
-        self.sample: tuple[Ids, Ids]
+    sample: PairColumns  # the first batch
+
+    def __init__(
+        self, source: TableFiles, role: Role, columns: ListColumns, folder: Path, n_parts: int
+    ) -> None:
+        self.source, self.role, self.columns, self.n_parts = source, role, columns, n_parts
+        self.folder, self.names = folder / role, columns.of(role, source.name, source.columns)
+        self.n_bytes = n_bytes(source, self.names.values())
 
     def write(self) -> None:
         """Read the files once, and write every row to the partition of its user; values are checked here."""
         import pyarrow as pa
 
         self.folder.mkdir()
-        sample: tuple[Ids, Ids] | None = None
         with ExitStack() as stack:
             writers: list[Any] = []
             for batch in self.source.batches(self.names, _BATCH):
-                ids = batch.ids(self.names[0], "user"), batch.ids(self.names[1], "item")
-                for role, ours, first in zip(("user", "item"), ids, sample or ids, strict=True):
-                    check_kinds(role, **{"first rows": first, "rows behind them": ours})
-                sample = sample or ids
-                table = pa.table(
-                    [_column(one) for one in ids] + [_number(batch, name) for name in self.names[2:]],
-                    names=list(self.names),
-                )
-                part = _part_of(ids[0], self.n_parts)
-                order = np.argsort(part, kind="stable")
-                bounds = np.searchsorted(part[order], np.arange(self.n_parts + 1))
-                table = table.take(pa.array(order))
+                pairs = PairColumns.read(batch, self.role, self.columns)
+                table = _arrow(pairs, list(self.names.values()))
                 if not writers:
+                    self.sample = pairs
                     writers = [
                         stack.enter_context(pa.ipc.new_stream(self._file(number), table.schema))
                         for number in range(self.n_parts)
                     ]
+                for role in ("user", "item"):
+                    first, ours = getattr(self.sample, role), getattr(pairs, role)
+                    check_kinds(role, **{"first rows": first, "rows behind them": ours})
+                part = _part_of(pairs.user, self.n_parts)
+                order = np.argsort(part, kind="stable")
+                bounds = np.searchsorted(part[order], np.arange(self.n_parts + 1))
+                table = table.take(pa.array(order))
                 for number, writer in enumerate(writers):
                     low, high = bounds[number : number + 2].tolist()
                     if low < high:
                         writer.write_table(table.slice(low, high - low))
-        if sample is None:
-            raise DataError(f"{self.source.path}: there are no rows")
-        self.sample = sample
+        if not writers:
+            raise DataError(f"{self.source.name}: there are no rows")
 
-    def part(self, number: int, names: Sequence[str] | None = None) -> Source:
-        """Return the rows of one partition; where they stood in the files is not known any more."""
+    def part(self, number: int) -> Table:
+        """Return the rows of one partition; their positions in the files are not known any more."""
         import pyarrow as pa
 
         with pa.memory_map(self._file(number)) as file:
             table = pa.ipc.open_stream(file).read_all()
-        return Source(
-            table if names is None else table.select(list(names)), self.source.path, lambda row: "a row"
-        )
+        return Table(table, self.source.name, lambda row: "a row")
 
     def _file(self, number: int) -> str:
         return str(self.folder / f"{number}.arrow")
 
 
 def _overview(
-    both: Sequence[_Spilled], columns: Columns, n_parts: int, *, items: bool
+    both: Sequence[_Spilled], n_parts: int, *, items: bool
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic], int]:
     """Return everybody of lists and truth, all their items if so asked, and the length of the longest list."""
     users: list[npt.NDArray[np.generic]] = []
     known: list[npt.NDArray[np.generic]] = []
     n = 1
     for number in range(n_parts):
-        parts = [one.part(number) for one in both]
-        names = [one.names for one in both]
-        found, (code, _) = encode([p.ids(name[0], "user") for p, name in zip(parts, names, strict=True)])
+        parts = [(one.part(number), one.names) for one in both]
+        found, (code, _) = encode([part.ids(names["user"], "user") for part, names in parts])
         users.append(found)
         n = max(n, int(np.bincount(code).max(initial=0)))
         if items:
-            of_part = encode([p.ids(name[1], "item") for p, name in zip(parts, names, strict=True)])[0]
+            of_part = encode([part.ids(names["item"], "item") for part, names in parts])[0]
             known = [encode([ids_of(np.concatenate([*known, of_part]))])[0]]
     everybody = np.concatenate(users)
     return np.sort(everybody), known[0] if known else everybody[:0], n
-
-
-def _train(train: Source, columns: Columns) -> tuple[Ids, Ids, npt.NDArray[Any] | None]:
-    user, item = columns.of_truth()
-    rating = columns.rating_of(train.columns, "train")
-    numbers = None if rating is None else train.numbers(rating, "rating", "ratings must be finite numbers")
-    return train.ids(user, "user"), train.ids(item, "item"), numbers
 
 
 def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.uint16]:
@@ -231,17 +216,17 @@ def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.uint16]:
     return part
 
 
-def _column(ids: Ids) -> Any:
+def _arrow(pairs: PairColumns, names: list[str]) -> Any:
+    """Return pairs as an Arrow table of one type for all files, whose columns may be of several widths."""
     import pyarrow as pa
 
-    # One type for all files: they may hold the same ids in columns of several widths.
-    if ids.kind == "integers":
-        return pa.array(ids.values.astype(np.int64, copy=False))
-    return ids.values.cast(pa.large_string())
-
-
-def _number(batch: Source, name: str) -> Any:
-    import pyarrow as pa
-
-    values = batch.numbers(name, name, f"{name} must be a finite number")
-    return pa.array(values.astype(np.float64 if values.dtype.kind == "f" else np.int64, copy=False))
+    columns = [
+        pa.array(ids.values.astype(np.int64, copy=False))
+        if ids.kind == "integers"
+        else ids.values.cast(pa.large_string())
+        for ids in (pairs.user, pairs.item)
+    ]
+    if pairs.values is not None:
+        kind = np.int64 if pairs.kind == "rank" else np.float64
+        columns.append(pa.array(pairs.values.astype(kind, copy=False)))
+    return pa.table(columns, names=names)

@@ -1,4 +1,4 @@
-"""The segment ``attribute``: users by what a table of your own says of them."""
+"""The segment ``attribute``: users grouped by a column of a table of users."""
 
 from __future__ import annotations
 
@@ -9,19 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.base.errors import DataError, Problem, did_you_mean
+from evalplugin.base.errors import DataError, Problem
 from evalplugin.data import LoadContext, Split
+from evalplugin.data.files import TableFiles, find_files
+from evalplugin.data.formats import CsvFormat, ParquetFormat, readable
+from evalplugin.data.tables import Table, column_problem
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
-from evalplugin.segments.tables import (
-    CsvTable,
-    FrameTable,
-    ParquetTable,
-    UserTable,
-    find_file,
-    ids_of,
-    values_of,
-)
 
 __all__ = ["Attribute"]
 
@@ -75,7 +69,7 @@ class Attribute:
     def check(self, context: LoadContext) -> list[Problem]:
         """Return problems if there is no such file, or no such column in it."""
         try:
-            return self._lacking(self._table(context))
+            return self._lacking(self._source(context))
         except DataError as error:
             return [Problem(("file",), str(error))]
 
@@ -85,17 +79,21 @@ class Attribute:
         """Return each user's number, NaN where it is unknown, or text, None where it is unknown."""
         import pandas as pd
 
-        table, vocabulary = self._table(context), fold.test.users
-        if problems := self._lacking(table):
+        source, vocabulary = self._source(context), fold.test.users
+        if problems := self._lacking(source):
             raise DataError("; ".join(problem.message for problem in problems))
-        ids = ids_of(table, self.user, like=vocabulary)
-        if not len(ids):
-            raise DataError(f"{table.source}: there are no rows")
-        values = values_of(table, self.column, as_text=self.values == "text")
+        # A CSV file is read as it is written: what its values are depends on the data's ids and on ``values``.
+        is_csv = isinstance(source, TableFiles) and not source.is_parquet
+        roles = {"user": self.user, "column": self.column}
+        table = source.read(roles) if isinstance(source, TableFiles) else source
+        if not len(table):
+            raise DataError(f"{table.name}: there are no rows")
+        ids = _user_ids(table, self.user, vocabulary, is_csv=is_csv)
+        values = _values(table, self.column, numbers=self.values == "auto", is_csv=is_csv)
         code = pd.Index(vocabulary).get_indexer(pd.Index(ids))
         if not (code >= 0).any():
             raise DataError(
-                f"{table.source}: none of its users is in the data: column {self.user!r} has ids such as "
+                f"{table.name}: none of its users is in the data: column {self.user!r} has ids such as "
                 f"{_examples(ids)}, the data such as {_examples(vocabulary)}"
             )
         rows = np.flatnonzero(code >= 0)
@@ -116,30 +114,28 @@ class Attribute:
             found = by_quantile(values, self.groups) if many else by_number(values)
         return found.adding("unknown", unknown)
 
-    def _table(self, context: LoadContext) -> UserTable:
+    def _source(self, context: LoadContext) -> Table | TableFiles:
         if self.file is None:
-            return FrameTable(self._frame)  # type: ignore[attr-defined]
-        file = find_file(context.base, self.file)
-        if file.suffix.lower() in (".parquet", ".pq"):
-            return ParquetTable(file)
-        return CsvTable(file, self.separator, self.columns)
+            return Table(self._frame, "frame")  # type: ignore[attr-defined]
+        files = find_files(context.base, self.file)
+        if len(files) > 1:
+            raise DataError(f"{self.file} means {len(files)} files; name one")
+        parquet = files[0].suffix.lower() in (".parquet", ".pq")
+        csv = CsvFormat(self.separator, self.columns, text=("user", "column"))
+        source = TableFiles(str(files[0]), tuple(files), ParquetFormat() if parquet else csv)
+        source.check_columns()
+        return source
 
-    def _lacking(self, table: UserTable) -> list[Problem]:
+    def _lacking(self, source: Table | TableFiles) -> list[Problem]:
         """Return a problem for each column that the table does not have once."""
-        names = table.names()
-        problems = []
-        for role, name in (("user", self.user), ("column", self.column)):
-            if names.count(name) > 1:
-                problems.append(
-                    Problem((role,), f"{table.source}: {names.count(name)} columns are called {name!r}")
-                )
-            elif name not in names:
-                hint = did_you_mean(name, names, noun="columns")
-                problems.append(Problem((role,), f"{table.source}: no column {name!r}{hint}"))
-        return problems
+        found = {
+            "user": column_problem(self.user, source.columns),
+            "column": column_problem(self.column, source.columns),
+        }
+        return [Problem((role,), f"{source.name}: {problem}") for role, problem in found.items() if problem]
 
     def _refuse_contradictions(
-        self, table: UserTable, ids: npt.NDArray[Any], values: npt.NDArray[Any], last: npt.NDArray[Any]
+        self, table: Table, ids: npt.NDArray[Any], values: npt.NDArray[Any], last: npt.NDArray[Any]
     ) -> None:
         """Refuse rows (R,) whose value is not that of their user's ``last`` row."""
         same = values == last
@@ -149,10 +145,79 @@ class Attribute:
             row = int(np.argmin(same))
             user, one, other = (array[[row]].tolist()[0] for array in (ids, values, last))
             raise DataError(
-                f"{table.source}: the rows of user {user!r} contradict each other: {self.column!r} is {one!r} in one, "
+                f"{table.name}: the rows of user {user!r} contradict each other: {self.column!r} is {one!r} in one, "
                 f"{other!r} in another (such users: {len(np.unique(ids[~same]))})"
             )
 
 
 def _examples(ids: npt.NDArray[np.generic]) -> str:
     return ", ".join(map(repr, np.unique(ids[:1000])[:3].tolist()))
+
+
+def _user_ids(table: Table, name: str, like: npt.NDArray[np.generic], *, is_csv: bool) -> npt.NDArray[Any]:
+    """Return a column of user ids as those of the data ``like`` are: int64, or str as object.
+
+    Raises:
+        DataError: An id is missing, or they are not of the type of ``like``; names the first row that is not.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = like.dtype == object
+    with readable(f"{table.name}: column {name!r}"):
+        column = table.arrow(name)
+        if is_csv and not text:
+            right = pc.fill_null(pc.match_substring_regex(column, r"^[+-]?[0-9]+$"), False)
+        elif _is_text(column) if text else pa.types.is_integer(column.type):
+            right = pc.is_valid(column)
+        else:
+            right = pa.repeat(False, len(column))
+        row = pc.index(right, False).as_py()
+        if row >= 0:
+            rule = (
+                f"user ids must be {'text' if text else 'integers'}, as those of the data are "
+                f"(such as {like[:1].tolist()[0]!r})"
+            )
+            table.refuse(name, row, rule, missing=not column[row].is_valid)
+        ids: npt.NDArray[Any] = column.cast(pa.string() if text else pa.int64()).to_numpy(
+            zero_copy_only=False
+        )
+    return ids
+
+
+def _values(table: Table, name: str, *, numbers: bool, is_csv: bool) -> npt.NDArray[Any]:
+    """Return a column as float64 where all of it is numbers, else as text; what is missing or empty is NaN or None.
+
+    Raises:
+        DataError: The values are neither numbers nor text.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    with readable(f"{table.name}: column {name!r}"):
+        column = table.arrow(name)
+        kind = column.type
+        if numbers and (
+            is_csv or pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+        ):
+            try:
+                as_numbers: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(
+                    zero_copy_only=False
+                )
+                return as_numbers
+            except pa.ArrowInvalid:
+                pass  # text
+        if pa.types.is_nested(kind):
+            raise DataError(f"{table.name}: column {name!r} is {kind}: it must hold numbers or text")
+        texts = column.cast(pa.string())
+        empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
+        values: npt.NDArray[Any] = pc.if_else(pc.fill_null(empty, True), None, texts).to_numpy(
+            zero_copy_only=False
+        )
+    return values
+
+
+def _is_text(column: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))

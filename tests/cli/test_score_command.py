@@ -182,6 +182,13 @@ def test_ids_of_csv_files_are_text_if_so_asked(files: Path, capsys: pytest.Captu
     )
 
 
+def test_scores_may_turn_fractional_late_in_a_large_csv_file(files: Path) -> None:
+    rows = [f"{number},1,3" for number in range(150_000)]
+    Path("long.csv").write_text("\n".join(["user,item,score", *rows, "150000,1,3.5"]))
+    Path("long_truth.csv").write_text("user,item\n150000,1\n")
+    assert evalplugin.score("long.csv", "long_truth.csv", ["rr"]).means == {"rr": 1}
+
+
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -198,13 +205,16 @@ def test_ids_of_csv_files_are_text_if_so_asked(files: Path, capsys: pytest.Captu
             "no column says how lists are ordered",
         ),
         (["--lists", "head.csv", "--truth", "truth.csv", "-m", "rr"], "head.csv: there are no rows"),
-        ([*asked(), "--item", "iten"], "lists.csv: no column 'iten'; did you mean 'item'?"),
+        ([*asked(), "--item", "iten"], "lists.csv: no item column 'iten'; did you mean 'item'?"),
         ([*asked(), "--out", "x.txt"], "x.txt: per-user scores are written as .parquet or .csv, not '.txt'"),
         ([*asked(), "--out", "no/x.csv"], "there is no folder"),
         ([*asked(), "--memory", "much"], "memory must be a size such as 2GB or 500MB, not 'much'"),
         ([*asked(), "--memory", "1KB"], "only Parquet files are scored part by part"),
         ([*asked("text.csv")], "user ids are text in the lists, but integers in the truth"),
-        ([*asked("null.csv")], "null.csv: column 'item', row 2 (counted from 1) is empty: item ids"),
+        (
+            [*asked("null.csv")],
+            "null.csv: column 'item', row 2 (counted from 1) is empty: no item id may be missing",
+        ),
         (
             ["--lists", "bad.txt", "--truth", "qrels.txt", "--input-format", "trec", "-m", "rr"],
             "bad.txt: line 1: the score must be a number, not 'x'",

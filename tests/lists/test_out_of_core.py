@@ -106,6 +106,16 @@ def test_ids_of_several_widths_and_kinds(folder: Path) -> None:
     assert list((folder / "temporary").iterdir()) == []
 
 
+def test_parts_take_files_with_integer_and_with_float_scores(folder: Path) -> None:
+    lists, truth, train = made()
+    write((lists, truth, train))
+    expected = evalplugin.score("lists", "truth.parquet", ["ndcg"]).per_user
+    second = pd.read_parquet("lists/2.parquet")
+    second.astype({"score": np.int64}).to_parquet("lists/2.parquet", index=False)
+    found = evalplugin.score("lists", "truth.parquet", ["ndcg"], memory="3KB").per_user
+    pd.testing.assert_frame_equal(found, expected)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -248,7 +248,8 @@ SCORED = LISTS.drop(columns="rank")
         ),
         (
             lists(item=[1, 2, NAN, 4, 5, 6]), TRUTH,
-            "lists: column 'item', row 3 (counted from 1) is empty: no item may be missing (this made floats of all)",
+            "lists: column 'item', row 3 (counted from 1) is empty: no item id may be missing "
+            "(this made floats of all)",
         ),
         (
             lists(item=[1.0, 2, 3, 4, 5, 6]), TRUTH,
@@ -292,12 +293,12 @@ SCORED = LISTS.drop(columns="rank")
         (LISTS, pd.concat([TRUTH, TRUTH[1:2]]), "the truth of user 'a' has item 'q' twice"),
         (
             LISTS, TRUTH.assign(rating=[1, 2, INF, 4]),
-            "truth: column 'rating', row 3 (counted from 1) is inf (float): ratings must be finite numbers",
+            "truth: column 'rating', row 3 (counted from 1) is inf (float): ratings must be finite numbers (float32)",
         ),
         (
             LISTS, TRUTH.assign(rating=list("abcd")),
-            "truth: column 'rating', row 1 (counted from 1) is 'a' (str): ratings must be finite numbers, "
-            "not large_string",
+            "truth: column 'rating', row 1 (counted from 1) is 'a' (str): ratings must be finite numbers "
+            "(float32), not large_string",
         ),
     ],
 )  # fmt: skip
@@ -356,5 +357,5 @@ def test_integer_ids_of_any_width_and_sign() -> None:
     )
     assert negative.means == {"rr": 3 / 4}
     big = small.astype({"item": np.uint64}).assign(item=np.array([2**63, 1, 2], dtype=np.uint64))
-    with pytest.raises(DataError, match=r"row 1 .* item ids must be integers or text that fit into int64"):
+    with pytest.raises(DataError, match=r"row 1 .* item ids must fit into 64 bits with sign"):
         evalplugin.score(big, truth, ["rr"])

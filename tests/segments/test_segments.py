@@ -269,12 +269,12 @@ def test_a_user_may_stand_in_several_rows_that_agree(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("user,kind\nu1,a\n", "'s': DIR/a.csv: column 'user', row 1 (counted from 1) is 'u1': user ids must be "
+        ("user,kind\nu1,a\n", "'s': DIR/a.csv: column 'user', row 1 (counted from 1) is 'u1' (str): user ids must be "
          "integers, as those of the data are (such as 0)"),
         ("user,kind\n1,a\n,b\n", "row 2 (counted from 1) is empty: user ids must be integers"),
         ("user,kind\n77,a\n78,b\n", "none of its users is in the data: column 'user' has ids such as 77, 78, the data "
          "such as 0, 1, 2"),
-        ("user,kind\n1,a\n2,b,c\n", "DIR/a.csv: cannot be read: CSV parse error: Expected 2 columns, got 3"),
+        ("user,kind\n1,a\n2,b,c\n", "DIR/a.csv: cannot be read: CSV parse error: Row #3: Expected 2 columns, got 3"),
         ("user,kind\n99999999999999999999,a\n", "column 'user': cannot be read: Failed to parse string"),
         ("user,knd\n1,a\n", "DIR/a.csv: no column 'kind'; did you mean 'knd'?"),
         ("user,kind\n", "DIR/a.csv: there are no rows"),
@@ -292,8 +292,8 @@ def test_a_table_that_does_not_fit_is_told(text: str, message: str, tmp_path: Pa
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        ({"user": ["0", "1"], "kind": [1, 2]}, "is '0': user ids must be integers, as those of the data are"),
-        ({"user": [0.0, 1.0], "kind": [1, 2]}, "is 0.0: user ids must be integers"),
+        ({"user": ["0", "1"], "kind": [1, 2]}, "is '0' (str): user ids must be integers, as those of the data are"),
+        ({"user": [0.0, 1.0], "kind": [1, 2]}, "is 0.0 (float): user ids must be integers"),
         ({"user": [0, 1], "kind": [[1], [2]]}, "column 'kind' is list<item: int64>: it must hold numbers or text"),
         ({"user": [0, 1], "kind": ["a", 1]}, "frame: column 'kind': cannot be read: "),
     ],
@@ -304,7 +304,7 @@ def test_a_frame_that_does_not_fit_is_told(frame: dict[str, Any], message: str) 
     assert message in str(caught.value)
     integers = pd.DataFrame({"user": [0, 1], "kind": [1, 2]})
     with pytest.raises(
-        DataError, match=r"is 0: user ids must be text, as those of the data are \(such as 'a'\)"
+        DataError, match=r"is 0 \(int\): user ids must be text, as those of the data are \(such as 'a'\)"
     ):
         groups_of("attribute", fold(users=[*"abcdef"]), frame=integers, column="kind")
 

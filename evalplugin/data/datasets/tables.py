@@ -2,48 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
-from io import TextIOWrapper
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.errors import Problem
 from evalplugin.data.base import LoadContext, dataset
-from evalplugin.data.files import Columns, check_files, find_files, read_files, unused_rating
-from evalplugin.data.interactions import DuplicatePolicy, Interactions
+from evalplugin.data.encoding import DuplicatePolicy
+from evalplugin.data.files import TableFiles, check_files, find_files
+from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.interactions import Interactions
+from evalplugin.data.tables import Table
 
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+__all__ = ["Csv", "DataFrame", "Parquet"]
 
-__all__ = ["Csv", "DataFrame", "Parquet", "header"]
-
-UserColumn = Annotated[str, Field(description="name of the column of user ids (integers or text)")]
-ItemColumn = Annotated[str, Field(description="name of the column of item ids (integers or text)")]
-RatingColumn = Annotated[
-    str | None,
-    Field(description="name of the column of ratings or counts; null: implicit data, every rating is 1.0"),
-]
-TimestampColumn = Annotated[
-    str | None, Field(description="name of the column of times; null: the data has no times")
-]
-Duplicates = Annotated[
-    DuplicatePolicy,
-    Field(
-        description="a user-item pair that stands twice: refuse it, take its last row, or the mean or max rating"
-    ),
-]
+_LIKE_RATINGS = ("rating", "ratings", "score", "stars")
 
 
-def _columns(options: Csv | Parquet) -> Columns:
-    return Columns(options.user, options.item, options.rating, options.timestamp, options.duplicates)
+@dataclass(frozen=True, kw_only=True)
+class _ColumnOptions:
+    """The columns of interactions, and the policy for pairs that are repeated."""
+
+    user: Annotated[str, Field(description="name of the column of user ids (integers or text)")] = "user"
+    item: Annotated[str, Field(description="name of the column of item ids (integers or text)")] = "item"
+    rating: Annotated[
+        str | None,
+        Field(
+            description="name of the column of ratings or counts; null: implicit data, every rating is 1.0"
+        ),
+    ] = None
+    timestamp: Annotated[
+        str | None, Field(description="name of the column of times; null: the data has no times")
+    ] = None
+    duplicates: Annotated[
+        DuplicatePolicy,
+        Field(
+            description="a user-item pair that stands twice: refuse it, take its last row, "
+            "or the mean or max rating"
+        ),
+    ] = "error"
+
+    def _read(self, table: Table, columns: Sequence[str]) -> Interactions:
+        """Return the interactions, with a note for each of all columns that looks like unused ratings."""
+        data = Interactions.from_table(
+            table,
+            user=self.user,
+            item=self.item,
+            rating=self.rating,
+            timestamp=self.timestamp,
+            duplicates=self.duplicates,
+        )
+        unused = [n for n in columns if n.casefold() in _LIKE_RATINGS] if self.rating is None else []
+        return data.noting(
+            *(
+                f"column {name!r} was not used, as no rating column is named: every rating is 1.0"
+                for name in unused
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _Path:
+    path: str  # a base of its own, as the fields of the last base come first
+
+
+@dataclass(frozen=True)
+class _FileDataset(_ColumnOptions, _Path):
+    _inside: ClassVar[str | None] = None  # which files of a folder are read
+
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return a problem if there is no such file, or none in the folder."""
+        return check_files(context.base, self.path, self._inside)
+
+    def load(self, context: LoadContext) -> Interactions:
+        """Return the interactions of all files, in the order of their names."""
+        files = find_files(context.base, self.path, self._inside)
+        name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
+        tables = TableFiles(name, tuple(files), self._format())
+        tables.check_columns()
+        roles = {
+            "user": self.user,
+            "item": self.item,
+            "rating": self.rating,
+            "timestamp": self.timestamp,
+        }
+        table = tables.read({role: n for role, n in roles.items() if n is not None}, context.report)
+        return self._read(table, tables.columns)
+
+    def _format(self) -> FileFormat:
+        raise NotImplementedError
 
 
 @dataset("csv")
 @dataclass(frozen=True)
-class Csv:
+class Csv(_FileDataset):
     """Interactions from one or several CSV files with a header line; compressed files (.gz, .bz2) too.
 
     Files are UTF-8, and a value may stand in double quotes. Ids that are all whole numbers are integers, any
@@ -54,11 +108,6 @@ class Csv:
     path: Annotated[
         str, Field(min_length=1, description="a file, or a pattern of several such as logs/*.csv")
     ]
-    user: UserColumn = "user"
-    item: ItemColumn = "item"
-    rating: RatingColumn = None
-    timestamp: TimestampColumn = None
-    duplicates: Duplicates = "error"
     separator: Annotated[str, Field(min_length=1, max_length=1, description="what stands between values")] = (
         ","
     )
@@ -68,89 +117,27 @@ class Csv:
     ] = None
     ids: Annotated[Literal["auto", "text"], Field(description="what ids are read as")] = "auto"
 
-    def check(self, context: LoadContext) -> list[Problem]:
-        """Return a problem if there is no such file."""
-        return check_files(context.base, self.path)
-
-    def load(self, context: LoadContext) -> Interactions:
-        """Return the interactions of all files, in the order of their names."""
-        from pyarrow import csv
-
-        parse = csv.ParseOptions(delimiter=self.separator)
-        names = {"column_names": self.columns} if self.columns else {}
-
-        def columns_of(file: Path) -> list[str]:
-            return self.columns or header(file, self.separator)
-
-        def read(file: Path, wanted: list[str]) -> pa.Table:
-            import pyarrow as pa
-
-            # Types are guessed from a file's first block, where all ratings may happen to be whole numbers.
-            types = {self.rating: pa.float64()} if self.rating else {}
-            if self.ids == "text":
-                types |= {self.user: pa.string(), self.item: pa.string()}
-            # An empty text is a missing value; words such as NA or null are not.
-            convert = csv.ConvertOptions(
-                include_columns=wanted, column_types=types, null_values=[""], strings_can_be_null=True
-            )
-            try:
-                return csv.read_csv(file, csv.ReadOptions(**names), parse, convert)
-            except pa.ArrowInvalid:
-                # Only a single thread knows at which row it fails.
-                return csv.read_csv(file, csv.ReadOptions(use_threads=False, **names), parse, convert)
-
-        files = find_files(context.base, self.path)
-        return read_files(files, _columns(self), columns_of=columns_of, read=read, report=context.report)
-
-
-def header(file: Path, separator: str) -> list[str]:
-    """Return the values of a CSV file's first line."""
-    import csv
-
-    import pyarrow as pa
-
-    with TextIOWrapper(pa.input_stream(file), encoding="utf-8-sig", newline="") as text:
-        try:
-            return next(csv.reader(text, delimiter=separator), [])
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise DataError(f"{file}: cannot be read: {error}") from None
+    def _format(self) -> CsvFormat:
+        return CsvFormat(self.separator, self.columns, text=("user", "item") if self.ids == "text" else ())
 
 
 @dataset("parquet")
 @dataclass(frozen=True)
-class Parquet:
+class Parquet(_FileDataset):
     """Interactions from one or several Parquet files, or from a folder of them (its sub-folders included)."""
 
+    _inside: ClassVar[str | None] = "*.parquet"
     path: Annotated[
         str, Field(min_length=1, description="a file, a folder, or a pattern such as logs/*.parquet")
     ]
-    user: UserColumn = "user"
-    item: ItemColumn = "item"
-    rating: RatingColumn = None
-    timestamp: TimestampColumn = None
-    duplicates: Duplicates = "error"
 
-    def check(self, context: LoadContext) -> list[Problem]:
-        """Return a problem if there is no such file, or none in the folder."""
-        return check_files(context.base, self.path, inside="*.parquet")
-
-    def load(self, context: LoadContext) -> Interactions:
-        """Return the interactions of all files, in the order of their names."""
-        from pyarrow import parquet
-
-        def columns_of(file: Path) -> list[str]:
-            return list(parquet.read_schema(file).names)
-
-        def read(file: Path, wanted: list[str]) -> pa.Table:
-            return parquet.ParquetFile(file).read(columns=wanted)
-
-        files = find_files(context.base, self.path, inside="*.parquet")
-        return read_files(files, _columns(self), columns_of=columns_of, read=read, report=context.report)
+    def _format(self) -> ParquetFormat:
+        return ParquetFormat()
 
 
 @dataset("dataframe")
 @dataclass(frozen=True, eq=False)
-class DataFrame:
+class DataFrame(_ColumnOptions):
     """Interactions from a pandas DataFrame: for Python only, as a config file cannot hold one.
 
     ``DataFrame(frame, rating="stars")``; in a config file use ``csv`` or ``parquet``.
@@ -158,11 +145,6 @@ class DataFrame:
 
     # No field: what a config file could hold, and what is logged, are the fields alone.
     frame: InitVar[Any] = None
-    user: UserColumn = "user"
-    item: ItemColumn = "item"
-    rating: RatingColumn = None
-    timestamp: TimestampColumn = None
-    duplicates: Duplicates = "error"
 
     def __post_init__(self, frame: Any) -> None:
         if not (hasattr(frame, "columns") and hasattr(frame, "iloc")):
@@ -171,7 +153,7 @@ class DataFrame:
                 f"dataset type 'dataframe' is for Python only: it takes a pandas DataFrame{given}; "
                 f"in a config file use csv or parquet"
             )
-        object.__setattr__(self, "_frame", frame)
+        object.__setattr__(self, "_table", Table(frame, "dataframe"))
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return nothing: nothing can be missing."""
@@ -179,14 +161,5 @@ class DataFrame:
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of the frame."""
-        frame: pd.DataFrame = self._frame  # type: ignore[attr-defined]
-        data = Interactions.from_frame(
-            frame,
-            user=self.user,
-            item=self.item,
-            rating=self.rating,
-            timestamp=self.timestamp,
-            duplicates=self.duplicates,
-            source="dataframe",
-        )
-        return data.noting(*unused_rating(self.rating, [str(c) for c in frame.columns]))
+        table: Table = self._table  # type: ignore[attr-defined]
+        return self._read(table, table.columns)

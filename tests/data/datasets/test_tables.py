@@ -111,10 +111,13 @@ def test_ratings_may_turn_fractional_late_in_a_large_file(tmp_path: Path, contex
             "user,item,rating\n1,2,3\n1,3\n",
             "log.csv: cannot be read: CSV parse error: Row #3: Expected 3 columns, got 2",
         ),
-        ("user,item,rating\n1,2,good\n", "Row #2: CSV conversion error to double: invalid value 'good'"),
+        (
+            "user,item,rating\n1,2,good\n",
+            "column 'rating', row 1 (counted from 1) is 'good' (str): ratings must be finite",
+        ),
         (
             "user,item,rating\n1,2,3\n1,3,\n",
-            "log.csv: column 'rating', row 2 (counted from 1) is nan (float)",
+            "log.csv: column 'rating', row 2 (counted from 1) is empty: no rating may be missing",
         ),
         ("user,item,rating\n1,2,nan\n", "log.csv: column 'rating', row 1 (counted from 1) is nan (float)"),
         ("userId,item,rating\n1,2,3\n", "log.csv: no user column 'user'; did you mean 'userId'?"),

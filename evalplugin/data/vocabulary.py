@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.lists.columns import Ids
+from evalplugin.data.tables import Ids
 
 __all__ = ["check_kinds", "codes_end", "codes_in", "encode"]
 

@@ -1,0 +1,281 @@
+"""Tables (pandas, Arrow, polars): columns checked by name and returned as plain arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["IdKind", "Ids", "Table", "column_problem", "ids_of", "row_number"]
+
+IdKind: TypeAlias = Literal["integers", "text"]
+_CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
+_FIT = "fit into 64 bits with sign"
+
+
+def row_number(row: int) -> str:
+    """Return the name of a row in messages, given its position from 0."""
+    return f"row {row + 1} (counted from 1)"
+
+
+def column_problem(name: str, names: Sequence[str], role: str = "") -> str | None:
+    """Return what is wrong unless exactly one of the columns has the name; ``role`` says what it is for."""
+    count = names.count(name)
+    if count > 1:
+        return f"{count} columns are called {name!r}" + (f" ({role})" if role else "")
+    if not count:
+        hint = did_you_mean(name, names, noun="columns")
+        return f"no {role + ' ' if role else ''}column {name!r}{hint}"
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """A column of ids without a missing one: integers of any width that fit int64, or Arrow text."""
+
+    kind: IdKind
+    values: Any  # an array of NumPy or of Arrow
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def run_starts(self) -> npt.NDArray[np.int64]:
+        """Return where a value differs from the one before it, position 0 included: int64 (r,)."""
+        n = len(self)
+        starts = [np.zeros(min(n, 1), dtype=np.int64)]
+        for low in range(1, n, _CHUNK):
+            high = min(low + _CHUNK, n)
+            now, before = self.values[low:high], self.values[low - 1 : high - 1]
+            if self.kind == "integers":
+                differs = now != before
+            else:
+                import pyarrow.compute as pc
+
+                differs = pc.not_equal(now, before).to_numpy(zero_copy_only=False)
+            starts.append(np.flatnonzero(differs) + low)
+        return np.concatenate(starts)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Ids:
+        """Return the ids at some rows."""
+        if len(rows) == len(self):
+            return self
+        if self.kind == "integers":
+            return Ids(self.kind, self.values[rows])
+        import pyarrow as pa
+
+        return Ids(self.kind, self.values.take(pa.array(rows)))
+
+
+def ids_of(values: npt.NDArray[np.generic]) -> Ids:
+    """Return a vocabulary, int64 or str as object, as a column of ids."""
+    if values.dtype.kind == "i":
+        return Ids("integers", values)
+    import pyarrow as pa
+
+    return Ids("text", pa.array(values, type=pa.large_string()))
+
+
+class Table:
+    """A table under the name that messages give it; every method raises DataError for a value that breaks a rule."""
+
+    def __init__(self, table: Any, name: str, row_name: Callable[[int], str] = row_number) -> None:
+        """Take a pandas DataFrame, an Arrow table, or any object with the Arrow stream interface.
+
+        Raises:
+            DataError: It is none of these.
+        """
+        if not hasattr(table, "iloc") and type(table).__module__.partition(".")[0] != "pyarrow":
+            if not hasattr(table, "__arrow_c_stream__"):
+                raise DataError(
+                    f"{name}: must be a pandas DataFrame or an Arrow table, not {type(table).__name__}"
+                )
+            import pyarrow as pa
+
+            table = pa.table(table)
+        self.name, self.row_name, self._table = name, row_name, table
+        self._is_pandas = hasattr(table, "iloc")
+        self.columns = [str(c) for c in (table.columns if self._is_pandas else table.column_names)]
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def ids(self, name: str, role: str) -> Ids:
+        """Return an id column: no value missing, all of them integers or all of them text."""
+        rule = f"{role} ids must be integers or text"
+        self._check_present(name, role)
+        column = self._values(name, rule, f"no {role} id may be missing")
+        if isinstance(column, np.ndarray):
+            if column.dtype.kind in "iu":
+                self._check_int64(name, column, f"{role} ids")
+                return Ids("integers", column)
+            self._refuse_floats(name, column, rule, f"{role} id")
+        import pyarrow as pa
+
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            self.refuse(name, 0, f"{rule}, all of one type")
+        return Ids("text", column)
+
+    def numbers(
+        self, name: str, role: str, rule: str, *, whole: bool = False, single: bool = False
+    ) -> npt.NDArray[Any]:
+        """Return a column of finite numbers as it is stored.
+
+        Args:
+            name, role: The column, and what it is for.
+            rule: What the numbers must be; ends the message of an error.
+            whole: Only integers are allowed.
+            single: Numbers must be finite as float32.
+        """
+        self._check_present(name, role)
+        column = self._values(name, rule, f"no {role} may be missing")
+        if not isinstance(column, np.ndarray):
+            self.refuse(name, 0, f"{rule}, not {column.type}")
+        if column.dtype.kind == "f":
+            if whole:
+                self._refuse_floats(name, column, rule, role)
+            self._check_finite(name, column, rule, single=single)
+        return column
+
+    def ratings(self, name: str) -> npt.NDArray[Any]:
+        """Return a column of ratings as it is stored; they are finite as float32."""
+        return self.numbers(name, "rating", "ratings must be finite numbers (float32)", single=True)
+
+    def seconds(self, name: str) -> tuple[npt.NDArray[np.int64], int]:
+        """Return a time column as whole seconds since 1970, and how many fractions were rounded down."""
+        rule = "timestamps must be numbers or datetimes (pandas.to_datetime makes them of text)"
+        self._check_present(name, "timestamp")
+        column = self._values(name, rule, "no timestamp may be missing")
+        if not isinstance(column, np.ndarray):
+            import pyarrow as pa
+
+            if pa.types.is_date(column.type):
+                column = column.cast(pa.timestamp("s"))
+            if not pa.types.is_timestamp(column.type):
+                self.refuse(name, 0, rule)
+            moments = column.to_numpy(zero_copy_only=False)  # UTC
+            seconds = moments.astype("datetime64[s]")
+            return seconds.astype(np.int64), int(np.count_nonzero(seconds != moments))
+        if column.dtype.kind != "f":
+            self._check_int64(name, column, "timestamps")
+            return column.astype(np.int64), 0
+        self._refuse_rows(name, np.flatnonzero(np.isnan(column)), "no timestamp may be missing", missing=True)
+        beyond = np.flatnonzero(~(np.abs(column) < 2.0**63))
+        self._refuse_rows(name, beyond, f"timestamps must be finite and {_FIT}")
+        floor = np.floor(column)
+        return floor.astype(np.int64), int(np.count_nonzero(floor != column))
+
+    def arrow(self, name: str) -> pa.Array:
+        """Return a column as one Arrow array: categories by their values, views of text as text.
+
+        Raises:
+            ArrowException, TypeError, OverflowError, UnicodeError: Values of a DataFrame that Arrow has no type for.
+        """
+        import pyarrow as pa
+
+        column = self._column(name)
+        if self._is_pandas:
+            if getattr(column.dtype, "tz", None) is not None:  # Arrow's way to UTC makes pandas warn
+                column = column.dt.tz_convert(None)
+            column = pa.array(column, from_pandas=True)
+        if isinstance(column, pa.ChunkedArray):
+            column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # Arrow makes no array of no chunk, nor of text beyond 2 GiB
+            column = pa.concat_arrays(
+                [c.cast(pa.large_string()) if pa.types.is_string(c.type) else c for c in column.chunks]
+            )
+        if pa.types.is_dictionary(column.type):
+            categories = _without_view(column.dictionary)
+            column = pa.DictionaryArray.from_arrays(column.indices, categories).dictionary_decode()
+        return _without_view(column)
+
+    def refuse(self, name: str, row: int, rule: str, *, count: int = 1, missing: bool = False) -> NoReturn:
+        """Raise the error for the value at a row, and for ``count - 1`` more, that break a rule."""
+        column = self._column(name)
+        value = None if missing else column.iloc[row] if self._is_pandas else column[row].as_py()
+        value = value.item() if isinstance(value, np.generic) else value
+        shown = "empty" if value is None else f"{value!r} ({type(value).__name__})"
+        more = f", and {count - 1} more rows" if count > 1 else ""
+        raise DataError(f"{self.name}: column {name!r}, {self.row_name(row)} is {shown}{more}: {rule}")
+
+    def _column(self, name: str) -> Any:
+        position = self.columns.index(name)
+        return self._table.iloc[:, position] if self._is_pandas else self._table.column(position)
+
+    def _check_present(self, name: str, role: str) -> None:
+        if problem := column_problem(name, self.columns, role):
+            raise DataError(f"{self.name}: {problem}")
+
+    def _values(self, name: str, rule: str, never_missing: str) -> Any:
+        """Return a column as a NumPy array of numbers, or else as one Arrow array; nulls are refused."""
+        if self._is_pandas:
+            dtype = self._column(name).dtype
+            if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
+                return self._column(name).to_numpy()
+        import pyarrow as pa
+
+        try:
+            column = self.arrow(name)
+        except (pa.ArrowException, TypeError, OverflowError, UnicodeError):
+            self._refuse_mixed(name, rule, never_missing)
+        if column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            self._refuse_rows(name, np.flatnonzero(missing), never_missing, missing=True)
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+            return column.to_numpy(zero_copy_only=False)
+        return column
+
+    def _check_int64(self, name: str, column: npt.NDArray[Any], subject: str) -> None:
+        if column.dtype == np.uint64 and column.max(initial=0) >= 2**63:
+            self._refuse_rows(name, np.flatnonzero(column >= 2**63), f"{subject} must {_FIT}")
+
+    def _check_finite(self, name: str, column: npt.NDArray[Any], rule: str, *, single: bool) -> None:
+        kind = np.float32 if single and column.dtype == np.float64 else column.dtype
+        with np.errstate(over="ignore"):
+            for low in range(0, len(column), _CHUNK):
+                if not np.isfinite(column[low : low + _CHUNK].astype(kind, copy=False)).all():
+                    self._refuse_rows(name, np.flatnonzero(~np.isfinite(column.astype(kind))), rule)
+
+    def _refuse_rows(
+        self, name: str, rows: npt.NDArray[np.int64], rule: str, *, missing: bool = False
+    ) -> None:
+        if len(rows):
+            self.refuse(name, int(rows[0]), rule, count=len(rows), missing=missing)
+
+    def _refuse_floats(self, name: str, column: npt.NDArray[Any], rule: str, role: str) -> NoReturn:
+        """Refuse floats where integers are needed, or the missing value that made floats of integers."""
+        missing = np.isnan(column)
+        whole = bool((missing | (np.isfinite(column) & (column == np.floor(column)))).all())
+        if whole:
+            made = f"no {role} may be missing (this made floats of all)"
+            self._refuse_rows(name, np.flatnonzero(missing), made, missing=True)
+        self.refuse(name, 0, f"{rule}, not floats" + "; convert the column to integers first" * whole)
+
+    def _refuse_mixed(self, name: str, rule: str, never_missing: str) -> NoReturn:
+        """Refuse the first value of a DataFrame's column that keeps it from being of one Arrow type."""
+        values = self._column(name).tolist()
+        wanted = str if isinstance(values[0], str) else (int, float, np.number)
+        for row, value in enumerate(values):
+            if value is None or value != value:  # NaN differs from itself
+                self.refuse(name, row, never_missing, missing=True)
+            if isinstance(value, bool) or not isinstance(value, wanted):
+                self.refuse(name, row, f"{rule}, all of one type")
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
+                self.refuse(name, row, f"{rule.partition(' must ')[0]} must {_FIT}")
+            if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
+                self.refuse(name, row, "text ids must be valid Unicode")
+        self.refuse(name, 0, rule)
+
+
+def _without_view(column: pa.Array) -> pa.Array:
+    """Return text as Arrow's functions take it: there are few for views."""
+    import pyarrow as pa
+
+    return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column

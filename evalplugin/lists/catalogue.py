@@ -1,0 +1,73 @@
+"""Users, items and train data under the codes of sorted vocabularies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.errors import DataError
+from evalplugin.data.interactions import Interactions
+from evalplugin.data.vocabulary import codes_in, encode
+from evalplugin.lists.columns import ListInput, PairColumns
+
+__all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on"]
+
+
+@dataclass(frozen=True, eq=False)
+class Catalogue:
+    """Sorted vocabularies of all there is, for metrics that look at the catalogue or at the train data."""
+
+    users: npt.NDArray[np.generic]
+    items: npt.NDArray[np.generic]
+    train: Interactions | None
+
+    @classmethod
+    def of(
+        cls,
+        users: npt.NDArray[np.generic],
+        items: npt.NDArray[np.generic],
+        train: PairColumns | None,
+    ) -> Catalogue:
+        """Return the catalogue.
+
+        Raises:
+            DataError: A user meets an item twice in the train data.
+        """
+        if train is None:
+            return cls(users, items, None)
+        data = interactions_on(users, items, train)
+        pair = np.sort(data.user * np.int64(len(items)) + data.item)
+        twice = pair[1:][pair[1:] == pair[:-1]]
+        if len(twice):
+            codes = divmod(int(twice[0]), len(items))
+            who, what = (repr(ids[code]) for ids, code in zip((users, items), codes, strict=True))
+            raise DataError(f"train: user {who} meets item {what} more than once")
+        return cls(users, items, data)
+
+
+def catalogue_of(inputs: ListInput) -> Catalogue:
+    """Return everybody and everything of lists, truth and train data."""
+    every = [pairs for pairs in inputs if pairs is not None]
+    users, items = encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
+    return Catalogue.of(users, items, inputs.train)
+
+
+def interactions_on(
+    users: npt.NDArray[np.generic], items: npt.NDArray[np.generic], pairs: PairColumns
+) -> Interactions:
+    """Return pairs as interactions on vocabularies that have all their ids; without ratings each is 1."""
+    return Interactions(
+        user=codes_in(pairs.user, users).astype(np.int32, copy=False),
+        item=codes_in(pairs.item, items).astype(np.int32, copy=False),
+        rating=(np.ones(len(pairs.user)) if pairs.values is None else pairs.values).astype(np.float32),
+        timestamp=None,
+        users=users,
+        items=items,
+    )
+
+
+def interactions_alone(pairs: PairColumns) -> Interactions:
+    """Return pairs as interactions on vocabularies of their own, so that their digest depends on nothing else."""
+    return interactions_on(encode([pairs.user])[0], encode([pairs.item])[0], pairs)
