@@ -28,7 +28,7 @@ from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import Prepared
 from evalplugin.execution.workers import Limits, run_alone
 from evalplugin.models import MODELS
-from evalplugin.report.decision_text import decision_markdown
+from evalplugin.report.markdown import decision_markdown
 
 if TYPE_CHECKING:
     from evalplugin.tracking.registry.registered import Registered

@@ -62,7 +62,7 @@ def compare(
     """
     from evalplugin import api
     from evalplugin.cli import show
-    from evalplugin.report import compare_text
+    from evalplugin.report import frames, latex, markdown
 
     observer = show.observer()
     with observer.progress("read and compare the runs"):
@@ -81,10 +81,10 @@ def compare(
         show_comparisons(found.comparisons, names, segment)
     else:
         texts = {
-            "json": compare_text.compare_json,
-            "csv": compare_text.compare_csv,
-            "markdown": compare_text.compare_markdown,
-            "latex": compare_text.compare_latex,
+            "json": frames.compare_json,
+            "csv": frames.compare_csv,
+            "markdown": markdown.compare_markdown,
+            "latex": latex.compare_latex,
         }
         click.echo(texts[shown](found.comparisons, names, segment), nl=False)
     return EXIT_DONE

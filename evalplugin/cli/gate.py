@@ -106,7 +106,7 @@ def gate(
     if shown == "json":
         click.echo(decision.to_json())
     elif shown == "markdown":
-        from evalplugin.report.decision_text import decision_markdown
+        from evalplugin.report.markdown import decision_markdown
 
         click.echo(decision_markdown(decision), nl=False)
     else:

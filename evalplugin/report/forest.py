@@ -1,4 +1,4 @@
-"""Paired differences, or means where nothing is compared, drawn with their intervals."""
+"""Forest plots: paired differences, or means where nothing is compared, with their intervals."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
-from evalplugin.report.compare_table import place
 from evalplugin.report.palette import BASELINE_COLOUR
+from evalplugin.report.words import location
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,10 +47,11 @@ def forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figu
     grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (comparison, name), (lines, against) in zip(grid, panels, lines_of, strict=True):
         _draw(axes, lines, is_difference=against is not None)
-        axes.set_title(place(comparison), loc="left", fontsize=11, color=_INK, parse_math=False)
+        title = location(comparison.contest.dataset, comparison.contest.split)
+        axes.set_title(title, loc="left", fontsize=11, color=_INK, parse_math=False)
         what = name if against is None else f"{name}: difference {against}"
         if any(math.isfinite(line.low) for line in lines):
-            what += f", {100 * comparison.level:.4g} % intervals"
+            what += f", {percent(comparison.level)} intervals"
         up = parse(name).metric.higher_is_better
         what += "" if up is None else "  (right is better)" if up else "  (left is better)"
         axes.set_xlabel(what, fontsize=10, color=_QUIET, parse_math=False)

@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.metrics import parse
-from evalplugin.report.compare_table import TextCell, TextTable
-from evalplugin.report.compare_text import compare_frame, segment_frame, tables_of
+from evalplugin.report.frames import compare_frame, segment_frame
+from evalplugin.report.tables import TextCell, TextTable, comparison_tables
+from evalplugin.report.words import MARKS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +28,7 @@ __all__ = ["Comparisons"]
 _CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
 _SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
 # Told apart on white and on black.
-_MARKS = {"+": ("▲", "#2E8B57"), "-": ("▼", "#D55E00")}
+_COLOURS: dict[Mark, str] = {"+": "#2E8B57", "-": "#D55E00"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +118,9 @@ class Comparisons:
             raise DataError(f"users are not grouped by {segment!r}{near}")
 
     def _repr_html_(self) -> str:
-        parts = []
+        parts: list[str] = []
         for comparison in self.comparisons:
-            tables = tables_of(comparison, comparison.contest.primary)
-            parts += [_table_html(table, said, legend) for said, table, legend in tables]
+            parts += map(_table_html, comparison_tables(comparison, comparison.contest.primary))
             parts += [_small_html(note) for note in comparison.contest.notes]
         return "".join(parts)
 
@@ -143,7 +144,7 @@ def _on(comparison: Comparison, contest: Contest) -> Comparison:
     return replace(comparison, contest=contest, models=models)
 
 
-def _table_html(table: TextTable, said: str, legend: Sequence[str]) -> str:
+def _table_html(table: TextTable) -> str:
     aligned = ["left" if i < table.words else "right" for i in range(len(table.heads))]
     heads = "".join(
         f'<th style="{_CELL};text-align:{side};font-weight:600">{html.escape(head)}</th>'
@@ -152,13 +153,13 @@ def _table_html(table: TextTable, said: str, legend: Sequence[str]) -> str:
     rows = "".join(
         f'<tr style="background:none">{"".join(map(_cell_html, row, aligned))}</tr>' for row in table.rows
     )
-    words = f"<div>{html.escape(said)}</div>" if said else ""
+    words = f"<div>{html.escape(table.verdict)}</div>" if table.verdict else ""
     # Colours are those of the notebook: the table is read in light and in dark.
     return (
         f'<div style="color:inherit"><b>{html.escape(table.title)}</b>{words}'
         f'<table style="border-collapse:collapse;color:inherit;margin:6px 0">'
         f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-        f"{_small_html(' '.join(legend))}</div>"
+        f"{_small_html(' '.join(table.legend))}</div>"
     )
 
 
@@ -171,8 +172,7 @@ def _small_html(text: str) -> str:
 def _cell_html(cell: TextCell, side: str) -> str:
     text = html.escape(cell.text)
     if cell.mark:
-        sign, colour = _MARKS[cell.mark]
-        text += f' <span style="color:{colour}">{sign}</span>'
+        text += f' <span style="color:{_COLOURS[cell.mark]}">{MARKS[cell.mark]}</span>'
     if cell.small:
         text += f'<br><span style="{_SMALL}">{html.escape(cell.small)}</span>'
     return f'<td style="{_CELL};text-align:{side}">{text}</td>'

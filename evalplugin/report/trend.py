@@ -1,4 +1,4 @@
-"""A picture of a history: each model's mean over time with its interval, what was promoted, what got worse."""
+"""The chart of a history: means over time with intervals, promotions, and models that got worse."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.numbers import percent
 from evalplugin.comparison.comparison import LEVEL
 from evalplugin.comparison.trends import History, Point
 from evalplugin.report.palette import model_colours
+from evalplugin.report.words import NO_LINE, PROMOTED, WORSE, location
 
 __all__ = ["FORMATS", "TIME_AXIS", "check_picture", "trend_spec", "write_trend"]
 
@@ -46,7 +48,7 @@ def trend_spec(history: History) -> dict[str, Any]:
         "vconcat": [
             _panel(
                 [row for row in rows if (row["dataset"], row["split"]) == place],
-                ", ".join(filter(None, place)),
+                location(*place),
                 history.metric,
                 scale,
             )
@@ -97,10 +99,10 @@ def _row(row: dict[str, Any], point: Point) -> dict[str, Any]:
 def _legend(rows: list[dict[str, Any]]) -> str:
     signs = {row["sign"] for row in rows}
     said = {
-        f"shaded: {LEVEL:.0%} interval of the mean": any(row["low"] is not None for row in rows),
-        "★ promoted then": any("★" in sign for sign in signs),
-        "▼ worse than in the bake-off before": any("▼" in sign for sign in signs),
-        "no line where type, parameters or rules changed": any(row["line"] for row in rows),
+        f"shaded: {percent(LEVEL)} interval of the mean": any(row["low"] is not None for row in rows),
+        PROMOTED: any("★" in sign for sign in signs),
+        WORSE: any("▼" in sign for sign in signs),
+        NO_LINE: any(row["line"] for row in rows),
     }
     return " · ".join(text for text, is_shown in said.items() if is_shown)
 

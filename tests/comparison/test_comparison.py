@@ -16,8 +16,7 @@ from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report import model_colours
-from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
+from evalplugin.report.palette import BASELINE_COLOUR, PALETTE, model_colours
 from evalplugin.segments import Segmentation
 
 

@@ -204,7 +204,7 @@ def test_the_table_shows_decisions_and_what_got_worse(capsys: pytest.CaptureFixt
     ]
     assert lines[8].split() == ["b-3", "refuse", "0.3200", "▼", "0.3000", "☆", "failed"]
     assert "nightly: ndcg@10 on toy, other" in lines
-    assert lines[-1] == "svd got worse on toy, last_n since b-2: -0.1000 (-0.1278 to -0.0722)"
+    assert lines[-1] == "svd got worse on toy, last_n since b-2: −0.1000 (−0.1278 to −0.0722)"
 
 
 def test_the_table_shows_a_decision_only_where_it_was_taken(capsys: pytest.CaptureFixture[str]) -> None:
@@ -233,7 +233,7 @@ def test_the_legend_explains_only_what_is_shown(
     nights = [night(i, model("svd", mean), **changes) for i, mean in enumerate(means)]
     show_history(history_of("nightly", nights))
     out = capsys.readouterr().out
-    legend = out[out.index("Small: 95% interval of the mean.") :].splitlines()[1:]
+    legend = out[out.index("Small: 95 % interval of the mean.") :].splitlines()[1:]
     assert [line.split(":")[0] for line in legend if "got worse" not in line] == said
 
 
@@ -255,7 +255,7 @@ def test_the_picture_has_a_panel_for_each_dataset_and_split_and_every_mean() -> 
 
 def test_the_picture_joins_only_what_was_asked_alike_and_explains_only_what_it_shows() -> None:
     spec = trend_spec(history_of("nightly", [night(i, model("svd", 0.5)) for i in (1, 2)]))
-    assert spec["title"]["subtitle"] == "shaded: 95% interval of the mean"
+    assert spec["title"]["subtitle"] == "shaded: 95 % interval of the mean"
     nights = [
         night(i, model("svd", 0.5, asked=asked), outcome="promote", champion="random", promoted="svd")
         for i, asked in enumerate(("k=10", "k=10", "k=20"))

@@ -7,7 +7,7 @@ import io
 import numpy as np
 import pytest
 
-from evalplugin.report import Curve, axis_limits, per_user_figures
+from evalplugin.report.figures import Curve, axis_limits, per_user_figures
 
 LEVELS = {"random": 0.1, "knn": 0.3, "svd $x_1$": 0.5}
 

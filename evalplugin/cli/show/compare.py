@@ -1,22 +1,16 @@
-"""A comparison as the command line shows it."""
+"""Comparisons in the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from evalplugin.cli.show.tables import stdout
+from evalplugin.cli.show.console import rich_table, stdout
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.report.compare_table import TextCell, TextTable
-from evalplugin.report.compare_text import tables_of
+from evalplugin.report.tables import comparison_tables
 
 __all__ = ["show_comparisons"]
-
-_MARKS = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
 
 
 def show_comparisons(
@@ -26,34 +20,14 @@ def show_comparisons(
     console = stdout()
     for comparison in comparisons:
         for metric in metrics or [comparison.contest.primary]:
-            for said, table, legend in tables_of(comparison, metric, segment):
-                _show(console, table, said, legend)
+            for table in comparison_tables(comparison, metric, segment):
+                # Not as the table's own title: a narrow table would break it over several lines.
+                console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
+                if table.verdict:
+                    console.print(escape(table.verdict), highlight=False)
+                console.print(rich_table(table))
+                for line in table.legend:
+                    console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
+                console.print()
         if comparison.pairing == "baseline" and len(comparison.models) > 2 and comparison.pairs:
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
-
-
-def _show(console: Console, table: TextTable, said: str, legend: Sequence[str]) -> None:
-    # Not as the table's own title: a narrow table would break it over several lines.
-    console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
-    if said:
-        console.print(escape(said), highlight=False)
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for i, head in enumerate(table.heads):
-        is_number = i >= table.words
-        # Names may be folded in a narrow terminal; a number that is cut would be another number.
-        shown.add_column(
-            escape(head), justify="right" if is_number else "left", no_wrap=is_number, overflow="fold"
-        )
-    for row in table.rows:
-        shown.add_row(*(_text(cell) for cell in row))
-    console.print(shown)
-    for line in legend:
-        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
-    console.print()
-
-
-def _text(cell: TextCell) -> str:
-    text = f"{escape(cell.text)}{_MARKS[cell.mark]}"
-    if cell.small == "baseline":
-        return f"{text} [dim](baseline)[/dim]"
-    return f"{text}\n[dim]{escape(cell.small)}[/dim]" if cell.small else text

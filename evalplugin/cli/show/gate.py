@@ -1,14 +1,12 @@
-"""A decision as the command line shows it."""
+"""Gate decisions in the terminal."""
 
 from __future__ import annotations
 
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
-from evalplugin.cli.show.tables import stdout
+from evalplugin.cli.show.console import new_table, stdout
 from evalplugin.comparison.gate import Decision
-from evalplugin.report.decision_text import HEADS, LEGEND, decision_rows, summary_line, title_of
+from evalplugin.report.decision import LEGEND, decision_tables, summary_line, title_of
 
 __all__ = ["show_decision"]
 
@@ -23,19 +21,13 @@ def show_decision(decision: Decision) -> None:
     console.print(f"[bold {colour}]{escape(title_of(decision))}[/bold {colour}]", highlight=False)
     console.print(escape(decision.reason), highlight=False)
     console.print(f"[dim]{escape(summary_line(decision))}[/dim]", highlight=False)
-    for challenger in decision.ranked:
-        rows = decision_rows(decision, challenger)
-        if not rows:
-            continue
+    for table in decision_tables(decision):
         console.print()
-        verdict = "passed" if decision.passed(challenger) else "failed"
-        console.print(f"[bold]{escape(challenger)}[/bold]: {verdict}", highlight=False)
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
-        for place, head in enumerate(HEADS):
-            table.add_column(head, justify="right" if place >= 3 else "left", overflow="fold")
-        for passed, *cells in rows:
-            table.add_row(_PASSED[passed], *map(escape, cells))
-        console.print(table)
+        console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
+        shown = new_table(*(head if i < table.words else f">{head}" for i, head in enumerate(table.heads)))
+        for passed, *cells in table.rows:
+            shown.add_row(_PASSED[passed.text], *(escape(cell.text) for cell in cells))
+        console.print(shown)
     if decision.conditions:
         console.print(f"[dim]{escape(LEGEND)}[/dim]", highlight=False)
     for note in decision.notes:

@@ -1,4 +1,4 @@
-"""A history as the command line shows it."""
+"""Histories in the terminal, as CSV and as JSON."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from evalplugin.cli.show.tables import stdout
+from evalplugin.base.numbers import number, span
+from evalplugin.cli.show.console import WIDTH, coloured, stdout
 from evalplugin.comparison.comparison import LEVEL
 from evalplugin.comparison.trends import History, Point
+from evalplugin.report.words import PROMOTED, location, small_legend, worse_legend, worsened
 
 __all__ = ["history_csv", "history_json", "show_history"]
 
 _OUTCOMES = {"promote": "[green]promote[/green]", "keep": "keep", "refuse": "[red]refuse[/red]"}
 _ROLES = {"promoted": " [green]★[/green]", "champion": " [dim]☆[/dim]", "baseline": "  ", "challenger": "  "}
-_WIDTH = 110  # of a table that goes to a file
 
 
 def history_json(history: History) -> str:
@@ -43,17 +44,19 @@ def history_csv(history: History) -> str:
 def show_history(history: History) -> None:
     """Print a table for each dataset and split: a row a bake-off, a column a model; then what got worse."""
     console = stdout()
-    places = dict.fromkeys((p.model.dataset, p.model.split) for p in history.points)
-    for dataset, split in places:
+    for dataset, split in dict.fromkeys((p.model.dataset, p.model.split) for p in history.points):
         trends = {m: t for (d, s, m), t in history.trends.items() if (d, s) == (dataset, split)}
-        title = f"{history.experiment}: {history.metric} on {', '.join(filter(None, (dataset, split)))}"
+        title = f"{history.experiment}: {history.metric} on {location(dataset, split)}"
         console.print(f"[bold]{escape(title)}[/bold]", highlight=False, soft_wrap=True)
-        fitting = max(1, (min(console.width, _WIDTH) - 32) // 19)
+        fitting = max(1, (min(console.width, WIDTH) - 32) // 19)
         names = sorted(trends, key=lambda name: _newest(trends[name], history.higher_is_better))
         for i in range(0, len(names), fitting):
             _show(console, history, {name: trends[name] for name in names[i : i + fitting]})
     for line in _legend(history):
-        console.print(line, highlight=False)
+        console.print(f"[dim]{coloured(line)}.[/dim]", highlight=False)
+    for point in history.worse:
+        text = worsened(point, on=location(point.model.dataset, point.model.split))
+        console.print(f"[red]{escape(text)}[/red]", highlight=False)
 
 
 def _show(console: Console, history: History, trends: dict[str, list[Point]]) -> None:
@@ -84,32 +87,26 @@ def _cell(point: Point | None) -> str:
         return ""
     if point.value is None:
         return "[red]failed[/red]  " if not point.model.values else "–  "
-    value, mark = point.value, "[red]▼[/red]" if point.change is not None and point.change.worse else " "
-    mean = f"{mark} {value.mean:.4f}{_ROLES[point.role]}"
-    return mean if math.isnan(value.low) else f"{mean}\n[dim]{value.low:.4f}–{value.high:.4f}  [/dim]"
+    value, worse = point.value, point.change is not None and point.change.worse
+    mean = f"{'[red]▼[/red]' if worse else ' '} {number(value.mean)}{_ROLES[point.role]}"
+    interval = span(value.low, value.high)
+    return f"{mean}\n[dim]{interval}  [/dim]" if interval else mean
 
 
 def _legend(history: History) -> Iterator[str]:
-    roles = {p.role for p in history.points if p.value is not None}
-    if any(p.value is not None and not math.isnan(p.value.low) for p in history.points):
-        yield f"[dim]Small: {LEVEL:.0%} interval of the mean.[/dim]"
-    signs = {"champion": "☆ champion then", "promoted": "[green]★[/green] promoted then"}
-    if said := [text for role, text in signs.items() if role in roles]:
-        yield f"[dim]{', '.join(said)}.[/dim]"
+    known = [p for p in history.points if p.value is not None]
+    if any(p.value is not None and not math.isnan(p.value.low) for p in known):
+        yield small_legend(LEVEL)
+    roles = {p.role for p in known}
+    signs = {"champion": "☆ champion then", "promoted": PROMOTED}
+    if shown := [text for role, text in signs.items() if role in roles]:
+        yield ", ".join(shown)
     if history.higher_is_better is None:
-        yield f"[dim]Which way {escape(history.metric)} is better is not known: nothing is marked as worse.[/dim]"
+        yield f"Which way {history.metric} is better is not known: nothing is marked as worse"
     elif any(p.change is not None and p.change.worse for p in history.points):
         yield (
-            f"[dim][red]▼[/red] worse than in the bake-off before: Welch's {history.level:.0%} interval of the change "
-            f"excludes 0; by chance alone so does about 1 change in {round(2 / (1 - history.level))}.[/dim]"
-        )
-    for point in history.worse:
-        change = point.change
-        assert change is not None and point.value is not None
-        place = ", ".join(filter(None, (point.model.dataset, point.model.split)))
-        yield (
-            f"[red]{escape(point.model.model)} got worse[/red] on {escape(place)} since {change.since}: "
-            f"{change.difference:+z.4f} ({change.low:+z.4f} to {change.high:+z.4f})"
+            f"{worse_legend(history.level)}; by chance alone so does about 1 change in "
+            f"{round(2 / (1 - history.level))}"
         )
 
 

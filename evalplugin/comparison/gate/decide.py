@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
-from evalplugin.comparison.gate.decision import Condition, Decision, percent
+from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.metrics import parse
 

@@ -8,9 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
+from evalplugin.base.numbers import percent, signed
 from evalplugin.config.gate import FailOn
 
-__all__ = ["FORMAT", "Condition", "Decision", "Kind", "Outcome", "percent"]
+__all__ = ["FORMAT", "Condition", "Decision", "Kind", "Outcome"]
 
 FORMAT = 1  # of the JSON
 
@@ -49,14 +50,14 @@ class Condition:
             return "not measured"
         if self.kind == "users":
             return f"{self.measured:,.0f}"
-        return f"{self.measured:.3g}" if self.kind == "cost" else f"{self.measured:+z.4f}"
+        return f"{self.measured:.3g}" if self.kind == "cost" else signed(self.measured)
 
     @property
     def bound_text(self) -> str:
         """What the true value is at least, and how surely, for people; nothing where there is no bound."""
         if self.bound is None or self.confidence is None:
             return ""
-        return f"{self.bound:+z.4f} ({percent(self.confidence)})"
+        return f"{signed(self.bound)} ({percent(self.confidence)})"
 
 
 @dataclass(frozen=True)
@@ -127,8 +128,3 @@ class Decision:
             return cls(**values, conditions=conditions)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"this is no decision of evalplugin: {error!r}") from None
-
-
-def percent(share: float) -> str:
-    """Return a share as percent, with as many digits as it takes: 95 %, 97.5 %, 98.33 %."""
-    return f"{round(100 * share, 2):g} %"

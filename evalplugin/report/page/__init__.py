@@ -1,4 +1,4 @@
-"""The comparison page: one HTML file that holds all it needs, and shows who won, for whom, and whether it is real."""
+"""The comparison page: one HTML file without dependencies, with verdict, leaderboard, charts and users."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.report.decision_text import title_of
+from evalplugin.report.decision import title_of
 from evalplugin.report.page.charts import chart_specs
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.reading import footer, place_text, reading, sample_text
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.page.trend import trend
-from evalplugin.report.page.verdict import verdict
+from evalplugin.report.verdict import verdict
 
 __all__ = ["comparison_page"]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from evalplugin.base.numbers import rounded
 from evalplugin.comparison.compared import Cell, ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Costs
@@ -15,7 +16,6 @@ from evalplugin.metrics import parse
 from evalplugin.report.figures import axis_limits
 from evalplugin.report.page.examples import examples
 from evalplugin.report.page.theme import SHAPES, model_variables
-from evalplugin.report.page.wording import plain
 from evalplugin.report.palette import model_colours
 from evalplugin.segments import Segmentation
 
@@ -82,14 +82,16 @@ def _metric(
         "better": 0 if up is None else 1 if up else -1,
         "perUser": bool(summaries),
         "family": spec.at(None).name,
-        "axis": [plain(low), plain(high)],
+        "axis": [rounded(low), rounded(high)],
         "means": [None if c is None else _mean(c) for c in cells],
         "spread": [
-            None if c is None or c.summary is None else [plain(c.summary.std), plain(c.summary.zero_share)]
+            None
+            if c is None or c.summary is None
+            else [rounded(c.summary.std), rounded(c.summary.zero_share)]
             for c in cells
         ],
         "quantiles": [
-            None if c is None or c.summary is None else [plain(v) for v in c.summary.quantiles.tolist()]
+            None if c is None or c.summary is None else [rounded(v) for v in c.summary.quantiles.tolist()]
             for c in cells
         ],
         "pairs": [_pair(p, place) for p in comparison.pairs if p.metric == metric],
@@ -97,7 +99,7 @@ def _metric(
 
 
 def _mean(cell: Cell) -> list[float | None]:
-    return [plain(cell.mean), plain(cell.low), plain(cell.high), cell.users, cell.undefined]
+    return [rounded(cell.mean), rounded(cell.low), rounded(cell.high), cell.users, cell.undefined]
 
 
 def _pair(pair: Pair, place: Mapping[str, int]) -> dict[str, Any]:
@@ -106,19 +108,19 @@ def _pair(pair: Pair, place: Mapping[str, int]) -> dict[str, Any]:
         "model": place[pair.model],
         "against": place[pair.against],
         "users": paired.users,
-        "difference": plain(paired.interval.mean),
-        "low": plain(paired.interval.low),
-        "high": plain(paired.interval.high),
-        "relative": plain(paired.relative),
-        "effect": plain(paired.effect),
-        "above": plain(paired.above),
-        "equal": plain(paired.equal),
-        "below": plain(paired.below),
-        "p": plain(pair.p),
-        "holm": plain(pair.p_holm),
-        "bh": plain(pair.p_bh),
-        "tests": {name: plain(p) for name, p in paired.p.items() if name != "permutation"},
-        "detectable": plain(paired.detectable),
+        "difference": rounded(paired.interval.mean),
+        "low": rounded(paired.interval.low),
+        "high": rounded(paired.interval.high),
+        "relative": rounded(paired.relative),
+        "effect": rounded(paired.effect),
+        "above": rounded(paired.above),
+        "equal": rounded(paired.equal),
+        "below": rounded(paired.below),
+        "p": rounded(pair.p),
+        "holm": rounded(pair.p_holm),
+        "bh": rounded(pair.p_bh),
+        "tests": {name: rounded(p) for name, p in paired.p.items() if name != "permutation"},
+        "detectable": rounded(paired.detectable),
         "mark": pair.mark,
     }
 
@@ -131,7 +133,7 @@ def _curves(rows: Sequence[ComparedModel]) -> dict[str, Any]:
         ks = sorted({k for at_k in held for k in at_k.get(family, {})})
         curves[family] = {
             "ks": ks,
-            "values": [[plain(at_k.get(family, {}).get(k, math.nan)) for k in ks] for at_k in held],
+            "values": [[rounded(at_k.get(family, {}).get(k, math.nan)) for k in ks] for at_k in held],
         }
     return curves
 
@@ -141,7 +143,7 @@ def _precision(rows: Sequence[ComparedModel]) -> dict[str, Any]:
     recall = sorted({level for curve in held for level in curve})
     return {
         "recall": recall,
-        "values": [[plain(curve.get(level, math.nan)) for level in recall] for curve in held],
+        "values": [[rounded(curve.get(level, math.nan)) for level in recall] for curve in held],
     }
 
 
@@ -158,7 +160,7 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
                 {
                     "name": name,
                     "unit": unit,
-                    "values": [plain(v) for v in values],
+                    "values": [rounded(v) for v in values],
                     "log": _spans_orders(values),
                     "frontier": [] if up is None else _frontier(values, quality, up=up),
                 }
@@ -230,18 +232,18 @@ def _by_label(
 
 def _segment_cell(cell: SegmentCell) -> dict[str, Any]:
     mean: dict[str, Any] = {
-        "mean": plain(cell.interval.mean),
-        "low": plain(cell.interval.low),
-        "high": plain(cell.interval.high),
+        "mean": rounded(cell.interval.mean),
+        "low": rounded(cell.interval.low),
+        "high": rounded(cell.interval.high),
         "users": cell.interval.n,
     }
     if cell.difference is not None:
         interval = cell.difference.paired.interval
         mean |= {
-            "difference": plain(interval.mean),
-            "differenceLow": plain(interval.low),
-            "differenceHigh": plain(interval.high),
-            "holm": plain(cell.difference.p_holm),
+            "difference": rounded(interval.mean),
+            "differenceLow": rounded(interval.low),
+            "differenceHigh": rounded(interval.high),
+            "holm": rounded(cell.difference.p_holm),
             "mark": cell.difference.mark,
         }
     return mean

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.numbers import rounded
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
-from evalplugin.report.page.wording import plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +72,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         "k": k,
         "of": len(scores.users),
         "users": [str(user) for user in users.tolist()],
-        "values": [[plain(v, _DIGITS) for v in column] for column in scores.values[chosen].T.tolist()],
+        "values": [[rounded(v, _DIGITS) for v in column] for column in scores.values[chosen].T.tolist()],
         "losers": _matrix(len(rows), {pair: users.count for pair, users in losses.items()}),
         "depth": _matrix(len(rows), depth),
         "groups": _groups(comparison, users),
@@ -225,7 +225,7 @@ def _by_user(
     values: list[list[float | None]] = [[] for _ in range(n_users)]
     for place, item, number in zip(frame["place"], frame["item"], frame[value], strict=True):
         listed[place].append(items.code(item))
-        values[place].append(plain(number, _DIGITS))
+        values[place].append(rounded(number, _DIGITS))
     return {"items": listed, f"{value}s": values}
 
 

@@ -168,7 +168,7 @@ function differenceFigures(contest, metric) {
         nameCell(models[pair.model]),
         { value: pair.difference, content: marked(signed(pair.difference), pair.mark) },
         fixed(pair.low), fixed(pair.high),
-        shownAs(pair.relative, pair.relative == null ? NONE : `${signed(100 * pair.relative, 1)} %`),
+        shownAs(pair.relative, pair.relative == null ? NONE : `${signed(100 * pair.relative, Math.abs(pair.relative) < 0.1 ? 1 : 0)} %`),
         shownAs(pair.effect, signed(pair.effect, 2)),
         ...[pair.p, pair.holm, pair.bh, ...tests.map((name) => pair.tests[name])].map((p) => shownAs(p, probability(p))),
         fixed(pair.detectable),

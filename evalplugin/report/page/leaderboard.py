@@ -1,4 +1,4 @@
-"""The leaderboard as texts to show and values to sort by."""
+"""The page's leaderboard: texts to show and values to sort by."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, seconds
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
 from evalplugin.report.page.data import scored
-from evalplugin.report.page.wording import bounds, shown
+from evalplugin.report.words import direction, marks_legend
 
 __all__ = ["leaderboard"]
 
 _MARKS = {"+": "better", "-": "worse", "": ""}
-_WAYS = {True: "", False: "lower is better", None: "neither is better"}
 _COSTS = ("fit", "recommend", "memory")
 
 
@@ -66,14 +66,13 @@ def _folds(
 def _range(row: ComparedModel, metric: str) -> str:
     means = [fold.get(metric, math.nan) for fold in row.fold_means]
     defined = [mean for mean in means if math.isfinite(mean)]
-    return f"{shown(min(defined))} to {shown(max(defined))}" if defined else shown(math.nan)
+    return f"{number(min(defined))} to {number(max(defined))}" if defined else UNDEFINED
 
 
 def _note(comparison: Comparison) -> str:
-    said = [f"Means over users with {100 * comparison.level:g} % intervals, the best of each in bold."]
-    baseline = comparison.contest.baseline
+    said = [f"Means over users with {percent(comparison.level)} intervals, the best of each in bold."]
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
-        said.append(f"▲ better, ▼ worse than the baseline {baseline}, Holm's correction included.")
+        said.append(marks_legend(comparison.contest.baseline, comparison.level))
     if any(len(row.fold_means) > 1 for row in comparison.models):
         said.append("Users' values are averaged over folds.")
     return " ".join(said)
@@ -82,7 +81,8 @@ def _note(comparison: Comparison) -> str:
 def _metric_column(metric: str) -> dict[str, str]:
     up = parse(metric).metric.higher_is_better
     first = "ascending" if up is False else "descending"
-    return {"name": metric, "kind": "number", "first": first, "hint": _WAYS[up]}
+    hint = "" if up else direction(up) or "neither is better"
+    return {"name": metric, "kind": "number", "first": first, "hint": hint}
 
 
 def _best(metric: str, rows: Sequence[ComparedModel]) -> float:
@@ -96,10 +96,10 @@ def _best(metric: str, rows: Sequence[ComparedModel]) -> float:
 
 def _metric_cell(cell: Cell | None, best: float) -> dict[str, Any]:
     if cell is None:
-        return _cell(math.nan, shown(math.nan))
+        return _cell(math.nan, UNDEFINED)
     return {
-        **_cell(cell.mean, shown(cell.mean)),
-        "interval": bounds(cell.low, cell.high),
+        **_cell(cell.mean, number(cell.mean)),
+        "interval": bracketed(cell.low, cell.high),
         "mark": _MARKS[cell.mark],
         "best": cell.mean == best,
     }
@@ -108,18 +108,18 @@ def _metric_cell(cell: Cell | None, best: float) -> dict[str, Any]:
 def _cost_cells(row: ComparedModel) -> list[dict[str, Any]]:
     costs = row.costs
     if costs is None:
-        return [_cell(math.nan, shown(math.nan)) for _ in _COSTS]
+        return [_cell(math.nan, UNDEFINED) for _ in _COSTS]
     return [
-        _cell(costs.fit_seconds, f"{shown(costs.fit_seconds, 2)} s"),
-        _cell(costs.recommend_seconds, f"{shown(costs.recommend_seconds, 2)} s"),
-        _cell(costs.peak_memory_mb, f"{shown(costs.peak_memory_mb, 0)} MB"),
+        _cell(costs.fit_seconds, seconds(costs.fit_seconds)),
+        _cell(costs.recommend_seconds, seconds(costs.recommend_seconds)),
+        _cell(costs.peak_memory_mb, f"{number(costs.peak_memory_mb, 0)} MB"),
     ]
 
 
 def _cell(value: float, text: str) -> dict[str, Any]:
     return {
         "value": repr(value) if math.isfinite(value) else "",
-        "text": text if math.isfinite(value) else shown(math.nan),
+        "text": text if math.isfinite(value) else UNDEFINED,
         "interval": "",
         "mark": "",
         "best": False,

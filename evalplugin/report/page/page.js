@@ -36,7 +36,7 @@ function percent(value) {
 }
 
 function probability(value) {
-  return value == null ? NONE : value < 0.001 ? "< 0.001" : value.toFixed(3);
+  return value == null ? NONE : value < 0.0001 ? "< 0.0001" : value.toFixed(4);
 }
 
 function interval(low, high) {

@@ -1,31 +1,28 @@
-"""What was compared and how, in words, for the page's foot."""
+"""The page's notes: rules, statistics, and the choice of users shown one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from evalplugin.base.numbers import percent
+from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
-from evalplugin.report.page.data import scored
 from evalplugin.report.page.examples import MOST_TRUTH
+from evalplugin.report.words import interval_methods, permutation_test
 
 __all__ = ["footer", "place_text", "reading", "sample_text"]
-
-_METHODS = {
-    "bootstrap": "bootstrap over users (bias-corrected and accelerated)",
-    "t": "Student's t over users",
-}
 
 
 def place_text(comparison: Comparison) -> str:
     """Return where the models were compared, in one line."""
     contest = comparison.contest
-    users = max((len(row.scores.users) for row in scored(comparison) if row.scores), default=0)
+    users = max((len(row.scores.users) for row in comparison.models if row.scores), default=0)
     parts = [
         contest.dataset,
         f"split {contest.split}" if contest.split else "",
-        f"{len(contest.models)} {'model' if len(contest.models) == 1 else 'models'}",
+        count_text(len(contest.models), "model"),
         f"{users:,} users",
         f"ranked by {contest.primary}",
     ]
@@ -71,26 +68,17 @@ def _rules(comparison: Comparison) -> Iterator[tuple[str, str]]:
 
 
 def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    level = f"{100 * comparison.level:g} %"
-    means = (cell.method for row in comparison.models for cell in row.cells.values())
-    differences = (pair.paired.interval.method for pair in comparison.pairs)
-    used = [
-        f"of {what} by {' or '.join(_METHODS[m] for m in found)}"
-        for what, methods in (("means", means), ("differences", differences))
-        if (found := list(dict.fromkeys(filter(None, methods))))
-    ]
-    if used:
-        yield "Intervals", f"{level}: {', '.join(used)}."
+    if methods := interval_methods(comparison):
+        yield "Intervals", f"{percent(comparison.level)}: {methods}."
     pairs = [p for p in comparison.pairs if p.metric == comparison.contest.primary] or list(comparison.pairs)
     if not pairs:
         return
-    made = " or ".join(dict.fromkeys(p.paired.permutations for p in pairs))
     count = sum(p.metric == pairs[0].metric for p in pairs)
     yield (
         "Tests",
-        f"Paired permutation test over users ({made}), two-sided. Marks ▲ and ▼ stand where its p-value is at most "
-        f"{1 - comparison.level:.2g} after Holm's correction for the {count} comparisons by one metric "
-        f"(among groups of users: for all models and groups of one division). BH is Benjamini and Hochberg's.",
+        f"p: {permutation_test(pairs)}, Holm's correction over {count_text(count, 'comparison')} by one metric (among "
+        f"groups of users: over all models and groups of one division). ▲ better, ▼ worse: p at most "
+        f"{percent(1 - comparison.level)}. BH is Benjamini and Hochberg's correction.",
     )
     yield (
         "Effects",

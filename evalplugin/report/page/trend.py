@@ -1,14 +1,15 @@
-"""How the models did over the bake-offs of the past, as the page draws and tabulates it."""
+"""The page's trend: the models' means over past bake-offs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from evalplugin.base.numbers import rounded
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.trends import History, PastBakeoff, Point, history_of
 from evalplugin.report.page.theme import SHAPES
-from evalplugin.report.page.wording import bounds, plain, signed
+from evalplugin.report.words import NO_LINE, PROMOTED, worse_legend, worsened
 
 __all__ = ["trend"]
 
@@ -40,8 +41,8 @@ def trend(
     looks = {model["name"]: model for model in models}
     names = dict.fromkeys([*looks, *(p.model.model for p in points)])
     return {
-        "note": _note(points, len(bakeoffs)),
-        "worse": _worse([p for p in history.worse if _is_here(p, comparison)]),
+        "note": _note(history, points, len(bakeoffs)),
+        "worse": [worsened(p) for p in history.worse if _is_here(p, comparison)],
         "bakeoffs": [
             {"id": b.id, "at": b.at.isoformat(timespec="seconds"), "outcome": outcomes[b.id]}
             for b in bakeoffs
@@ -56,28 +57,18 @@ def trend(
     }
 
 
-def _note(points: Sequence[Point], bakeoffs: int) -> str:
+def _note(history: History, points: Sequence[Point], bakeoffs: int) -> str:
     """Return in sentences what is shown, and what each sign that is there means."""
     said = [
         f"The latest {bakeoffs} bake-offs of this experiment on this dataset and split; the data may differ."
     ]
     if any(p.role == "promoted" for p in points):
-        said.append("★ promoted then.")
+        said.append(f"{PROMOTED}.")
     if any(p.change is not None and p.change.worse for p in points):
-        said.append("▼ worse than in the bake-off before: Welch's 95 % interval of the change excludes 0.")
+        said.append(f"{worse_legend(history.level)}.")
     if any(p.line for p in points):
-        said.append("No line where a model's type, its parameters or the rules changed.")
+        said.append(f"{NO_LINE.capitalize()}.")
     return " ".join(said)
-
-
-def _worse(points: Sequence[Point]) -> list[str]:
-    """Return in sentences what got worse since the bake-off before."""
-    return [
-        f"{p.model.model} got worse since {p.change.since}: {signed(p.change.difference)} "
-        f"{bounds(p.change.low, p.change.high)}"
-        for p in points
-        if p.change is not None
-    ]
 
 
 def _history(comparison: Comparison, past: Sequence[PastBakeoff]) -> History | None:
@@ -97,17 +88,17 @@ def _point(point: Point, place: Mapping[str, int]) -> dict[str, Any]:
     assert value is not None
     told: dict[str, Any] = {
         "bakeoff": place[point.bakeoff.id],
-        "mean": plain(value.mean),
-        "low": plain(value.low),
-        "high": plain(value.high),
+        "mean": rounded(value.mean),
+        "low": rounded(value.low),
+        "high": rounded(value.high),
         "role": point.role,
         "line": point.line,
     }
     if change is not None:
         told |= {
-            "difference": plain(change.difference),
-            "differenceLow": plain(change.low),
-            "differenceHigh": plain(change.high),
+            "difference": rounded(change.difference),
+            "differenceLow": rounded(change.low),
+            "differenceHigh": rounded(change.high),
             "worse": change.worse,
         }
     return told

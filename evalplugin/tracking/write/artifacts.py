@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.figures import Curve, axis_limits, per_user_figures
 from evalplugin.report.palette import model_colours
-from evalplugin.report.text import share, summary_markdown
+from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact

@@ -8,9 +8,9 @@ from evalplugin.comparison.comparison import Comparison, headline
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.report.decision_text import decision_markdown
+from evalplugin.report.markdown import decision_markdown, leaderboard_markdown
 from evalplugin.report.page import comparison_page
-from evalplugin.report.text import leaderboard_markdown, note_markdown
+from evalplugin.report.run_summary import note_markdown
 from evalplugin.tracking.names import MAX_TAG
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
 from evalplugin.tracking.write.items import Artifact, Item, Tag

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from evalplugin.cli.show import observer, progress, tables
+from evalplugin.cli.show import observer, progress
 
 
 def test_without_a_terminal_talk_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
@@ -25,10 +25,3 @@ def test_long_work_says_how_far_it_is(
             now[0] += 6.0
             advance(1_000)
     assert capsys.readouterr().err.splitlines() == ["recommend knn ...", "recommend knn: 2,000 of 4,000"]
-
-
-@pytest.mark.parametrize(
-    ("mb", "text"), [(None, "–"), (float("nan"), "–"), (0.5, "0.5 MB"), (12.4, "12 MB"), (1536.0, "1.5 GB")]
-)
-def test_sizes_are_short(mb: float | None, text: str) -> None:
-    assert tables._size(mb) == text

@@ -20,7 +20,7 @@ from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import Gate
 from evalplugin.execution.results import Costs
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.decision_text import decision_markdown
+from evalplugin.report.markdown import decision_markdown
 from evalplugin.segments import Segmentation
 
 N = 600  # users of most contests here

@@ -165,7 +165,7 @@ def test_the_trend_shows_every_night_what_was_promoted_and_what_got_worse(
     assert figure.locator("svg .mark-text.role-mark text").all_text_contents() == ["▼", "★"]
     assert texts(page, ".trend .names li") == [" ".join(contests.ODD[i].split()) for i in (1, 0)]
     (worse,) = texts(page, ".worse-since li")
-    assert worse.endswith("got worse since bake-off-1: −0.1000 [−0.1278, −0.0722]")
+    assert worse.endswith("got worse since bake-off-1: −0.1000 (−0.1278 to −0.0722)")
     figure.locator("summary").click()
     rows = texts(page, 'figure[data-chart="trend"] tbody tr')
     assert len(rows) == 4

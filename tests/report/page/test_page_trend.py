@@ -52,7 +52,7 @@ def test_models_keep_their_looks_and_those_of_the_past_are_grey(
 def test_what_got_worse_is_told_and_marked(comparison: Comparison, contests: SimpleNamespace) -> None:
     found = shown(comparison, contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}))
     assert found is not None
-    assert found["worse"] == ["knn got worse since bake-off-1: −0.1000 [−0.1278, −0.0722]"]
+    assert found["worse"] == ["knn got worse since bake-off-1: −0.1000 (−0.1278 to −0.0722)"]
     points = {m["name"]: m["points"] for m in found["models"]}
     assert [p.get("worse") for p in points["knn"]] == [None, True]
     assert [p.get("worse") for p in points["base"]] == [None, False]

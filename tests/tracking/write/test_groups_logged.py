@@ -14,7 +14,7 @@ import pytest
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult, DataInfo
-from evalplugin.report import summary_markdown
+from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import is_allowed
 from evalplugin.tracking.write.artifacts import model_artifacts

@@ -6,13 +6,12 @@ import html
 import re
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.report import leaderboard_markdown, summary_markdown
-from evalplugin.report.text import escape, interval_text, note_markdown, number, share
+from evalplugin.report.markdown import escape, leaderboard_markdown
+from evalplugin.report.run_summary import note_markdown, summary_markdown
 
 
 @given(st.text())
@@ -27,19 +26,6 @@ def test_escaped_text_stays_on_one_line_and_keeps_its_words(text: str) -> None:
 
 def test_a_name_cannot_break_out_of_a_table() -> None:
     assert escape("a|b <script>") == r"a\|b &lt;script&gt;"
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [(0.0, "0 %"), (1.0, "100 %"), (0.001, "< 1 %"), (0.999, "> 99 %"), (0.414, "41 %"), (float("nan"), "–")],
-)
-def test_a_share_is_never_rounded_to_none_or_all(value: float, shown: str) -> None:
-    assert share(value) == shown
-
-
-def test_what_is_undefined_is_a_dash() -> None:
-    assert number(float("nan")) == "–"
-    assert interval_text(float("nan"), 0.5) == ""
 
 
 def test_a_summary_says_what_was_run_on_what_and_what_came_out(make: SimpleNamespace) -> None:

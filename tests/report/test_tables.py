@@ -19,22 +19,12 @@ from scipy import stats
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.report.compare_table import (
-    legend,
-    pairs_table,
-    segment_table,
-    segment_verdict,
-    standings_table,
-    verdict,
-)
-from evalplugin.report.compare_text import (
-    compare_csv,
-    compare_frame,
-    compare_json,
-    compare_latex,
-    compare_markdown,
-    segment_frame,
-)
+from evalplugin.report.frames import compare_csv, compare_frame, compare_json, segment_frame
+from evalplugin.report.latex import compare_latex
+from evalplugin.report.markdown import compare_markdown
+from evalplugin.report.tables import models_table, pairs_table, segment_table
+from evalplugin.report.verdict import verdict_sentence
+from evalplugin.report.words import legend
 from evalplugin.segments import Segmentation
 
 EVIL = "<b>x</b>|*a*_&%$#{}~^\\"
@@ -146,7 +136,7 @@ def test_it_is_said_for_whom_a_model_is_better_and_for_whom_it_is_worse(make: Si
 
     def said(*chosen: str) -> str:
         kept = tuple(c for c in contest.models if c.model in chosen)
-        return segment_verdict(compare(replace(contest, models=kept, segments=(halves,))), "rr", "half")
+        return segment_table(compare(replace(contest, models=kept, segments=(halves,))), "rr", "half").verdict
 
     assert said(*names) == (
         "Better than base: good in every group; mixed in first. Worse than base: mixed in second."
@@ -164,7 +154,7 @@ def test_every_two_models_have_a_row_of_their_own(make: SimpleNamespace) -> None
         frozenset(pair) for pair in (("svd", "knn"), ("svd", "random"), ("knn", "random"))
     }
     assert len(pairs_table(comparison, "rr").rows) == 3
-    assert "difference" not in standings_table(comparison, "rr").heads
+    assert "difference" not in models_table(comparison, "rr").heads
     assert "Holm's correction over 3 comparisons by rr" in " ".join(legend(comparison, "rr"))
 
 
@@ -210,21 +200,21 @@ def test_the_verdict_says_who_won_and_whether_it_is_real(
     comparison: Comparison, make: SimpleNamespace
 ) -> None:
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
-    assert verdict(comparison, "ndcg@10") == (
+    assert verdict_sentence(comparison, "ndcg@10") == (
         f"svd wins by ndcg@10: +{row.difference:.4f} (+{100 * row.relative:.0f} %) against random, "
         f"p = {row.p_holm:.4f}; better for {100 * row.better:.0f} % of users, worse for {100 * row.worse:.0f} %."
     )
-    assert verdict(comparison, "coverage@10") == "svd has the best coverage@10: 0.5000."
+    assert verdict_sentence(comparison, "coverage@10") == "svd has the best coverage@10: 0.5000."
 
     def against(baseline: str | None, *models: Any) -> Comparison:
         names = [m.model for m in models]
         return compare(contests_of(BakeoffResult(make.bakeoff(names, baseline=baseline), models))[0])
 
     best = make.model_result("best", 0.5)
-    assert verdict(against("best", best, make.model_result("poor", 0.1)), "rr") == (
+    assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "rr") == (
         "No model beats the baseline best by rr. All others are shown to be worse."
     )
-    assert verdict(against("best", best, make.model_result("poor", 0.1)), "coverage@10") == (
+    assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "coverage@10") == (
         "No model beats the baseline best by coverage@10."
     )
     scores = best.per_user
@@ -232,16 +222,17 @@ def test_the_verdict_says_who_won_and_whether_it_is_real(
     nudged[10:20] += 0.01
     nudged[20:30] -= 0.009
     close = make.model_result("close", scores=replace(scores, values=nudged))
-    assert verdict(against("best", best, close), "rr").startswith("close is ahead by rr, +0.0001 ")
-    assert "but that may be chance (p = " in verdict(against("best", best, close), "rr")
-    assert verdict(against("close", close, best), "rr") == (
+    assert verdict_sentence(against("best", best, close), "rr").startswith("close is ahead by rr, +0.0001 ")
+    assert "but that may be chance (p = " in verdict_sentence(against("best", best, close), "rr")
+    assert verdict_sentence(against("close", close, best), "rr") == (
         "No model beats the baseline close by rr. Not shown to be worse: best."
     )
     assert (
-        verdict(against(None, best, close), "rr") == f"close has the best rr: {np.nanmean(nudged[:, 2]):.4f}."
+        verdict_sentence(against(None, best, close), "rr")
+        == f"close has the best rr: {np.nanmean(nudged[:, 2]):.4f}."
     )
-    assert verdict(against(None, best), "rr") == "Only best has a value of rr."
-    assert verdict(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
+    assert verdict_sentence(against(None, best), "rr") == "Only best has a value of rr."
+    assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
 
 
 def test_where_all_are_compared_the_winner_is_set_against_the_next(make: SimpleNamespace) -> None:
@@ -253,8 +244,8 @@ def test_where_all_are_compared_the_winner_is_set_against_the_next(make: SimpleN
     comparison = compare(
         contests_of(BakeoffResult(make.bakeoff(["a", "b"], baseline=None), (a, b)))[0], pairs="all"
     )
-    assert verdict(comparison, "ndcg@10").startswith("a wins by ndcg@10: +")
-    said = verdict(comparison, "rr")
+    assert verdict_sentence(comparison, "ndcg@10").startswith("a wins by ndcg@10: +")
+    said = verdict_sentence(comparison, "rr")
     gain = 0.9 - np.nanmean(a.per_user.column("rr"))
     assert said.startswith(
         f"b wins by rr: +{gain:.4f} (+{100 * gain / (0.9 - gain):.0f} %) against a, p < 0.0001; "
@@ -267,7 +258,7 @@ def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
 
     models = (model("random", 0.1, 0.2, 0.1), model("knn", 0.3, 0.1, 0.4))
     comparison = compare(contests_of(BakeoffResult(make.bakeoff(["random", "knn"]), models))[0])
-    table = standings_table(comparison, "ndcg@10")
+    table = models_table(comparison, "ndcg@10")
     at = table.heads.index("folds")
     knn, random = (row[at] for row in table.rows)
     assert (knn.text, knn.small) == ("0.1000–0.4000", "ahead in 2 of 3")

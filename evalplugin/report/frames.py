@@ -1,4 +1,4 @@
-"""A comparison as text to paste or to compute on: Markdown, LaTeX, CSV, JSON, and the DataFrame behind them."""
+"""A comparison as data to compute on: DataFrame, CSV, JSON."""
 
 from __future__ import annotations
 
@@ -11,33 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.report.compare_table import (
-    TextCell,
-    TextTable,
-    legend,
-    pairs_table,
-    segment_legend,
-    segment_table,
-    segment_verdict,
-    standings_table,
-    verdict,
-)
-from evalplugin.report.text import escape
+from evalplugin.report.verdict import verdict_sentence
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "compare_csv",
-    "compare_frame",
-    "compare_json",
-    "compare_latex",
-    "compare_markdown",
-    "segment_frame",
-    "tables_of",
-]
+__all__ = ["compare_csv", "compare_frame", "compare_json", "segment_frame"]
 
-_MARKS = {"+": "▲", "-": "▼", "": ""}
 _PAIR = (
     "pairs", "difference", "diff_low", "diff_high", "relative", "p", "p_holm", "p_bh", "effect", "better", "same",
     "worse", "detectable", "mark",
@@ -82,7 +62,7 @@ def segment_frame(
 
     rows = [
         {
-            **_place(comparison),
+            **_names(comparison),
             "segment": segment,
             "group": cell.label,
             "metric": cell.metric,
@@ -131,7 +111,7 @@ def compare_json(
         chosen = list(metrics or contest.metrics)
         one = {
             "name": contest.name,
-            **_place(comparison),
+            **_names(comparison),
             "metrics": chosen,
             "primary": contest.primary,
             "baseline": contest.baseline,
@@ -139,67 +119,13 @@ def compare_json(
             "pairing": comparison.pairing,
             "rules": asdict(contest.rules),
             "notes": list(contest.notes),
-            "verdicts": {metric: verdict(comparison, metric) for metric in chosen},
+            "verdicts": {metric: verdict_sentence(comparison, metric) for metric in chosen},
             "rows": _records(compare_frame([comparison], chosen)),
         }
         if segment is not None:
             one["segments"] = _records(segment_frame([comparison], segment, chosen))
         found.append(one)
     return json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False)
-
-
-def compare_markdown(
-    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
-) -> str:
-    """Return a table for each metric (none named: the primary one), with the verdict and what the numbers rest on."""
-    lines = []
-    for comparison in comparisons:
-        for metric in metrics or [comparison.contest.primary]:
-            for said, table, legends in tables_of(comparison, metric, segment):
-                lines += [f"## {escape(table.title)}", "", *([escape(said), ""] if said else [])]
-                lines += [_markdown_row([escape(head) for head in table.heads])]
-                lines += [
-                    _markdown_row(["---" if i < table.words else "---:" for i in range(len(table.heads))])
-                ]
-                lines += [_markdown_row([_markdown_cell(cell) for cell in row]) for row in table.rows]
-                lines += ["", *(f"{escape(words)}  " for words in legends), ""]
-        lines += [f"- {escape(note)}" for note in comparison.contest.notes]
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def compare_latex(
-    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
-) -> str:
-    """Return a ``table`` for each metric (none named: the primary one); the package booktabs is needed."""
-    tables = [
-        _latex_table(table, [said, *legends])
-        for comparison in comparisons
-        for metric in metrics or [comparison.contest.primary]
-        for said, table, legends in tables_of(comparison, metric, segment)
-    ]
-    return "% \\usepackage{booktabs}\n" + "\n".join(tables)
-
-
-def tables_of(
-    comparison: Comparison, metric: str, segment: str | None = None
-) -> Iterator[tuple[str, TextTable, list[str]]]:
-    """Return the tables of one metric in the order in which they are read, each with verdict and legend.
-
-    The models; if all were compared with each other, every two models; if a segmentation is named, the groups of users.
-    """
-    words = legend(comparison, metric)
-    with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
-    yield verdict(comparison, metric), standings_table(comparison, metric), [] if with_pairs else words
-    if with_pairs:
-        yield "", pairs_table(comparison, metric), words
-    if segment is not None:
-        groups = segment_table(comparison, metric, segment)
-        if groups.rows:
-            yield (
-                segment_verdict(comparison, metric, segment),
-                groups,
-                segment_legend(comparison, metric, segment),
-            )
 
 
 def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -209,7 +135,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             if cell is None and row.error is None:
                 continue
             values: dict[str, Any] = {
-                **_place(comparison),
+                **_names(comparison),
                 "metric": metric,
                 "rank": row.rank,
                 "model": row.model,
@@ -228,7 +154,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             yield from (values | _pair_values(pair) for pair in pairs)
 
 
-def _place(comparison: Comparison) -> dict[str, str]:
+def _names(comparison: Comparison) -> dict[str, str]:
     return {"dataset": comparison.contest.dataset, "split": comparison.contest.split}
 
 
@@ -268,53 +194,3 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
         {str(key): None if pd.isna(value) else value for key, value in record.items()}
         for record in frame.to_dict("records")
     ]
-
-
-def _markdown_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown_cell(cell: TextCell) -> str:
-    text = f"**{escape(cell.text)}**" if cell.mark == "+" else escape(cell.text)
-    small = f"({escape(cell.small)})" if cell.small == "baseline" else escape(cell.small)
-    return " ".join(filter(None, (text, _MARKS[cell.mark], small)))
-
-
-def _latex_table(table: TextTable, words: Sequence[str]) -> str:
-    columns = "l" * table.words + "r" * (len(table.heads) - table.words)
-    body = [" & ".join(_latex_cell(cell) for cell in row) + r" \\" for row in table.rows]
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            " & ".join(_latex(head) for head in table.heads) + r" \\",
-            r"\midrule",
-            *body,
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{_latex(' '.join([table.title + '.', *filter(None, words)]))}}}",
-            r"\end{table}",
-            "",
-        ]
-    )
-
-
-def _latex_cell(cell: TextCell) -> str:
-    mark = {"+": "$^{+}$", "-": "$^{-}$", "": ""}[cell.mark]
-    small = rf" {{\scriptsize {_latex(cell.small)}}}" if cell.small else ""
-    return f"{_latex(cell.text)}{mark}{small}"
-
-
-_LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-        "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": "$|$", "–": "--",
-        "▲": "$^{+}$", "▼": "$^{-}$", "·": r"$\cdot$", "\N{NO-BREAK SPACE}": "~",
-    }
-)  # fmt: skip
-
-
-def _latex(text: str) -> str:
-    return text.translate(_LATEX)

@@ -1,0 +1,66 @@
+"""The console on stdout, and the tables that it prints."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from evalplugin.comparison.compared import Mark
+from evalplugin.report.tables import TextCell, TextTable
+
+__all__ = ["MARKS", "WIDTH", "coloured", "new_table", "rich_table", "show_titled", "stdout"]
+
+MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
+WIDTH = 110  # of a table that is split to fit and goes to a file
+_UNBOUNDED = 10_000
+
+
+def stdout() -> Console:
+    """Return the console that results are printed by."""
+    console = Console()
+    # Redirected output has no width of its own, and rich would cut tables at a guess of 80 columns.
+    return console if console.is_terminal else Console(width=_UNBOUNDED)
+
+
+def new_table(*heads: str, title: str | None = None) -> Table:
+    """Return an empty table; a head that starts with ``>`` is right-aligned."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for head in heads:
+        right = head.startswith(">")
+        # Names may be folded in a narrow terminal; a number that is cut would be another number.
+        table.add_column(
+            head.removeprefix(">"), justify="right" if right else "left", no_wrap=right, overflow="fold"
+        )
+    return table
+
+
+def rich_table(table: TextTable) -> Table:
+    """Return a table of text as one of the terminal, without its title, verdict and legend."""
+    heads = ["" if i < table.words else ">" for i in range(len(table.heads))]
+    shown = new_table(*(sign + escape(head) for sign, head in zip(heads, table.heads, strict=True)))
+    for row in table.rows:
+        shown.add_row(*map(_cell, row))
+    return shown
+
+
+def show_titled(table: Table, title: str) -> None:
+    """Print a table below its title."""
+    console = stdout()
+    # Not as the table's own title: a narrow table would break it over several lines.
+    console.print(f"[bold]{escape(title)}[/bold]", highlight=False, soft_wrap=True)
+    console.print(table)
+
+
+def coloured(text: str) -> str:
+    """Return text as markup, its signs in their colours."""
+    signs = {"▲": "green", "▼": "red", "★": "green"}
+    return "".join(f"[{signs[c]}]{c}[/{signs[c]}]" if c in signs else c for c in escape(text))
+
+
+def _cell(cell: TextCell) -> str:
+    text = f"{escape(cell.text)}{MARKS[cell.mark]}"
+    if cell.small == "baseline":
+        return f"{text} [dim](baseline)[/dim]"
+    return f"{text}\n[dim]{escape(cell.small)}[/dim]" if cell.small else text

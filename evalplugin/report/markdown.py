@@ -1,0 +1,123 @@
+"""Markdown: tables, comparisons, the leaderboard of a bake-off, a gate's decision."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from evalplugin.base.numbers import UNDEFINED, percent, seconds
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.comparison import LEVEL, Comparison
+from evalplugin.comparison.gate import Decision
+from evalplugin.execution.results import Bakeoff
+from evalplugin.report.decision import LEGEND, decision_tables, summary_line, title_of
+from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
+from evalplugin.report.words import MARKS, location, marks_legend
+
+__all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
+
+
+def escape(text: object) -> str:
+    """Return text that Markdown and HTML show as it is, on one line."""
+    plain = html.escape(" ".join(str(text).split()), quote=False)
+    return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", plain)
+
+
+def markdown_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], *, words: int | None = None
+) -> list[str]:
+    """Return the lines of a table of Markdown; columns after the first ``words`` are aligned right."""
+    lines = ["---" if words is None or i < words else "---:" for i in range(len(heads))]
+    return [f"| {' | '.join(cells)} |" for cells in (heads, lines, *rows)]
+
+
+def compare_markdown(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+) -> str:
+    """Return a table for each metric (none named: the primary one), with verdict and legend."""
+    lines = []
+    for comparison in comparisons:
+        for metric in metrics or [comparison.contest.primary]:
+            for table in comparison_tables(comparison, metric, segment):
+                lines += [f"## {escape(table.title)}", ""]
+                lines += [escape(table.verdict), ""] if table.verdict else []
+                lines += [*_table(table), "", *(f"{escape(line)}  " for line in table.legend), ""]
+        lines += [f"- {escape(note)}" for note in comparison.contest.notes]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> str:
+    """Return the table of all models, best first, for each dataset and split; then what failed."""
+    lines = [f"# Bake-off {escape(bakeoff.id)}", ""]
+    lines += [
+        f"{escape(bakeoff.config_name)}: ranked by {escape(bakeoff.primary)}, "
+        f"means over users with {percent(LEVEL)} intervals.",
+        "",
+    ]
+    for comparison in comparisons:
+        contest = comparison.contest
+        done = [row for row in comparison.models if row.error is None]
+        lines += [f"## {escape(location(contest.dataset, contest.split))}", ""]
+        if done:
+            heads = ["", "model", *map(escape, contest.metrics), "users", "undefined", "fit", "recommend"]
+            rows = [_leaderboard_row(row, contest.metrics) for row in done]
+            lines += [*markdown_table(heads, rows), ""]
+        if failed := [row for row in comparison.models if row.error is not None]:
+            lines += [
+                "Failed:",
+                "",
+                *(f"- **{escape(row.model)}**: {escape(row.error)}" for row in failed),
+                "",
+            ]
+    if any(comparison.pairs for comparison in comparisons):
+        lines.append(escape(marks_legend(bakeoff.baseline, LEVEL)))
+    lines += ["", "Users and undefined are those of the metric that ranks."]
+    return "\n".join(lines) + "\n"
+
+
+def decision_markdown(decision: Decision) -> str:
+    """Return everything about a decision: outcome, reason, every condition of every challenger, notes."""
+    return "\n".join([*_decision_lines(decision), ""])
+
+
+def _decision_lines(decision: Decision) -> Iterator[str]:
+    yield from (
+        f"# {escape(title_of(decision))}",
+        "",
+        escape(decision.reason),
+        "",
+        escape(summary_line(decision)),
+    )
+    for table in decision_tables(decision):
+        yield from ("", f"## {escape(table.title)}", "", *_table(table))
+    yield from ("", LEGEND)
+    if decision.notes:
+        yield from ("", *(f"- {escape(note)}" for note in decision.notes))
+
+
+def _table(table: TextTable) -> list[str]:
+    rows = [[_cell(cell) for cell in row] for row in table.rows]
+    return markdown_table([escape(head) for head in table.heads], rows, words=table.words)
+
+
+def _cell(cell: TextCell) -> str:
+    text = f"**{escape(cell.text)}**" if cell.mark == "+" else escape(cell.text)
+    small = f"({escape(cell.small)})" if cell.small == "baseline" else escape(cell.small)
+    return " ".join(filter(None, (text, MARKS[cell.mark], small)))
+
+
+def _leaderboard_row(row: ComparedModel, metrics: Sequence[str]) -> list[str]:
+    cells = [row.cells.get(metric) for metric in metrics]
+    shown = [_cell(cell) for cell in (name_cell(row), *map(mean_cell, cells))]
+    first, costs = cells[0], row.costs
+    return [
+        "" if row.rank is None else str(row.rank),
+        *shown,
+        *((UNDEFINED, UNDEFINED) if first is None else (f"{first.users:,}", f"{first.undefined:,}")),
+        *(
+            (UNDEFINED, UNDEFINED)
+            if costs is None
+            else (seconds(costs.fit_seconds), seconds(costs.recommend_seconds))
+        ),
+    ]

@@ -1,0 +1,158 @@
+"""Markdown about one model's run: a short note, and a summary."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evalplugin.base.numbers import UNDEFINED, number, percent, share, span
+from evalplugin.base.secrets import redact_values
+from evalplugin.base.seeding import generator
+from evalplugin.comparison.compared import Cell
+from evalplugin.comparison.comparison import LEVEL
+from evalplugin.comparison.statistics import mean_interval
+from evalplugin.data import Interactions
+from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
+from evalplugin.report.markdown import escape, markdown_table
+from evalplugin.report.tables import COST_HEADS, cost_texts
+
+__all__ = ["note_markdown", "summary_markdown"]
+
+_INTERVAL = f"{percent(LEVEL)} interval"
+_METRIC_HEADS = (
+    "metric", "mean", _INTERVAL, "std", "p10", "median", "p90", "users at 0", "users", "undefined",
+)  # fmt: skip
+
+
+def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
+    """Return the short description of a model's run: what it is, and its means."""
+    lines = [f"**{escape(result.model)}** ({escape(result.type)}) on {_data_name(result.data)}", ""]
+    if result.error is not None:
+        return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
+    lines += markdown_table(
+        ["metric", "mean", _INTERVAL],
+        [[escape(c.metric), number(c.mean), span(c.low, c.high)] for c in cells.values()],
+    )
+    return "\n".join([*lines, "", f"Bake-off {escape(bakeoff.id)}. Everything: `summary.md`."])
+
+
+def summary_markdown(
+    bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], *, notes: Sequence[str] = ()
+) -> str:
+    """Return a run's summary: what was run on what, every headline metric, the costs, the decisions taken.
+
+    ``notes`` are further decisions, such as which users a sample holds.
+    """
+    info = result.data
+    lines = [f"# {escape(result.model)}", ""]
+    lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
+    if result.error is not None:
+        lines += [f"**This model failed:** {escape(result.failure)}", "", "See `traceback.txt`.", ""]
+    if cells:
+        lines += ["## Metrics", ""]
+        lines += markdown_table(_METRIC_HEADS, [_metric_row(cell) for cell in cells.values()])
+        methods = ", ".join(sorted({cell.method for cell in cells.values() if cell.method}))
+        lines += [
+            "",
+            "Means are over the users for whom a metric is defined; undefined users are counted, not set to 0. "
+            f"Intervals ({escape(methods) or 'none'}) are of the mean over users.",
+            "",
+        ]
+    lines += _for_whom(bakeoff, result)
+    if result.costs is not None:
+        lines += ["## Costs", "", *markdown_table(COST_HEADS, [cost_texts(result.costs)]), ""]
+    lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
+    lines += ["## Data", "", *_data_lines(info), ""]
+    lines += ["## Evaluation", ""]
+    lines += _list(
+        {
+            "list length": bakeoff.n,
+            "candidates": bakeoff.candidates,
+            "relevant": "every held-out item with a positive rating"
+            if bakeoff.threshold is None
+            else f"rating >= {bakeoff.threshold:g}",
+            "seed": bakeoff.seed,
+            "config": bakeoff.config_name,
+        }
+    )
+    if said := [*info.notes, *notes]:
+        lines += ["", "## Decisions", "", *(f"- {escape(note)}" for note in said)]
+    return "\n".join(lines) + "\n"
+
+
+def _for_whom(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
+    """Return the section on groups of users: the primary metric's mean in each; nothing without groups."""
+    rows = []
+    for segment, groups in result.by_group(bakeoff.primary).items():
+        for label, values in groups.items():
+            rng = generator(bakeoff.seed, "segment", segment, label)
+            interval = mean_interval(values, level=LEVEL, rng=rng)
+            bounds = span(interval.low, interval.high) or UNDEFINED
+            rows.append([escape(segment), escape(label), f"{interval.n:,}", number(interval.mean), bounds])
+    if not rows:
+        return []
+    lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of users:", ""]
+    return [*lines, *markdown_table(["segment", "group", "users", "mean", _INTERVAL], rows), ""]
+
+
+def _metric_row(cell: Cell) -> list[str]:
+    s = cell.summary
+    spread = (
+        [UNDEFINED] * 5
+        if s is None
+        else [number(s.std), number(s.p10), number(s.p50), number(s.p90), share(s.zero_share)]
+    )
+    return [
+        escape(cell.metric),
+        number(cell.mean),
+        span(cell.low, cell.high) or UNDEFINED,
+        *spread,
+        f"{cell.users:,}",
+        f"{cell.undefined:,}",
+    ]
+
+
+def _data_name(info: DataInfo) -> str:
+    return f"{escape(info.dataset)}, split {escape(info.split or info.split_type)}"
+
+
+def _data_lines(info: DataInfo) -> list[str]:
+    lines = markdown_table(
+        ["", "users", "items", "interactions", "density", "digest"],
+        [
+            _data_row("all", info.full),
+            *(
+                _data_row(part if info.n_folds == 1 else f"{part}, fold 1 of {info.n_folds}", data)
+                for part, data in (("train", info.train), ("test", info.test))
+                if data is not None
+            ),
+        ],
+    )
+    given = {
+        "dataset": info.type,
+        **redact_values(info.params),
+        "split": info.split_type,
+        **{f"split {name}": value for name, value in info.split_params.items()},
+        **{name.replace("_", " "): f"{count:,}" for name, count in info.counts.items()},
+    }
+    return [*lines, "", *_list(given)]
+
+
+def _data_row(name: str, data: Interactions) -> list[str]:
+    users, items = (int(np.count_nonzero(np.bincount(codes))) for codes in (data.user, data.item))
+    density = len(data) / (users * items) if users and items else math.nan
+    return [
+        name,
+        f"{users:,}",
+        f"{items:,}",
+        f"{len(data):,}",
+        number(100 * density, 3) + " %",
+        f"`{data.digest[:12]}`",
+    ]
+
+
+def _list(values: Mapping[str, Any]) -> list[str]:
+    return [f"- {escape(name)}: {escape(value)}" for name, value in values.items()]

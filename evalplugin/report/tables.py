@@ -1,0 +1,193 @@
+"""A comparison's tables, for any renderer: terminal, Markdown, LaTeX, notebook."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative, seconds, share, signed, span
+from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.statistics import Interval, Test
+from evalplugin.execution.results import Costs
+from evalplugin.metrics import parse
+from evalplugin.report.verdict import segment_verdict, verdict_sentence
+from evalplugin.report.words import (
+    TEST_NAMES,
+    direction,
+    further_tests,
+    legend,
+    location,
+    segment_legend,
+)
+
+__all__ = [
+    "COST_HEADS",
+    "TextCell",
+    "TextTable",
+    "comparison_tables",
+    "cost_texts",
+    "mean_cell",
+    "models_table",
+    "name_cell",
+    "pairs_table",
+    "segment_table",
+]
+
+COST_HEADS = ("start", "fit", "recommend", "score", "peak memory")
+
+
+class TextCell(NamedTuple):
+    """One cell: its text, what is shown small after it, and whether it is better or worse."""
+
+    text: str
+    small: str = ""
+    mark: Mark = ""
+
+
+class TextTable(NamedTuple):
+    """Heads and rows of cells; the first ``words`` columns are words, the others numbers."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[TextCell, ...], ...]
+    words: int = 2
+    verdict: str = ""  # a sentence or two, shown above
+    legend: tuple[str, ...] = ()  # lines, shown below
+
+
+def comparison_tables(comparison: Comparison, metric: str, segment: str | None = None) -> Iterator[TextTable]:
+    """Yield the tables of one metric in the order in which they are read, with verdicts and legends.
+
+    The models; if all were compared with each other, every two models; if a segmentation is named, the groups of users.
+    """
+    lines = tuple(legend(comparison, metric))
+    with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
+    models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
+    yield models if with_pairs else models._replace(legend=lines)
+    if with_pairs:
+        yield pairs_table(comparison, metric)._replace(legend=lines)
+    if segment is not None:
+        groups = segment_table(comparison, metric, segment)
+        if groups.rows:
+            yield groups
+
+
+def models_table(comparison: Comparison, metric: str) -> TextTable:
+    """Return the models by one metric, in the order of the comparison: means and differences from the baseline."""
+    rows = [row for row in comparison.models if row.error is None]
+    with_pairs = comparison.pairing == "baseline" and any(p.metric == metric for p in comparison.pairs)
+    with_folds = any(len(row.fold_means) > 1 for row in rows)
+    tests = further_tests(comparison)
+    heads = ["", "model", "mean"]
+    heads += ["folds"] if with_folds else []
+    heads += _pair_heads(tests) if with_pairs else []
+    shown = []
+    for row in rows:
+        cell = row.cells.get(metric)
+        rank = TextCell("" if row.rank is None else str(row.rank))
+        cells = [rank, name_cell(row), mean_cell(cell)._replace(mark="")]
+        cells += [_folds(comparison, row, metric)] if with_folds else []
+        cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
+        shown.append(tuple(cells))
+    better = direction(parse(metric).metric.higher_is_better)
+    primary = comparison.contest.primary
+    order = "" if metric == primary else f"in the order of {primary}"
+    title = ", ".join(filter(None, (metric, better, order)))
+    return TextTable(f"{_location(comparison)}: {title}", tuple(heads), tuple(shown))
+
+
+def pairs_table(comparison: Comparison, metric: str) -> TextTable:
+    """Return every two models that were compared by one metric."""
+    tests = further_tests(comparison)
+    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
+    rows = [(TextCell(pair.model), TextCell(pair.against), *_pair_cells(pair, tests)) for pair in pairs]
+    title = f"{_location(comparison)}: {metric}, model against model"
+    return TextTable(title, ("model", "against", *_pair_heads(tests)), tuple(rows))
+
+
+def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTable:
+    """Return the models by one metric within each group of users."""
+    cells = [cell for cell in comparison.segments if (cell.segment, cell.metric) == (segment, metric)]
+    pairs = [cell.difference for cell in cells if cell.difference is not None]
+    rows: list[tuple[TextCell, ...]] = []
+    group = None
+    for cell in cells:
+        label = TextCell("") if cell.label == group else TextCell(cell.label, f"{cell.interval.n:,} users")
+        name = TextCell(cell.model, "baseline" if cell.model == comparison.contest.baseline else "")
+        differences = _pair_cells(cell.difference, ()) if pairs else []
+        rows.append((label, name, _interval_cell(cell.interval), *differences))
+        group = cell.label
+    return TextTable(
+        f"{_location(comparison)}: {metric} by {segment}",
+        (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
+        tuple(rows),
+        verdict=segment_verdict(cells, comparison.contest.baseline),
+        legend=tuple(segment_legend(pairs, segment)),
+    )
+
+
+def name_cell(row: ComparedModel) -> TextCell:
+    """Return a model's name."""
+    return TextCell(row.model, "baseline" if row.is_baseline else "")
+
+
+def mean_cell(cell: Cell | None) -> TextCell:
+    """Return a model's mean with its interval and its mark; a dash where the model has none."""
+    if cell is None:
+        return TextCell(UNDEFINED)
+    return TextCell(number(cell.mean), span(cell.low, cell.high), cell.mark)
+
+
+def cost_texts(costs: Costs) -> list[str]:
+    """Return a model's costs under ``COST_HEADS``."""
+    times = (costs.start_seconds, costs.fit_seconds, costs.recommend_seconds, costs.score_seconds)
+    return [*map(seconds, times), memory(costs.peak_memory_mb)]
+
+
+def _interval_cell(interval: Interval) -> TextCell:
+    return TextCell(number(interval.mean), span(interval.low, interval.high))
+
+
+def _location(comparison: Comparison) -> str:
+    return location(comparison.contest.dataset, comparison.contest.split)
+
+
+def _pair_heads(tests: Iterable[Test]) -> list[str]:
+    names = [TEST_NAMES[test] for test in tests]
+    return ["difference", "relative", "better / same / worse", "d_z", "p (Holm)", *names]
+
+
+def _pair_cells(pair: Pair | None, tests: Sequence[Test]) -> list[TextCell]:
+    if pair is None:
+        return [TextCell("")] * len(_pair_heads(tests))
+    paired, difference = pair.paired, pair.paired.interval
+    shares = " / ".join(share(value) for value in (pair.better, paired.equal, pair.worse))
+    return [
+        TextCell(signed(difference.mean), span(difference.low, difference.high, sign=True), pair.mark),
+        TextCell(relative(paired.relative) or UNDEFINED),
+        TextCell(shares),
+        TextCell(signed(paired.effect, 2)),
+        TextCell(p_value(pair.p_holm)),
+        *(TextCell(p_value(paired.p.get(test, math.nan))) for test in tests),
+    ]
+
+
+def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
+    """Return the lowest and highest mean of the folds, and in how many the model is ahead of the baseline."""
+    means = _fold_means(row, metric)
+    if not means:
+        return TextCell(UNDEFINED)
+    text = f"{number(min(means))}–{number(max(means))}"
+    up = parse(metric).metric.higher_is_better
+    base = next((_fold_means(r, metric) for r in comparison.models if r.is_baseline), [])
+    if row.is_baseline or up is None or len(base) != len(means):
+        return TextCell(text)
+    ahead = sum(a > b if up else a < b for a, b in zip(means, base, strict=True))
+    return TextCell(text, f"ahead in {ahead} of {len(means)}")
+
+
+def _fold_means(row: ComparedModel, metric: str) -> list[float]:
+    means = [fold.get(metric, math.nan) for fold in row.fold_means]
+    return means if all(map(math.isfinite, means)) else []

@@ -1,0 +1,173 @@
+"""Legends: sentences on the intervals, tests, marks and users behind the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from evalplugin.base.numbers import count_range, number, percent, signed, span
+from evalplugin.base.units import count_text
+from evalplugin.comparison.compared import Mark, Pair
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.statistics import Test
+from evalplugin.comparison.trends import Point
+
+__all__ = [
+    "MARKS",
+    "NO_LINE",
+    "PROMOTED",
+    "TEST_NAMES",
+    "WORSE",
+    "direction",
+    "further_tests",
+    "interval_methods",
+    "legend",
+    "location",
+    "marks_legend",
+    "permutation_test",
+    "segment_legend",
+    "small_legend",
+    "worse_legend",
+    "worsened",
+]
+
+MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
+TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
+_METHODS = {"bootstrap": "bootstrap over users (BCa)", "t": "Student's t over users"}
+
+# Of histories.
+PROMOTED = "★ promoted then"
+WORSE = "▼ worse than in the bake-off before"
+NO_LINE = "no line where type, parameters or rules changed"
+
+
+def location(dataset: str, split: str) -> str:
+    """Return the names of dataset and split; a split without a name is left out."""
+    return ", ".join(filter(None, (dataset, split)))
+
+
+def direction(higher_is_better: bool | None) -> str:
+    """Return which values of a metric are better; nothing where neither high nor low ones are."""
+    return "" if higher_is_better is None else "higher is better" if higher_is_better else "lower is better"
+
+
+def legend(comparison: Comparison, metric: str) -> list[str]:
+    """Return the legend of a metric's tables: intervals, test, correction, users, detectable difference."""
+    pairs = [pair for pair in comparison.pairs if pair.metric == metric]
+    methods = interval_methods(comparison, metric)
+    return [
+        *([f"Intervals ({percent(comparison.level)}): {methods}."] if methods else []),
+        *_test_legend(comparison, metric, pairs),
+        *_user_legend(comparison, metric, pairs),
+        *_power_legend(pairs),
+        *_fold_legend(comparison),
+        *(f"{row.model} failed: {row.error}" for row in comparison.models if row.error is not None),
+    ]
+
+
+def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
+    """Return the legend of a table by groups of users, as far as it differs from ``legend``."""
+    if not pairs:
+        return []
+    return [
+        f"Within each group, over its users alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
+        f"of all models and groups of {segment}."
+    ]
+
+
+def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
+    """Return how the intervals of a metric, None: of all, were found; nothing where there are none."""
+    cells = [cell for row in comparison.models for cell in row.cells.values()]
+    means = {c.method for c in cells if metric in (None, c.metric)} - {""}
+    differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
+    parts = (("of means", means), ("of mean differences", differences))
+    return "; ".join(f"{of}, {_method_names(found)}" for of, found in parts if found)
+
+
+def permutation_test(pairs: Iterable[Pair]) -> str:
+    """Return the name of the test that the marks of pairs rest on, and how many permutations it had."""
+    how = " or ".join(sorted({pair.paired.permutations for pair in pairs}))
+    return f"paired permutation test, two-sided ({how})"
+
+
+def marks_legend(baseline: str | None, level: float) -> str:
+    """Return the meaning of a leaderboard's marks."""
+    return (
+        f"▲ better, ▼ worse than the baseline {baseline}, user by user: paired permutation test at "
+        f"{percent(1 - level)}, Holm's correction over the models."
+    )
+
+
+def small_legend(level: float, methods: Iterable[str] = ()) -> str:
+    """Return the meaning of the small numbers below means."""
+    how = " or ".join(sorted({*methods} - {""}))
+    return f"Small: {percent(level)} interval of the mean{f' ({how})' if how else ''}"
+
+
+def worse_legend(level: float) -> str:
+    """Return the meaning of the mark of a model that got worse from one bake-off to the next."""
+    return f"{WORSE}: Welch's {percent(level)} interval of the change excludes 0"
+
+
+def worsened(point: Point, *, on: str = "") -> str:
+    """Return which model got worse, since when, and by how much; ``on`` names dataset and split."""
+    change = point.change
+    assert change is not None
+    return (
+        f"{point.model.model} got worse{f' on {on}' if on else ''} since {change.since}: "
+        f"{signed(change.difference)} ({span(change.low, change.high, sign=True)})"
+    )
+
+
+def further_tests(comparison: Comparison) -> tuple[Test, ...]:
+    """Return the tests that were asked for besides the permutation test."""
+    return tuple(test for test in TEST_NAMES if any(test in pair.paired.p for pair in comparison.pairs))
+
+
+def _method_names(methods: Iterable[str]) -> str:
+    return " or ".join(_METHODS.get(method, method) for method in sorted(methods))
+
+
+def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
+    if not pairs:
+        return
+    whom = f"from {comparison.contest.baseline}" if comparison.pairing == "baseline" else "between two models"
+    yield (
+        f"Differences {whom} over the same users. p: {permutation_test(pairs)}, Holm's correction over "
+        f"{count_text(len(pairs), 'comparison')} by {metric}. ▲ better, ▼ worse: p at most "
+        f"{percent(1 - comparison.level)}. d_z: mean / standard deviation of the differences."
+    )
+    if tests := further_tests(comparison):
+        yield f"{', '.join(TEST_NAMES[test] for test in tests)}: two-sided, not corrected."
+
+
+def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
+    # A model that predicts no ratings has no value for anybody: it says nothing about the users.
+    every = [row.cells[metric] for row in comparison.models if metric in row.cells]
+    cells = [cell for cell in every if cell.users]
+    if not cells:
+        return
+    if all(cell.summary is None for cell in cells):
+        yield f"{metric} is one number over all users: it has no interval and no test."
+        return
+    undefined = max(cell.undefined for cell in cells)
+    counted = count_range([pair.paired.users for pair in pairs] or [cell.users for cell in cells])
+    more = f"; {undefined:,} have no value of {metric}" if undefined else ""
+    yield f"Users: {counted} {'compared' if pairs else 'counted'}{more}."
+
+
+def _power_legend(pairs: Sequence[Pair]) -> Iterator[str]:
+    found = [pair.paired.detectable for pair in pairs if math.isfinite(pair.paired.detectable)]
+    if found:
+        low, high = number(min(found)), number(max(found))
+        interval = low if low == high else f"{low} to {high}, by model"
+        yield f"Smallest difference found reliably (in 4 of 5 such bake-offs, one comparison by itself): {interval}."
+
+
+def _fold_legend(comparison: Comparison) -> Iterator[str]:
+    folds = max((len(row.fold_means) for row in comparison.models), default=0)
+    if folds > 1:
+        yield (
+            f"{folds} folds: each user's scores are averaged before anything is compared. The column: lowest to "
+            f"highest mean of a fold."
+        )
