@@ -72,7 +72,7 @@ def test_a_summary_tells_for_whom_by_the_numbers_of_the_comparison(make: SimpleN
     cells = [c for c in compare(contest).segments if (c.model, c.metric) == ("knn", asked.primary)]
     for cell, label in zip(cells, ("young\\|er", "older"), strict=True):
         i = cell.interval
-        bounds = f"[{i.low:.4f},\N{NO-BREAK SPACE}{i.high:.4f}]"
+        bounds = f"{i.low:.4f}–{i.high:.4f}"
         assert f"| age | {label} | {i.n} | {i.mean:.4f} | {bounds} |" in text
     assert "## For whom" not in summary_markdown(asked, make.model_result("knn"), {})
 
