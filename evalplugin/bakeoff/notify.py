@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from evalplugin.bakeoff.flow import Outcome, run_bakeoff
 from evalplugin.base.errors import EvalpluginError, UnchangedError
-from evalplugin.base.placeholders import fill, missing_in, names_in
+from evalplugin.base.placeholders import fill_placeholders, unset_variables, variables_in
 from evalplugin.base.secrets import redact_message, redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
@@ -93,7 +93,7 @@ def run_and_tell(
     """
     about = _about(config, experiment)
     teller = _Teller(about, observer, hear)
-    if about.notify is not None and (missing := missing_in(*about.notify.texts)):
+    if about.notify is not None and (missing := unset_variables(*about.notify.texts)):
         teller.warn(f"notify: nobody will be told, as no value is set for {', '.join(missing)}")
     bakeoff: list[str] = []  # its id, as soon as there is one
     try:
@@ -271,9 +271,9 @@ def _try(spec: Notify, body: bytes, folder: Path, sleep: Callable[[float], None]
         reraise=True,
     )
     if spec.command is None:
-        again(_post, fill(spec.texts, place="notify.url")[0], body, spec.timeout_seconds)
+        again(_post, fill_placeholders(spec.texts, key="notify.url")[0], body, spec.timeout_seconds)
     else:
-        again(_run, fill(spec.texts, place="notify.command"), body, spec.timeout_seconds, folder)
+        again(_run, fill_placeholders(spec.texts, key="notify.command"), body, spec.timeout_seconds, folder)
 
 
 def _post(url: str, body: bytes, seconds: float) -> None:
@@ -389,6 +389,6 @@ def _whom(spec: Notify) -> str:
     if spec.command is not None:
         return f"notify.command ({spec.command[0]})"
     assert spec.url is not None
-    if names_in(spec.url):
-        return f"notify.url ({', '.join(f'${{{name}}}' for name in names_in(spec.url))})"
+    if variables_in(spec.url):
+        return f"notify.url ({', '.join(f'${{{name}}}' for name in variables_in(spec.url))})"
     return f"notify.url ({urlsplit(spec.url).hostname})"

@@ -1,4 +1,4 @@
-"""What work costs: seconds and memory."""
+"""Costs of work: seconds and peak memory."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _STATUS = Path("/proc/self/status")
 
 
 class Stopwatch:
-    """Adds up the seconds of named pieces of work."""
+    """Total seconds of named pieces of work."""
 
     def __init__(self) -> None:
-        """Start at nothing."""
+        """Start without any."""
         self.seconds: dict[str, float] = {}
 
     @contextmanager
@@ -41,8 +41,8 @@ class _Peak:
 def peak_memory() -> Iterator[_Peak]:
     """Measure the highest resident memory of this process while the work inside runs, in 2**20 bytes.
 
-    The kernel keeps the mark, so no peak is missed between two looks. NaN where there is no such mark to reset
-    (it is Linux that has one), as the highest value of the process's whole life would be another number.
+    The kernel records the maximum, so no peak is missed between two samples. NaN where that maximum cannot be reset
+    (only Linux can), as the maximum of the process's whole life would be another number.
     """
     peak = _Peak()
     try:

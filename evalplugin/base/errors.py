@@ -16,6 +16,7 @@ __all__ = [
     "ConfigError",
     "DataError",
     "EvalpluginError",
+    "KeyPath",
     "ModelError",
     "ParameterError",
     "PluginError",
@@ -51,14 +52,17 @@ class EvalpluginError(Exception):
         super().__init__(redact_message(message))
 
 
+# The path of a value in nested input: keys and positions from the root on.
+KeyPath = tuple[str | int, ...]
+
+
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in nested input: where it stands (keys and positions), and what is wrong."""
+    """One thing wrong in nested input: its path, and a message."""
 
-    path: tuple[str | int, ...]
+    path: KeyPath
     message: str
-    # True where the key itself is at fault and not its value: the reader then points at the key.
-    at_key: bool = False
+    at_key: bool = False  # whether the key is wrong and not its value; the location is then that of the key
 
 
 class ParameterError(EvalpluginError):
@@ -85,7 +89,7 @@ class PluginError(EvalpluginError):
 
 
 class ConfigError(EvalpluginError):
-    """Everything that is wrong with a configuration, one line a problem."""
+    """All mistakes of a config, one line each."""
 
     exit_code = EXIT_USAGE
 
@@ -95,7 +99,7 @@ class ConfigError(EvalpluginError):
 
 
 class DataError(EvalpluginError):
-    """Input data that is missing or that breaks a rule; names the place, the value and what is allowed."""
+    """Input data that is missing or that breaks a rule; names the location, the value and what is allowed."""
 
     exit_code = EXIT_USAGE
 
@@ -109,7 +113,7 @@ class TrackingError(EvalpluginError):
 
 
 class StoreError(EvalpluginError):
-    """A store of results that cannot be used, or that lacks what is to be logged from it."""
+    """A store of results that cannot be used, or that lacks results to log."""
 
 
 class UnchangedError(EvalpluginError):

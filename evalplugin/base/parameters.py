@@ -1,4 +1,4 @@
-"""A component's parameters are the fields of its dataclass: described, checked and set from here."""
+"""Parameters of components, which are the fields of their dataclasses: described, checked and set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 
-from evalplugin.base.errors import ParameterError, Problem, did_you_mean
+from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
 from evalplugin.base.secrets import redact_values
 
 __all__ = ["Parameter", "as_mapping", "build", "parameters_of", "problems_of", "schema_of"]
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-    """One parameter as a reader needs it: dotted name, type, default (``None`` with ``required``), meaning."""
+    """One parameter as shown to users: dotted name, type, default (``None`` with ``required``), description."""
 
     name: str
     type: str
@@ -83,7 +83,7 @@ def problems_of(
 
     ``noun`` is what a name is called here (``parameter``, ``key``), ``owner`` what takes them.
     """
-    problems: dict[tuple[str | int, ...], list[Problem]] = {}
+    problems: dict[KeyPath, list[Problem]] = {}
     for item in error.errors(include_url=False):
         path = _path_into(value, item["loc"])
         kind = item["type"]
@@ -102,19 +102,18 @@ def problems_of(
             message = f"missing {noun} {path[-1]!r}{of}"
         elif kind == "literal_error":
             at_key = item["loc"][-1] == "[key]"
-            annotation = _keys_at(cls, path[:-1]) if at_key else _annotation_at(cls, path)
-            allowed = [str(a) for a in _literals(annotation)]
-            near = did_you_mean(str(given), allowed)
-            message = f"must be {item['ctx']['expected']}, not {given!r}{near if 'mean' in near else ''}"
+            expected = item["ctx"]["expected"]
+            near = did_you_mean(str(given), re.findall(r"'([^']*)'", expected))
+            message = f"must be {expected}, not {given!r}{near if 'mean' in near else ''}"
         elif kind in ("value_error", "assertion_error"):
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         elif kind in ("too_short", "string_too_short"):
             message = "must not be empty"
         else:
-            message = f"{_in_yaml_words(item['msg'])}, not {given!r}"
+            message = f"{_yaml_wording(item['msg'])}, not {given!r}"
         problems.setdefault(path, []).append(Problem(path, message, at_key))
-    # A union reports one error an alternative: they stand at one place, so they make one problem. Where one of them
-    # took the form, what is wrong stands further inside, and the other forms are beside the point.
+    # A union reports an error for each alternative: those of one path make one problem. Where the value has the form
+    # of one alternative, the error lies further inside, and those of the other forms are left out.
     return [
         same[0] if len(same) == 1 else Problem(path, _join([p.message for p in same]), same[0].at_key)
         for path, same in problems.items()
@@ -137,7 +136,7 @@ def _nearest(name: str, allowed: Sequence[str]) -> str:
     return f"; allowed: {', '.join(allowed)}"
 
 
-def _in_yaml_words(message: str) -> str:
+def _yaml_wording(message: str) -> str:
     for theirs, ours in (
         ("Input should be", "must be"),
         ("a valid integer", "an integer"),
@@ -153,7 +152,7 @@ def _in_yaml_words(message: str) -> str:
 
 
 def _join(messages: list[str]) -> str:
-    # A check of its own is made where the form was right: the other forms are then beside the point.
+    # A validator of ours runs where the form is right: errors of the other forms are then left out.
     if own := [message for message in messages if ", not " not in message]:
         return own[0]
     heads = [m.rsplit(", not ", 1)[0] for m in messages]
@@ -246,7 +245,7 @@ def _annotation_text(annotation: Any) -> str:
     )
 
 
-def _path_into(value: object, loc: tuple[str | int, ...]) -> tuple[str | int, ...]:
+def _path_into(value: object, loc: KeyPath) -> KeyPath:
     """Return the part of pydantic's location that leads into the value (unions and tags add parts of their own)."""
     path: list[str | int] = []
     for part in loc:
@@ -258,18 +257,12 @@ def _path_into(value: object, loc: tuple[str | int, ...]) -> tuple[str | int, ..
     return tuple(path)
 
 
-def _annotation_at(cls: Any, path: tuple[str | int, ...]) -> Any:
+def _annotation_at(cls: Any, path: KeyPath) -> Any:
     """Return the annotation of the field that a path leads to, looking through unions, lists and mappings."""
     annotation: Any = cls
     for part in path:
         annotation = next((found for found in _step(annotation, part)), None)
     return annotation
-
-
-def _keys_at(cls: Any, path: tuple[str | int, ...]) -> Any:
-    """Return the annotation of the keys of the mapping that a path leads to."""
-    annotation = _annotation_at(cls, path)
-    return typing.get_args(annotation)[0] if typing.get_origin(annotation) is dict else None
 
 
 def _step(annotation: Any, part: str | int) -> Iterator[Any]:
@@ -288,7 +281,7 @@ def _step(annotation: Any, part: str | int) -> Iterator[Any]:
             yield argument if isinstance(part, int) else next(_step(argument, part), None)
 
 
-def _class_at(cls: type, path: tuple[str | int, ...]) -> type:
+def _class_at(cls: type, path: KeyPath) -> type:
     found = _annotation_at(cls, path)
     for candidate in (found, *typing.get_args(found)):
         if isinstance(candidate, type) and (
@@ -296,9 +289,3 @@ def _class_at(cls: type, path: tuple[str | int, ...]) -> type:
         ):
             return candidate
     return cls
-
-
-def _literals(annotation: Any) -> tuple[Any, ...]:
-    if typing.get_origin(annotation) is typing.Literal:
-        return typing.get_args(annotation)
-    return tuple(a for argument in typing.get_args(annotation) for a in _literals(argument))

@@ -1,4 +1,4 @@
-"""YAML text -> plain values that remember where they stood."""
+"""YAML documents: plain values, and the line and column of each."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ from typing import Any
 
 import yaml
 
-from evalplugin.base.errors import ConfigError, Problem
+from evalplugin.base.errors import ConfigError, KeyPath, Problem
 from evalplugin.base.secrets import redact_values
 
-__all__ = ["Document", "Place", "format_path", "parse_document", "parse_override", "read_document"]
-
-# A place in nested values: keys and positions from the root on.
-Place = tuple[str | int, ...]
+__all__ = ["Document", "format_path", "parse_document", "parse_override", "read_document"]
 
 MAX_NODES = 100_000  # aliases inside aliases can make a small file grow without bound
 
@@ -42,29 +39,28 @@ for _tag, _pattern, _first in (
 
 @dataclass(frozen=True)
 class Document:
-    """A config as plain values, and the place in the file (or the override) that each value came from."""
+    """A config as plain values, and the location in the file, or the override, that each value came from."""
 
     name: str  # as the user wrote it
     text: str
     data: dict[str, Any]
-    values: Mapping[Place, tuple[int, int]]  # line and column, from 1
-    keys: Mapping[Place, tuple[int, int]]
-    overrides: Mapping[Place, str] = field(default_factory=dict)
+    values: Mapping[KeyPath, tuple[int, int]]  # line and column, from 1
+    keys: Mapping[KeyPath, tuple[int, int]]
+    overrides: Mapping[KeyPath, str] = field(default_factory=dict)
 
     def locate(self, problem: Problem) -> str:
-        """Return one line: where the problem stands, the path of the key, what is wrong."""
-        path = format_path(problem.path)
-        return f"{self._where(problem)}: {path + ': ' if path else ''}{problem.message}"
+        """Return one line: the location of the problem, the path of the key, the message."""
+        return f"{self._location(problem)}: {_prefix(problem.path)}{problem.message}"
 
     def position(self, problem: Problem) -> tuple[int, int]:
-        """Return the line and column of the nearest place in the file, for sorting."""
+        """Return the line and column of the nearest value in the file, for sorting."""
         marks = self.keys if problem.at_key else self.values
         for length in range(len(problem.path), -1, -1):
-            place = problem.path[:length]
-            if place in marks:
-                return marks[place]
-            if place in self.values:
-                return self.values[place]
+            path = problem.path[:length]
+            if path in marks:
+                return marks[path]
+            if path in self.values:
+                return self.values[path]
         return (1, 1)
 
     def error(self, problems: Sequence[Problem]) -> ConfigError:
@@ -80,14 +76,14 @@ class Document:
         data = _copy(self.data)
         overrides = dict(self.overrides)
         for assignment in assignments:
-            place, value = parse_override(assignment)
-            _set(data, place, value, _shown(assignment))
-            overrides[place] = f"--set {_shown(assignment)}"
+            path, value = parse_override(assignment)
+            _set(data, path, value, _redacted(assignment))
+            overrides[path] = f"--set {_redacted(assignment)}"
         return Document(self.name, self.text, data, self.values, self.keys, overrides)
 
-    def _where(self, problem: Problem) -> str:
-        for place, source in self.overrides.items():
-            if problem.path[: len(place)] == place:
+    def _location(self, problem: Problem) -> str:
+        for path, source in self.overrides.items():
+            if problem.path[: len(path)] == path:
                 return source
         if not self.values:  # given from Python: there is no file to point into
             return self.name
@@ -99,7 +95,7 @@ def read_document(path: Path) -> Document:
     """Return the YAML mapping that a file holds.
 
     Raises:
-        ConfigError: No such file, no text, no YAML, no mapping, duplicate keys, tags; each with its place.
+        ConfigError: No such file, no text, no YAML, no mapping, duplicate keys, tags; each with its location.
     """
     name = str(path)
     try:
@@ -116,7 +112,7 @@ def read_document(path: Path) -> Document:
 
 
 def parse_document(text: str, name: str) -> Document:
-    """Return the YAML mapping that a text holds; ``name`` is what messages call it.
+    """Return the YAML mapping that a text holds; messages call it ``name``.
 
     Raises:
         ConfigError: As ``read_document``.
@@ -129,7 +125,7 @@ def parse_document(text: str, name: str) -> Document:
         line, column = (mark.line + 1, mark.column + 1) if mark else (1, 1)
         context = f"{error.context}: " if error.context else ""
         raise ConfigError(
-            [f"{name}:{line}:{column}: {context}{error.problem}{_in_quotes(error, text)}"]
+            [f"{name}:{line}:{column}: {context}{error.problem}{_quoting_hint(error, text)}"]
         ) from None
     except yaml.reader.ReaderError as error:
         raise ConfigError([f"{name}: character {error.position}: {error.reason}"]) from None
@@ -142,17 +138,19 @@ def parse_document(text: str, name: str) -> Document:
     if not isinstance(node, yaml.MappingNode):
         line, column = _mark(node)
         raise ConfigError([f"{name}:{line}:{column}: must be a mapping of keys to values"])
-    walk = _Walk(loader)
-    data = walk.value(node, ())
-    document = Document(name, text, data if isinstance(data, dict) else {}, walk.values, walk.keys)
-    if walk.problems:
-        # Duplicate keys stand at a place of their own, which the map of places (one a key) cannot hold.
-        raise ConfigError([f"{name}:{line}:{column}: {message}" for (line, column), message in walk.problems])
+    builder = _Builder(loader)
+    data = builder.value(node, ())
+    document = Document(name, text, data if isinstance(data, dict) else {}, builder.values, builder.keys)
+    if builder.problems:
+        # The location of a duplicate key is not in the map of locations, which has one for each key.
+        raise ConfigError(
+            [f"{name}:{line}:{column}: {message}" for (line, column), message in builder.problems]
+        )
     return document
 
 
-def parse_override(assignment: str) -> tuple[Place, Any]:
-    """Return the place and the value of ``models.0.params.k=20``; the value is read as YAML.
+def parse_override(assignment: str) -> tuple[KeyPath, Any]:
+    """Return the path and the value of ``models.0.params.k=20``; the value is read as YAML.
 
     Raises:
         ConfigError: There is no ``=``, no key, or no readable value.
@@ -160,92 +158,96 @@ def parse_override(assignment: str) -> tuple[Place, Any]:
     key, equals, text = assignment.partition("=")
     parts = key.strip().split(".")
     if not equals or not all(parts):
-        raise ConfigError([f"--set {_shown(assignment)}: must look like models.0.params.k=20"])
+        raise ConfigError([f"--set {_redacted(assignment)}: must look like models.0.params.k=20"])
     if text.lstrip().startswith(("*", "@")):
-        # To YAML it is an alias, of which there are none here, or nothing at all.
+        # YAML would read an alias, of which there are none here, or refuse it.
         value: Any = text.strip()
     else:
         # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
-        value = parse_document(f"value: {text}", f"--set {_shown(assignment)}").data["value"]
+        value = parse_document(f"value: {text}", f"--set {_redacted(assignment)}").data["value"]
     return tuple(int(part) if part.isdecimal() else part for part in parts), value
 
 
-def _in_quotes(error: yaml.MarkedYAMLError, text: str) -> str:
-    """Return a hint where YAML has stumbled over a value that means something to it, such as ``*/5``."""
+def _quoting_hint(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Return a hint where a value begins with a sign that YAML reserves, such as ``*/5``."""
     for mark in (error.context_mark, error.problem_mark):
         if mark is not None and (sign := text[mark.index : mark.index + 1]) in tuple("*&@`%"):
             return f"; put a value that begins with {sign} in quotes"
     return ""
 
 
-def _shown(assignment: str) -> str:
-    """Return an assignment for messages: without what is secret by its key."""
+def _redacted(assignment: str) -> str:
+    """Return an assignment for messages, its value hidden if its key is that of a secret."""
     key, equals, text = assignment.partition("=")
     return f"{key}{equals}{redact_values({key: text})[key]}"
 
 
-def format_path(path: Place) -> str:
-    """Return a place as people write it: ``models[1].params.k``."""
+def format_path(path: KeyPath) -> str:
+    """Return a path in text: ``models[1].params.k``."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
     return text
 
 
+def _prefix(path: KeyPath) -> str:
+    return f"{format_path(path)}: " if path else ""
+
+
 def _mark(node: yaml.Node) -> tuple[int, int]:
     return node.start_mark.line + 1, node.start_mark.column + 1
 
 
-class _Walk:
-    """Builds plain values from nodes, noting where each stood and what is not allowed."""
+class _Builder:
+    """Builder of plain values from YAML nodes; it records the location of each, and what is not allowed."""
 
     def __init__(self, loader: _Loader) -> None:
         self.loader = loader
-        self.values: dict[Place, tuple[int, int]] = {}
-        self.keys: dict[Place, tuple[int, int]] = {}
+        self.values: dict[KeyPath, tuple[int, int]] = {}
+        self.keys: dict[KeyPath, tuple[int, int]] = {}
         self.problems: list[tuple[tuple[int, int], str]] = []
         self.seen = 0
         self.endless = False
         self.open: set[int] = set()
 
-    def value(self, node: yaml.Node, place: Place) -> Any:
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
         if self.endless:
             return None
         self.seen += 1
-        self.values[place] = _mark(node)
+        self.values[path] = _mark(node)
         if self.seen > MAX_NODES or id(node) in self.open:
             self.endless = True
-            self._refuse(node, place, "aliases make this file endless")
+            self._refuse(node, path, "aliases make this file endless")
             return None
         self.open.add(id(node))
         try:
-            return self._value(node, place)
+            return self._value(node, path)
         finally:
             self.open.discard(id(node))
 
-    def _value(self, node: yaml.Node, place: Place) -> Any:
+    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         kind = node.tag.removeprefix("tag:yaml.org,2002:")
         if isinstance(node, yaml.MappingNode) and kind == "map":
-            return self._mapping(node, place)
+            return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and kind == "seq":
-            return [self.value(child, (*place, i)) for i, child in enumerate(node.value)]
+            return [self.value(child, (*path, i)) for i, child in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode) and kind in ("str", "int", "float", "bool", "null"):
             try:
                 return _scalar(kind, node.value)
             except ValueError:
-                self._refuse(node, place, f"{node.value!r} is no {kind}")
+                self._refuse(node, path, f"{node.value!r} is no {kind}")
                 return None
-        self._refuse(node, place, f"the YAML tag {node.tag!r} is not allowed; write plain values")
+        self._refuse(node, path, f"the YAML tag {node.tag!r} is not allowed; write plain values")
         return None
 
-    def _mapping(self, node: yaml.MappingNode, place: Place) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         result: dict[str, Any] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse(key_node, place, "a key must be plain text")
+                self._refuse(key_node, path, "a key must be plain text")
                 continue
             key = key_node.value
-            at = (*place, key)
+            at = (*path, key)
             if key in result:
                 first = self.keys[at]
                 self._refuse(key_node, at, f"duplicate key {key!r}; first given in line {first[0]}")
@@ -254,9 +256,8 @@ class _Walk:
             result[key] = self.value(value_node, at)
         return result
 
-    def _refuse(self, node: yaml.Node, place: Place, message: str) -> None:
-        path = format_path(place)
-        self.problems.append((_mark(node), f"{path + ': ' if path else ''}{message}"))
+    def _refuse(self, node: yaml.Node, path: KeyPath, message: str) -> None:
+        self.problems.append((_mark(node), f"{_prefix(path)}{message}"))
 
 
 def _scalar(kind: str, text: str) -> Any:
@@ -276,13 +277,13 @@ def _copy(value: Any) -> Any:
     return [_copy(v) for v in value] if isinstance(value, list) else value
 
 
-def _set(data: Any, place: Place, value: Any, assignment: str) -> None:
+def _set(data: Any, path: KeyPath, value: Any, assignment: str) -> None:
     def refuse(why: str) -> ConfigError:
         return ConfigError([f"--set {assignment}: {why}"])
 
-    for depth, part in enumerate(place):
-        here = format_path(place[:depth]) or "the config"
-        last = depth == len(place) - 1
+    for depth, part in enumerate(path):
+        here = format_path(path[:depth]) or "the config"
+        last = depth == len(path) - 1
         if isinstance(data, list):
             if not isinstance(part, int) or part >= len(data):
                 raise refuse(

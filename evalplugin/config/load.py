@@ -1,4 +1,4 @@
-"""A document -> a checked bake-off, with everything that is wrong told at once."""
+"""Loading of configs: a file or a mapping is validated, resolved, or refused with all its mistakes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from evalplugin.base.parameters import problems_of
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.secrets import register_secrets, register_webhook
-from evalplugin.config.checked import CheckedConfig, Named
+from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.schema import Config, DatasetSpec, ModelSpec, SplitSpec
@@ -67,31 +67,23 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
     for path, file in checks.parts("plugins", str):
         checks.attempt(path, load_plugin_file, folder / file)
     if len(checks.problems) > before:
-        # An unknown name may well be one that a broken plugin was to bring: tell the cause alone.
+        # An unknown name may be one of a plugin that is broken: report the cause alone.
         checks.stop_if_any()
 
-    # The parts that are well formed are checked further even where others are not, to tell all mistakes at once.
+    # Well-formed parts are checked further even where others are malformed, to report all mistakes together.
     context = LoadContext(data_home=data_home, base=folder)
-    datasets = []
-    for path, one in checks.parts("datasets", DatasetSpec):
-        loader = checks.component(DATASETS, one, path)
-        if loader is not None and checks.extend(loader.check(context), path):
-            datasets.append(Named(one.name, one.type, loader))
-    splits = [
-        Named(one.name, one.type, splitter)
-        for path, one in checks.parts("split", SplitSpec)
-        if (splitter := checks.component(SPLITS, one, path)) is not None
-    ]
+    datasets = checks.components("datasets", DatasetSpec, DATASETS, context)
+    splits = checks.components("split", SplitSpec, SPLITS, context)
     models = [model for path, one in checks.parts("models", ModelSpec) for model in checks.expand(one, path)]
     segments = checks.segments(context)
-    recommended = next((r for _, r in checks.parts("recommend", Recommend)), Recommend())
-    metrics = checks.metrics(recommended.n)
+    recommend = checks.section("recommend", Recommend) or Recommend()
+    metrics = checks.metrics(recommend.n)
 
-    compared = next((c for _, c in checks.parts("compare", Compare)), Compare())
-    known = checks.known(metrics, segments, compared)
-    primary = checks.primary(compared, known.metrics)
-    checks.baseline(compared, known.models)
-    checks.gate(known)
+    compare = checks.section("compare", Compare) or Compare()
+    names = checks.names(metrics, segments, compare)
+    primary = checks.primary(compare, names.metrics)
+    checks.baseline(compare, names.models)
+    checks.gate(names)
     checks.stop_if_any()
     assert spec is not None
     assert primary is not None

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import ConfigError, DataError
-from evalplugin.base.placeholders import names_in
+from evalplugin.base.placeholders import variables_in
 from evalplugin.config import CheckedConfig
 from evalplugin.config.cron import Cron
 from evalplugin.config.sections import Schedule
@@ -62,7 +62,7 @@ def planned(
     for config, file in zip(configs, files, strict=True):
         schedule, notify = config.spec.schedule, config.spec.notify
         assert schedule is not None
-        variables = names_in(*notify.texts) if notify else []
+        variables = variables_in(*notify.texts) if notify else []
         if not (tracking_uri or config.spec.tracking.uri):
             variables.insert(0, _STORE)
         found.append(

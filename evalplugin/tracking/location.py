@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError
-from evalplugin.base.placeholders import names_in
+from evalplugin.base.placeholders import variables_in
 from evalplugin.base.secrets import redact
 
 __all__ = [
@@ -50,7 +50,7 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
                 f"{_INSTEAD}; or name a store: --tracking-uri {DEFAULT_URI}"
             )
         given = DEFAULT_URI
-    if names_in(given):
+    if variables_in(given):
         raise TrackingError(
             f"tracking URI {given!r}: variables are not filled in here; leave it out and set MLFLOW_TRACKING_URI"
         )

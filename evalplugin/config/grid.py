@@ -1,0 +1,44 @@
+"""Grids of parameters: every combination of values is a model of its own."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from evalplugin.config.schema import ModelSpec
+
+__all__ = ["has_parameter", "params_at", "points_of"]
+
+
+def points_of(spec: ModelSpec) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the chosen values of each point of a model's grid; of a model without one the model itself."""
+    for point in itertools.product(*spec.grid.values()):
+        chosen = dict(zip(spec.grid, point, strict=True))
+        label = ", ".join(
+            f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in chosen.items()
+        )
+        yield f"{spec.name}({label})" if chosen else spec.name, chosen
+
+
+def params_at(spec: ModelSpec, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a model's parameters with the chosen values set, whose keys may be dotted, as ``sim_options.name``."""
+    params: dict[str, Any] = json.loads(json.dumps(spec.params))
+    for key, value in chosen.items():
+        *outer, last = key.split(".")
+        target = params
+        for part in outer:
+            target = target.setdefault(part, {})
+        target[last] = value
+    return params
+
+
+def has_parameter(params: Mapping[str, Any], key: str) -> bool:
+    """Return whether parameters hold a value under a dotted key."""
+    value: Any = params
+    for part in key.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return False
+        value = value[part]
+    return True

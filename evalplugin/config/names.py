@@ -1,0 +1,44 @@
+"""Names that one section of a config may use and another defines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from evalplugin.base.errors import KeyPath, Problem, did_you_mean
+from evalplugin.metrics import MetricSpec
+
+__all__ = ["ConfigNames", "unknown_name", "unlisted_metric"]
+
+
+@dataclass(frozen=True)
+class ConfigNames:
+    """The names that a config defines. A kind that is malformed defines none: any name may be one of its own."""
+
+    models: Sequence[str]
+    metrics: Sequence[MetricSpec]
+    datasets: Sequence[str]
+    splits: Sequence[str]
+    segments: Sequence[str]
+    baseline: str | None
+    # False where a section that decides who is the champion is malformed.
+    knows_champion: bool = True
+
+
+def unknown_name(
+    kind: str, name: str, names: Sequence[str], path: KeyPath, *, at_key: bool = False
+) -> Iterator[Problem]:
+    """Yield a problem if a name is not among those of its kind, as far as these are known."""
+    if names and name not in names:
+        near = did_you_mean(name, names, noun=f"{kind}s")
+        yield Problem(path, f"no {kind} is named {name!r}{near}", at_key)
+
+
+def unlisted_metric(
+    asked: MetricSpec, metrics: Iterable[MetricSpec], path: KeyPath, *, at_key: bool = False
+) -> Iterator[Problem]:
+    """Yield a problem if a metric is not in the list of metrics, as far as that is known."""
+    names = [metric.name for metric in metrics]
+    if names and asked.name not in names:
+        near = did_you_mean(asked.name, names, noun="metrics")
+        yield Problem(path, f"{asked.name!r} is not in the list of metrics{near}", at_key)
