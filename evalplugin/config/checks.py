@@ -133,7 +133,7 @@ class Checks:
                     (g for g in chosen if key == g or g.startswith(f"{key}.") or key.startswith(f"{g}.")),
                     None,
                 )
-                if grid is None:
+                if grid is None or has_parameter(spec.params, key):
                     self.extend([problem], (*path, "params"))
                 elif problem.at_key:
                     self.problems.append(Problem((*path, "grid", grid), problem.message, at_key=True))

@@ -27,10 +27,11 @@ def params_at(spec: ModelSpec, chosen: Mapping[str, Any]) -> dict[str, Any]:
     params: dict[str, Any] = json.loads(json.dumps(spec.params))
     for key, value in chosen.items():
         *outer, last = key.split(".")
-        target = params
+        target: Any = params
         for part in outer:
-            target = target.setdefault(part, {})
-        target[last] = value
+            target = target.setdefault(part, {}) if isinstance(target, dict) else None
+        if isinstance(target, dict):  # else the check of the parameters reports it
+            target[last] = value
     return params
 
 

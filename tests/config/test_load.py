@@ -52,6 +52,17 @@ def test_a_grid_becomes_a_model_for_each_combination() -> None:
     assert (last["k"], last["min_k"], last["sim_options"]["name"]) == (40, 2, "cosine")
 
 
+def test_a_grid_below_a_parameter_that_is_no_mapping_is_a_config_error() -> None:
+    model = {
+        "type": "surprise.KNNBasic",
+        "params": {"sim_options": 3},
+        "grid": {"sim_options.name": ["msd", "cosine"]},
+    }
+    with pytest.raises(ConfigError) as caught:
+        load(small(models=[model]))
+    assert caught.value.lines == ("python: models[0].params.sim_options: must be a mapping, not 3",)
+
+
 def test_parameters_are_resolved_with_their_defaults() -> None:
     config = load(small(models=[{"type": "surprise.KNNBasic"}]))
     assert config.models[0].params["k"] == 40
