@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
@@ -33,7 +33,7 @@ class ReciprocalRank(UserMetric):
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         first = np.where(context.hit_number == 1, 1 / context.hits.rank, 0.0)
         return context.undefined_without_relevant(context.total(context.hits, first, k))
@@ -69,14 +69,14 @@ class AveragePrecision(UserMetric):
         Field(description="What the sum of precisions is divided by"),
     ] = "relevant"
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         precision = context.hit_number / context.hits.rank
         return context.undefined_without_relevant(
             context.total(context.hits, precision, k) / np.maximum(self._divisor(context, k), 1)
         )
 
-    def _divisor(self, context: ScoringContext, k: int) -> npt.NDArray[np.int64]:
+    def _divisor(self, context: ScoringContext, k: int) -> Ints:
         if self.denominator == "relevant":
             return context.n_relevant
         if self.denominator == "min":
@@ -109,7 +109,7 @@ class RankBiasedPrecision(UserMetric):
 
     p: Annotated[float, Field(gt=0, lt=1, description="The probability of going on to the next rank")] = 0.8
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         reached = np.power(self.p, context.hits.rank - 1.0)
         return context.undefined_without_relevant((1 - self.p) * context.total(context.hits, reached, k))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import PluginError
 from evalplugin.base.registry import Registry
 from evalplugin.metrics.context import ScoringContext
@@ -46,7 +47,7 @@ class UserMetric(Metric):
 
     scope: ClassVar[Literal["user", "overall"]] = "user"
 
-    def __call__(self, context: ScoringContext, k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int, /) -> Floats:
         """Return float64 (B,), NaN where undefined. Without @k in the name ``k`` is the lists' length."""
         raise NotImplementedError
 

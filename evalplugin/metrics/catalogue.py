@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Flags, Ints
 from evalplugin.metrics.base import Need, OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.selection import NO_ITEM
@@ -36,7 +37,7 @@ class Coverage(OverallMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
 
-    def start(self, n_items: int) -> npt.NDArray[np.bool_]:
+    def start(self, n_items: int) -> Flags:
         """Return which items were listed so far: none of them, bool (n_items,)."""
         return np.zeros(n_items, dtype=np.bool_)
 
@@ -55,7 +56,7 @@ class _Counting(OverallMetric):
 
     needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
 
-    def start(self, n_items: int) -> npt.NDArray[np.int64]:
+    def start(self, n_items: int) -> Ints:
         """Return how often each item was listed so far, and how many lists there were: int64 (n_items + 1,)."""
         return np.zeros(n_items + 1, dtype=np.int64)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 from evalplugin.metrics.matching import Matches, PairTable
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM
@@ -25,10 +25,10 @@ class RankedItems:
     the rating; ``relevant`` bool (h,).
     """
 
-    row: npt.NDArray[np.int64]
-    rank: npt.NDArray[np.int64]
-    gain: npt.NDArray[np.float64]
-    relevant: npt.NDArray[np.bool_]
+    row: Ints
+    rank: Ints
+    gain: Floats
+    relevant: Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +41,17 @@ class ScoringContext:
     faster with the few listed items that stand in the truth (``matches``, ``n_hits``, ``total``).
     """
 
-    item: npt.NDArray[np.int32]  # (B, N) codes into the catalogue, NO_ITEM behind the end of a short list
-    truth_indptr: npt.NDArray[np.int64]  # (B + 1,) where each user's truth starts
-    truth_item: npt.NDArray[np.int32]  # (t,) the user's held-out items
-    truth_rating: npt.NDArray[np.float64]  # (t,) what they are worth
-    truth_relevant: npt.NDArray[np.bool_]  # (t,) rating at or above the threshold
+    item: Codes  # (B, N) codes into the catalogue, NO_ITEM behind the end of a short list
+    truth_indptr: Ints  # (B + 1,) where each user's truth starts
+    truth_item: Codes  # (t,) the user's held-out items
+    truth_rating: Floats  # (t,) what they are worth
+    truth_relevant: Flags  # (t,) rating at or above the threshold
     n_items: int  # size of the catalogue
-    predictions: npt.NDArray[np.float64] | None = None  # (t,) ratings that the model predicts for the truth
+    predictions: Floats | None = None  # (t,) ratings that the model predicts for the truth
     train: TrainData | None = None
-    user: npt.NDArray[np.int64] | None = None  # (B,) codes of the users, to look them up in the train data
-    n_candidates: npt.NDArray[np.int64] | None = None  # (B,) what lists were chosen from; None: the catalogue
-    _n_hits: dict[int, npt.NDArray[np.int64]] = field(default_factory=dict, init=False, repr=False)
+    user: Ints | None = None  # (B,) codes of the users, to look them up in the train data
+    n_candidates: Ints | None = None  # (B,) what lists were chosen from; None: the catalogue
+    _n_hits: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_users(self) -> int:
@@ -64,28 +64,28 @@ class ScoringContext:
         return int(self.item.shape[1])
 
     @cached_property
-    def listed(self) -> npt.NDArray[np.bool_]:
+    def listed(self) -> Flags:
         """Where the lists hold an item: bool (B, N)."""
         return np.not_equal(self.item, NO_ITEM)
 
     @cached_property
-    def n_listed(self) -> npt.NDArray[np.int64]:
+    def n_listed(self) -> Ints:
         """How many items each list holds: int64 (B,)."""
-        n_listed: npt.NDArray[np.int64] = np.count_nonzero(self.listed, axis=1)
+        n_listed: Ints = np.count_nonzero(self.listed, axis=1)
         return n_listed
 
     @cached_property
-    def n_truth(self) -> npt.NDArray[np.int64]:
+    def n_truth(self) -> Ints:
         """How many items each user's truth has: int64 (B,)."""
         return np.diff(self.truth_indptr)
 
     @cached_property
-    def n_relevant(self) -> npt.NDArray[np.int64]:
+    def n_relevant(self) -> Ints:
         """How many of them are relevant: int64 (B,)."""
         return np.bincount(self.truth_row[self.truth_relevant], minlength=self.n_users)
 
     @cached_property
-    def truth_row(self) -> npt.NDArray[np.int64]:
+    def truth_row(self) -> Ints:
         """Whose each truth item is: int64 (t,) positions in the block."""
         return np.repeat(np.arange(self.n_users), self.n_truth)
 
@@ -117,11 +117,11 @@ class ScoringContext:
         return RankedItems(every.row[kept], every.rank[kept], every.gain[kept], every.relevant[kept])
 
     @cached_property
-    def hit_number(self) -> npt.NDArray[np.int64]:
+    def hit_number(self) -> Ints:
         """Which of its user's hits each hit is, from 1: int64, as long as ``hits``."""
         row = self.hits.row
         before = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.n_users))])
-        number: npt.NDArray[np.int64] = np.arange(1, len(row) + 1) - before[row]
+        number: Ints = np.arange(1, len(row) + 1) - before[row]
         return number
 
     @cached_property
@@ -143,20 +143,20 @@ class ScoringContext:
         return RankedItems(self.truth_row, rank, highest - best / 2, relevant[best])
 
     @cached_property
-    def gain(self) -> npt.NDArray[np.float64]:
+    def gain(self) -> Floats:
         """What each place of the lists is worth: float64 (B, N), 0 where the item is not in the truth."""
         gain = np.zeros(self.item.shape)
         gain[self.matches.row, self.matches.rank - 1] = self.matches.gain
         return gain
 
     @cached_property
-    def relevant(self) -> npt.NDArray[np.bool_]:
+    def relevant(self) -> Flags:
         """Which places of the lists hold a relevant item: bool (B, N)."""
         relevant = np.zeros(self.item.shape, dtype=np.bool_)
         relevant[self.hits.row, self.hits.rank - 1] = True
         return relevant
 
-    def n_hits(self, k: int) -> npt.NDArray[np.int64]:
+    def n_hits(self, k: int) -> Ints:
         """Return how many relevant items stand in the top k: int64 (B,)."""
         if k not in self._n_hits:
             self._n_hits[k] = np.bincount(self.hits.row[self.hits.rank <= k], minlength=self.n_users)
@@ -165,9 +165,9 @@ class ScoringContext:
     def total(
         self,
         ranked: RankedItems,
-        value: npt.NDArray[np.float64],
-        k: int | npt.NDArray[np.int64],
-    ) -> npt.NDArray[np.float64]:
+        value: Floats,
+        k: int | Ints,
+    ) -> Floats:
         """Return each user's sum of ``value`` (h,) over the ranked items in the top k: float64 (B,).
 
         ``k`` is one cutoff, or int64 (B,), one a user. Values are added in the order of ranks, so that a
@@ -177,6 +177,6 @@ class ScoringContext:
         weight = np.where(ranked.rank <= limit, value, 0.0)
         return np.bincount(ranked.row, weights=weight, minlength=self.n_users).astype(np.float64, copy=False)
 
-    def undefined_without_relevant(self, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def undefined_without_relevant(self, value: Floats) -> Floats:
         """Return ``value`` (B,) with NaN for the users whose truth has no relevant item."""
         return np.where(self.n_relevant > 0, value, np.nan)

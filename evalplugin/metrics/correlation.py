@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.metrics.base import Need, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
@@ -18,14 +18,14 @@ __all__ = ["ConcordantPairs", "Kendall", "Pairs", "Spearman", "count_pairs"]
 class Pairs(NamedTuple):
     """How many pairs of a user's truth are of each kind: int64 (B,) each."""
 
-    all: npt.NDArray[np.int64]
-    concordant: npt.NDArray[np.int64]  # ratings differ, and the predictions differ the same way
-    discordant: npt.NDArray[np.int64]  # ratings differ, and the predictions differ the other way
-    same_rating: npt.NDArray[np.int64]  # whatever the predictions are
-    same_prediction: npt.NDArray[np.int64]  # whatever the ratings are
+    all: Ints
+    concordant: Ints  # ratings differ, and the predictions differ the same way
+    discordant: Ints  # ratings differ, and the predictions differ the other way
+    same_rating: Ints  # whatever the predictions are
+    same_prediction: Ints  # whatever the ratings are
 
     @property
-    def comparable(self) -> npt.NDArray[np.int64]:
+    def comparable(self) -> Ints:
         """Pairs whose ratings differ."""
         return self.all - self.same_rating
 
@@ -73,7 +73,7 @@ class Spearman(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k: ClassVar[bool] = False
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         assert context.predictions is not None  # `needs` says so
         of_rating = _centred_rank(context, context.truth_rating)
@@ -105,7 +105,7 @@ class Kendall(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k: ClassVar[bool] = False
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         pairs = count_pairs(context)
         return _correlation(
@@ -144,20 +144,20 @@ class ConcordantPairs(UserMetric):
         Literal["half", "wrong"], Field(description="What a pair with equal predictions counts")
     ] = "half"
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         pairs = count_pairs(context)
         right = pairs.concordant.astype(np.float64)
         if self.ties == "half":
             right += (pairs.comparable - pairs.concordant - pairs.discordant) / 2
         comparable = pairs.comparable
-        share: npt.NDArray[np.float64] = np.divide(
+        share: Floats = np.divide(
             right, comparable, out=np.full(context.n_users, np.nan), where=comparable > 0
         )
         return share
 
 
-def _centred_rank(context: ScoringContext, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _centred_rank(context: ScoringContext, value: Floats) -> Floats:
     """Return each truth item's rank by ``value`` among its user's, less the mean rank: float64 (t,)."""
     row = context.truth_row
     order = np.lexsort((value, row))
@@ -171,17 +171,17 @@ def _centred_rank(context: ScoringContext, value: npt.NDArray[np.float64]) -> np
     return rank - middle[row]
 
 
-def _sum(context: ScoringContext, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _sum(context: ScoringContext, value: Floats) -> Floats:
     return np.bincount(context.truth_row, weights=value, minlength=context.n_users).astype(
         np.float64, copy=False
     )
 
 
 def _correlation(
-    both: npt.NDArray[np.float64],
-    of_ratings: npt.NDArray[np.float64],
-    of_predictions: npt.NDArray[np.float64],
-) -> npt.NDArray[np.float64]:
+    both: Floats,
+    of_ratings: Floats,
+    of_predictions: Floats,
+) -> Floats:
     size = np.sqrt(of_ratings * of_predictions)
     share = np.divide(both, size, out=np.zeros(len(both)), where=size > 0)
     return np.where(of_ratings > 0, np.clip(share, -1.0, 1.0), np.nan)

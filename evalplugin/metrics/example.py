@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import OverallMetric, UserMetric
 from evalplugin.metrics.blocks import Blocks
@@ -76,7 +76,7 @@ def evaluate(
     return values
 
 
-def apply(spec: MetricSpec, blocks: Blocks) -> npt.NDArray[np.float64]:
+def apply(spec: MetricSpec, blocks: Blocks) -> Floats:
     """Return one metric's value for each user, float64 (U,); of a metric over all lists, float64 (1,)."""
     k = blocks.top_n.n if spec.k is None else spec.k
     metric = spec.metric

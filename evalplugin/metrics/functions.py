@@ -8,15 +8,13 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import PluginError
 from evalplugin.metrics.context import ScoringContext
 
 __all__ = ["MetricFunction", "dataclass_of"]
 
-MetricFunction = Callable[..., npt.NDArray[np.float64]]
+MetricFunction = Callable[..., Floats]
 
 
 def dataclass_of(
@@ -55,7 +53,7 @@ def dataclass_of(
         )
     takes_k = len(positional) == 2
 
-    def call(self: Any, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def call(self: Any, context: ScoringContext, k: int) -> Floats:
         given = {name: getattr(self, name) for name in named}
         return function(context, k, **given) if takes_k else function(context, **given)
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import RankedItems, ScoringContext
@@ -75,26 +75,24 @@ class DCG(UserMetric):
             if not given and self.discount == discount:
                 raise ValueError(f"discount={discount} needs {name}, for example {name}=2")
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         return context.undefined_without_relevant(self._sum(context, context.matches, k))
 
-    def _sum(
-        self, context: ScoringContext, ranked: RankedItems, k: int | npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.float64]:
+    def _sum(self, context: ScoringContext, ranked: RankedItems, k: int | Ints) -> Floats:
         """Return the discounted gain of each user's ranked items: float64 (B,)."""
         self._check_ratings(context)
         limit = np.minimum(context.n_truth, k) if self.cut == "truth" else k
         return context.total(ranked, self._gain(ranked) / self._discount(ranked.rank), limit)
 
-    def _gain(self, ranked: RankedItems) -> npt.NDArray[np.float64]:
+    def _gain(self, ranked: RankedItems) -> Floats:
         if self.gain == "exp2":
             return np.subtract(np.exp2(ranked.gain), 1.0)
         return ranked.gain if self.gain == "linear" else ranked.relevant.astype(np.float64)
 
-    def _discount(self, ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _discount(self, ranks: Ints) -> Floats:
         rank = ranks.astype(np.float64)
-        discount: npt.NDArray[np.float64]
+        discount: Floats
         if self.base is not None:  # discount=log
             discount = np.maximum(1.0, np.log(rank) / np.log(self.base))
         elif self.alpha is not None:  # discount=halflife
@@ -157,7 +155,7 @@ class NDCG(DCG):
         if self.ideal == "k" and (self.gain != "binary" or self.cut != "full"):
             raise ValueError("ideal=k goes with gain=binary and without cut=truth only")
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         reached = self._sum(context, context.matches, k)
         if self.ideal == "k":

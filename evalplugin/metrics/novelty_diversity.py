@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.metrics.base import Need, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.selection import NO_ITEM
@@ -41,7 +41,7 @@ class Novelty(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("train",)
     about: ClassVar[Literal["truth", "lists"]] = "lists"
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         assert context.train is not None  # `needs` says so
         return _mean_over_list(context, context.train.information, k)
@@ -70,7 +70,7 @@ class MeanPopularity(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("train",)
     about: ClassVar[Literal["truth", "lists"]] = "lists"
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         assert context.train is not None  # `needs` says so
         return _mean_over_list(context, context.train.counts.astype(np.float64), k)
@@ -101,7 +101,7 @@ class Diversity(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("train",)
     about: ClassVar[Literal["truth", "lists"]] = "lists"
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         assert context.train is not None  # `needs` says so
         item = context.item[:, :k]
@@ -118,7 +118,7 @@ class Diversity(UserMetric):
         listed = np.minimum(context.n_listed, k)
         n_pairs = listed * (listed - 1) // 2
         mean = np.divide(similarity, n_pairs, out=np.full(n_users, np.nan), where=n_pairs > 0)
-        diversity: npt.NDArray[np.float64] = np.subtract(1.0, np.minimum(mean, 1.0))
+        diversity: Floats = np.subtract(1.0, np.minimum(mean, 1.0))
         return diversity
 
 
@@ -145,7 +145,7 @@ class Serendipity(UserMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[Need, ...]] = ("train",)
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         assert context.train is not None and context.user is not None  # `needs` says so
         hits = context.hits
@@ -155,15 +155,11 @@ class Serendipity(UserMetric):
         return context.undefined_without_relevant(unexpected / k)
 
 
-def _mean_over_list(
-    context: ScoringContext, worth: npt.NDArray[np.float64], k: int
-) -> npt.NDArray[np.float64]:
+def _mean_over_list(context: ScoringContext, worth: Floats, k: int) -> Floats:
     """Return the mean worth of the items in the top k: float64 (B,), NaN for an empty list."""
     item = context.item[:, :k]
     row, column = np.nonzero(item != NO_ITEM)
     total = np.bincount(row, weights=worth[item[row, column]], minlength=context.n_users)
     listed = np.minimum(context.n_listed, k)
-    mean: npt.NDArray[np.float64] = np.divide(
-        total, listed, out=np.full(context.n_users, np.nan), where=listed > 0
-    )
+    mean: Floats = np.divide(total, listed, out=np.full(context.n_users, np.nan), where=listed > 0)
     return mean

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Floats
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
@@ -38,7 +38,7 @@ class Precision(UserMetric):
         Literal["k", "listed"], Field(description="What hits are divided by; listed: items in the top k")
     ] = "k"
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         listed = np.maximum(np.minimum(context.n_listed, k), 1) if self.denominator == "listed" else k
         return context.undefined_without_relevant(context.n_hits(k) / listed)
@@ -67,7 +67,7 @@ class Recall(UserMetric):
         Literal["relevant", "min"], Field(description="What hits are divided by; min: at most k")
     ] = "relevant"
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         reachable = (
             context.n_relevant if self.denominator == "relevant" else np.minimum(context.n_relevant, k)
@@ -93,7 +93,7 @@ class F1(UserMetric):
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         return context.undefined_without_relevant(2 * context.n_hits(k) / (k + context.n_relevant))
 
@@ -116,7 +116,7 @@ class Hit(UserMetric):
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
-    def __call__(self, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         return context.undefined_without_relevant((context.n_hits(k) > 0).astype(np.float64))
 
@@ -141,7 +141,7 @@ class RPrecision(UserMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_k: ClassVar[bool] = False
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         hits = context.hits
         found = context.total(hits, np.ones(len(hits.row)), context.n_relevant)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.metrics.base import Need, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
@@ -35,7 +35,7 @@ class RMSE(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k: ClassVar[bool] = False
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         return np.sqrt(_mean_over_truth(context, _errors(context) ** 2))
 
@@ -61,16 +61,16 @@ class MAE(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k: ClassVar[bool] = False
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         return _mean_over_truth(context, np.abs(_errors(context)))
 
 
-def _errors(context: ScoringContext) -> npt.NDArray[np.float64]:
+def _errors(context: ScoringContext) -> Floats:
     assert context.predictions is not None  # `needs` says so
     return context.predictions - context.truth_rating
 
 
-def _mean_over_truth(context: ScoringContext, value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _mean_over_truth(context: ScoringContext, value: Floats) -> Floats:
     total = np.bincount(context.truth_row, weights=value, minlength=context.n_users)
     return np.where(context.n_truth > 0, total / np.maximum(context.n_truth, 1), np.nan)

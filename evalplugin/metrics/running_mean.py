@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
+
+from evalplugin.base.arrays import Floats
 
 __all__ = ["RunningMean"]
 
@@ -20,7 +21,7 @@ class RunningMean:
         self.n = 0
         self.beyond = 0.0  # infinite as soon as one value is
 
-    def add(self, values: npt.NDArray[np.float64]) -> None:
+    def add(self, values: Floats) -> None:
         """Take in values (n,), without those that are NaN."""
         defined = values[~np.isnan(values)]
         self.n += len(defined)

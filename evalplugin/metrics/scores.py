@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 
 if TYPE_CHECKING:
@@ -36,13 +37,13 @@ class PerUserScores:
     """
 
     users: npt.NDArray[np.generic]
-    values: npt.NDArray[np.float64]
+    values: Floats
     metrics: tuple[str, ...]
     overall: Mapping[str, float] = field(default_factory=dict)
     at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     pr_curve: Mapping[int, float] = field(default_factory=dict)
 
-    def column(self, metric: str) -> npt.NDArray[np.float64]:
+    def column(self, metric: str) -> Floats:
         """Return one metric's value for every user: float64 (U,), NaN where undefined."""
         return self.values[:, self.metrics.index(metric)]
 
@@ -119,10 +120,10 @@ class Summary:
     p50: float
     p90: float
     zero_share: float  # share of the defined values that are exactly 0
-    quantiles: npt.NDArray[np.float64]  # (101,) at 0, 1, ... 100 percent, linear between values
+    quantiles: Floats  # (101,) at 0, 1, ... 100 percent, linear between values
 
 
-def summarise(values: npt.NDArray[np.float64]) -> Summary:
+def summarise(values: Floats) -> Summary:
     """Return the summary of one metric's values (U,), NaN left out and counted."""
     defined = values[~np.isnan(values)]
     n = len(defined)
@@ -140,7 +141,7 @@ def summarise(values: npt.NDArray[np.float64]) -> Summary:
     )
 
 
-def mean_of_defined(values: npt.NDArray[np.float64]) -> float:
+def mean_of_defined(values: Floats) -> float:
     """Return the mean of the values that are not NaN; NaN if there are none."""
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")

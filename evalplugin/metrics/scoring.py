@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
@@ -118,10 +119,10 @@ class Scorer:
             if isinstance(s.metric, OverallMetric)
         }
 
-    def add(self, blocks: UserBlocks, place: npt.NDArray[np.int64] | None = None) -> None:
+    def add(self, blocks: UserBlocks, place: Ints | None = None) -> None:
         """Take in blocks; ``place`` (U,) says where each of their users stands among all; None: at the same place."""
 
-        def scored(cut: tuple[int, int]) -> dict[str, npt.NDArray[np.float64]]:
+        def scored(cut: tuple[int, int]) -> dict[str, Floats]:
             context = blocks.context(*cut)
             values = {}
             for name, spec in self.every.items():
@@ -177,7 +178,7 @@ def _threads() -> int:
     return min(4, thread_count())
 
 
-def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> npt.NDArray[np.float64]:
+def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
     if "predictions" in spec.metric.needs and context.predictions is None:
         return np.full(context.n_users, np.nan)
     assert isinstance(spec.metric, UserMetric)

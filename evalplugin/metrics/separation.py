@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Floats
 from evalplugin.metrics.base import Need, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
@@ -40,7 +40,7 @@ class Bpref(UserMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_k: ClassVar[bool] = False
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         judged, relevant = context.matches, context.n_relevant
         so_far = np.cumsum(~judged.relevant)
@@ -77,7 +77,7 @@ class AUC(UserMetric):
     needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
     takes_k: ClassVar[bool] = False
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         hits, relevant = context.hits, context.n_relevant
         n_hits = np.bincount(hits.row, minlength=context.n_users)
@@ -116,7 +116,7 @@ class PrecisionAtRecall(UserMetric):
 
     level: Annotated[float, Field(ge=0, le=1, description="The recall to reach")] = 0.1
 
-    def __call__(self, context: ScoringContext, _k: int, /) -> npt.NDArray[np.float64]:
+    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
         # A level such as 0.3 is not exact in binary: half a millionth of a hit is rounding.
         needed = np.ceil(self.level * context.n_relevant - 5e-7)
@@ -127,7 +127,7 @@ class PrecisionAtRecall(UserMetric):
         return context.undefined_without_relevant(best)
 
 
-def precision_recall_curve(context: ScoringContext) -> npt.NDArray[np.float64]:
+def precision_recall_curve(context: ScoringContext) -> Floats:
     """Return each user's interpolated precision at ``RECALL_PERCENT``: float64 (B, 11), NaN where undefined."""
     hits, number = context.hits, context.hit_number
     best = np.zeros((context.n_users, len(RECALL_PERCENT)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.data.interactions import Interactions
 
 if TYPE_CHECKING:
@@ -33,27 +34,25 @@ class TrainData:
         return int(np.count_nonzero(np.bincount(self._data.user, minlength=1)))
 
     @property
-    def counts(self) -> npt.NDArray[np.int64]:
+    def counts(self) -> Ints:
         """How many users met each item: int64 (n_items,)."""
         return self._data.item_counts
 
     @cached_property
-    def information(self) -> npt.NDArray[np.float64]:
+    def information(self) -> Floats:
         """How surprising it is that a user met each item: -log2 of the share of users, float64 (n_items,).
 
         An item that nobody met counts as met by one user.
         """
-        information: npt.NDArray[np.float64] = -np.log2(np.maximum(self.counts, 1) / max(self.n_users, 1))
+        information: Floats = -np.log2(np.maximum(self.counts, 1) / max(self.n_users, 1))
         return np.maximum(information, 0.0)  # no -0.0 where everybody met the item
 
     @cached_property
-    def _n_more_popular(self) -> npt.NDArray[np.int64]:
+    def _n_more_popular(self) -> Ints:
         ascending = np.sort(self.counts)
         return len(ascending) - np.searchsorted(ascending, self.counts, side="right")
 
-    def popularity_rank(
-        self, user: npt.NDArray[np.int64], item: npt.NDArray[np.integer]
-    ) -> npt.NDArray[np.int64]:
+    def popularity_rank(self, user: Ints, item: npt.NDArray[np.integer]) -> Ints:
         """Return how many items that the user has not met are more popular, and 1 more: int64, as long as the pairs.
 
         Equally popular items share a rank. Where the user has met the item itself, it has no rank: the
@@ -77,7 +76,7 @@ class TrainData:
         is_met = known[place] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
         return np.where(is_met, len(counts) + 1, rank)
 
-    def cosine(self, one: npt.NDArray[np.integer], other: npt.NDArray[np.integer]) -> npt.NDArray[np.float64]:
+    def cosine(self, one: npt.NDArray[np.integer], other: npt.NDArray[np.integer]) -> Floats:
         """Return the cosine between the users of two items, for many pairs: float64, as long as the pairs.
 
         It is the users who met both, divided by the geometric mean of the users who met either; 0 where
@@ -96,7 +95,7 @@ class TrainData:
             order = np.argsort(self._pair)
             self._pair = self._pair[order]
             self._cosine = np.concatenate([self._cosine, fresh])[order]
-        cosine: npt.NDArray[np.float64] = self._cosine[np.searchsorted(self._pair, pair)]
+        cosine: Floats = self._cosine[np.searchsorted(self._pair, pair)]
         return cosine
 
     @cached_property
@@ -108,7 +107,7 @@ class TrainData:
         shape = (self._data.n_users, self._data.n_items)
         return csr_array((met, rows.item, rows.indptr), shape=shape).T.tocsr()
 
-    def _cosine_of(self, low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _cosine_of(self, low: Ints, high: Ints) -> Floats:
         """Return the cosines of pairs in ascending order."""
         rows, row = np.unique(low, return_inverse=True)
         columns, column = np.unique(high, return_inverse=True)
@@ -120,5 +119,5 @@ class TrainData:
             here = slice(*np.searchsorted(row, [first, first + step]))
             both[here] = table[row[here] - first, column[here]]
         size = np.sqrt(self.counts[low].astype(np.float64) * self.counts[high])
-        cosine: npt.NDArray[np.float64] = np.divide(both, size, out=np.zeros(len(low)), where=size > 0)
+        cosine: Floats = np.divide(both, size, out=np.zeros(len(low)), where=size > 0)
         return cosine

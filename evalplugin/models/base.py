@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes
 from evalplugin.base.registry import Registry
 from evalplugin.data import Interactions
 
@@ -39,7 +40,7 @@ class ScoringRecommender(Protocol):
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Learn from the train data."""
 
-    def scores(self, users: npt.NDArray[np.int32]) -> npt.NDArray[np.floating[Any]]:
+    def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return a score for every item: floats (len(users), n_items), higher is better.
 
         -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on which other users
@@ -55,7 +56,7 @@ class ListRecommender(Protocol):
         """Learn from the train data."""
 
     def recommend(
-        self, users: npt.NDArray[np.int32], n: int
+        self, users: Codes, n: int
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]:
         """Return the best n items of each user, items already met included, best first.
 
@@ -69,9 +70,7 @@ class ListRecommender(Protocol):
 class RatingPredictor(Protocol):
     """A recommender that also predicts ratings, on the scale of the data."""
 
-    def predict(
-        self, users: npt.NDArray[np.int32], items: npt.NDArray[np.int32]
-    ) -> npt.NDArray[np.floating[Any]]:
+    def predict(self, users: Codes, items: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return the predicted rating of each pair: floats (len(users),)."""
 
 

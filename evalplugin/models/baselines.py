@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import UserStreams
@@ -41,7 +41,7 @@ class Random:
     ] = None
     _n_items: int = field(default=0, init=False, repr=False, compare=False)
     _streams: UserStreams | None = field(default=None, init=False, repr=False, compare=False)
-    _legacy: npt.NDArray[np.float64] | None = field(default=None, init=False, repr=False, compare=False)
+    _legacy: Floats | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw the key of all streams; nothing is learned."""
@@ -52,7 +52,7 @@ class Random:
             legacy = np.random.RandomState(self.legacy_seed)  # the point is the old sequence
             self._legacy = legacy.normal(size=train.n_users * train.n_items).reshape(train.n_users, -1)
 
-    def scores(self, users: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    def scores(self, users: Codes) -> Floats:
         """Return random numbers: float64 (len(users), n_items)."""
         if self._legacy is not None:
             return self._legacy[users]
@@ -71,13 +71,13 @@ class MostPopular:
 
     personalised: ClassVar[bool] = False
 
-    _counts: npt.NDArray[np.float64] | None = field(default=None, init=False, repr=False, compare=False)
+    _counts: Floats | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Count the interactions with each item."""
         self._counts = train.item_counts.astype(np.float64)
 
-    def scores(self, users: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+    def scores(self, users: Codes) -> Floats:
         """Return the counts for each user: float64 (len(users), n_items), read-only."""
         assert self._counts is not None
         return np.broadcast_to(self._counts, (len(users), len(self._counts)))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["dot_products"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def dot_products(left: Floats, right: Floats) -> Floats:

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Floats
+
 __all__ = ["RandomState", "UserStreams", "draw_seed"]
 
 RandomState = Annotated[
@@ -31,14 +33,14 @@ class UserStreams:
         """Return streams whose key is drawn from ``rng``."""
         return cls(rng.integers(0, 2**64, size=2, dtype=np.uint64))
 
-    def uniform(self, users: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.float64]:
+    def uniform(self, users: Codes, n: int) -> Floats:
         """Return n numbers from [0, 1) for each user: float64 (len(users), n)."""
         drawn = np.empty((len(users), n))
         for row, user in zip(drawn, users.tolist(), strict=True):
             self._of(user).random(out=row)
         return drawn
 
-    def normal(self, users: npt.NDArray[np.int32], n: int) -> npt.NDArray[np.float64]:
+    def normal(self, users: Codes, n: int) -> Floats:
         """Return n standard normal numbers for each user: float64 (len(users), n)."""
         drawn = np.empty((len(users), n))
         for row, user in zip(drawn, users.tolist(), strict=True):

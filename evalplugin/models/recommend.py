@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
@@ -19,12 +20,12 @@ __all__ = ["BLOCK_BYTES", "predict_ratings", "recommend", "user_blocks"]
 BLOCK_BYTES = 64 * 2**20
 
 Code = TypeVar("Code", bound=np.integer[Any])
-Block = tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]
+Block = tuple[Codes, Floats]
 
 
 def recommend(
     model: Recommender,
-    users: npt.NDArray[np.int32],
+    users: Codes,
     n: int,
     candidates: Candidates,
     n_items: int,
@@ -67,7 +68,7 @@ def recommend(
 
 def predict_ratings(
     model: Recommender, test: Interactions, *, block_bytes: int = BLOCK_BYTES
-) -> npt.NDArray[np.float64] | None:
+) -> Floats | None:
     """Return the rating the model predicts for each interaction: float64 (m,); None if it predicts no ratings.
 
     Raises:
@@ -112,7 +113,7 @@ def user_blocks(
 
 def _from_scores(
     model: ScoringRecommender,
-    users: npt.NDArray[np.int32],
+    users: Codes,
     n: int,
     candidates: Candidates,
     n_items: int,
@@ -131,7 +132,7 @@ def _from_scores(
 
 def _best_of(
     model: ScoringRecommender,
-    users: npt.NDArray[np.int32],
+    users: Codes,
     scores: npt.NDArray[np.floating[Any]],
     n: int,
     candidates: Candidates,
@@ -155,7 +156,7 @@ def _best_of(
 
 def _from_lists(
     model: ListRecommender,
-    users: npt.NDArray[np.int32],
+    users: Codes,
     n: int,
     candidates: Candidates,
     n_items: int,
@@ -180,8 +181,8 @@ def _from_lists(
 
 
 def _checked_lists(
-    model: ListRecommender, users: npt.NDArray[np.int32], asked: int, n_items: int
-) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.float64]]:
+    model: ListRecommender, users: Codes, asked: int, n_items: int
+) -> tuple[npt.NDArray[np.integer[Any]], Floats]:
     returned = model.recommend(users, asked)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise ModelError(
@@ -197,7 +198,7 @@ def _checked_lists(
     score = raw.astype(np.float64)
     listed = item != NO_ITEM
 
-    def refuse(wrong: npt.NDArray[np.bool_], what: str) -> None:
+    def refuse(wrong: Flags, what: str) -> None:
         if wrong.any():
             row, place = (int(where[0]) for where in np.nonzero(wrong))
             raise ModelError(
@@ -230,7 +231,7 @@ def _check_array(model: object, method: str, array: npt.NDArray[Any], shape: tup
         )
 
 
-def _entries(rows: Rows, users: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+def _entries(rows: Rows, users: Codes) -> tuple[Ints, Codes]:
     """Return row in the block and item code of everything the users have in ``rows``."""
     start = rows.indptr[users]
     counts = rows.indptr[users + 1] - start

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ class TopN:
     ``score`` float64 (U, N), NaN behind the end.
     """
 
-    user: npt.NDArray[np.int32]
-    item: npt.NDArray[np.int32]
-    score: npt.NDArray[np.float64]
+    user: Codes
+    item: Codes
+    score: Floats
 
     def __post_init__(self) -> None:
         for name in ("user", "item", "score"):
@@ -64,9 +65,7 @@ class TopN:
         )
 
 
-def select_top_n(
-    scores: npt.NDArray[np.floating[Any]], n: int
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+def select_top_n(scores: npt.NDArray[np.floating[Any]], n: int) -> tuple[Codes, Floats]:
     """Return the n best items of each row: score descending, then item code ascending; -inf is never listed.
 
     Exact for every input without NaN. The catalogue is not sorted: a sample of it gives a score that rather more
@@ -95,9 +94,7 @@ def selection_rows(n_items: int) -> int:
     return max(1, _CHUNK_CELLS // max(1, n_items))
 
 
-def _select(
-    scores: npt.NDArray[np.floating[Any]], item: npt.NDArray[np.int32], score: npt.NDArray[np.float64]
-) -> None:
+def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats) -> None:
     """Write the best items of some rows; the arrays are as wide as lists are long, and stand at their defaults."""
     n_rows, n_items = scores.shape
     n = item.shape[1]
@@ -153,11 +150,11 @@ def _select(
 
 
 def rank_entries(
-    row: npt.NDArray[np.int64],
+    row: Ints,
     code: npt.NDArray[np.integer],
-    value: npt.NDArray[np.float64],
+    value: Floats,
     shape: tuple[int, int],
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
+) -> tuple[Codes, Floats]:
     """Return the best items of each row, like ``select_top_n``, from single entries instead of whole rows.
 
     Args:
@@ -176,7 +173,7 @@ def rank_entries(
     return item, score
 
 
-def _best_of_row(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[np.int64]:
+def _best_of_row(scores: npt.NDArray[np.floating[Any]], n: int) -> Ints:
     low = np.partition(scores, len(scores) - n)[len(scores) - n]
     above = np.flatnonzero(scores > low)
     tied = np.flatnonzero(scores == low)[: n - len(above)]
@@ -184,15 +181,15 @@ def _best_of_row(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[n
     return best[np.argsort(-scores[best], kind="stable")]
 
 
-def _position(row: npt.NDArray[np.int64], n_rows: int) -> npt.NDArray[np.int64]:
+def _position(row: Ints, n_rows: int) -> Ints:
     """Return the position of each entry among those of its row; rows are ascending."""
     counts = np.bincount(row, minlength=n_rows)
     return np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def _fill(
-    item: npt.NDArray[np.int32],
-    score: npt.NDArray[np.float64],
+    item: Codes,
+    score: Floats,
     rows: slice,
     best: npt.NDArray[np.integer[Any]],
     value: npt.NDArray[np.floating[Any]],

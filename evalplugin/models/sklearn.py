@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["NMF", "NearestNeighbors", "TruncatedSVD"]
 
-Scores = npt.NDArray[np.float64]
 Values = Annotated[
     Literal["rating", "binary"],
     Field(
@@ -59,9 +58,31 @@ class _MatrixModel:
         import sklearn.metrics  # noqa: F401
 
 
+@dataclass
+class _Factorisation(_MatrixModel):
+    """A model whose scores are dot products of user and item factors."""
+
+    n_components: Components = 50
+    _users: Floats | None = field(default=None, init=False, repr=False, compare=False)
+    _items: Floats | None = field(default=None, init=False, repr=False, compare=False)
+
+    def scores(self, users: Codes) -> Floats:
+        """Return the reconstructed rows of the matrix: float64 (len(users), n_items)."""
+        assert self._users is not None and self._items is not None
+        return dot_products(self._users[users], self._items)
+
+    def _check_size(self, train: Interactions) -> None:
+        n_users, n_items = np.count_nonzero(train.rows.counts), np.count_nonzero(train.item_counts)
+        if self.n_components > min(n_users, n_items):
+            raise ModelError(
+                f"sklearn.{type(self).__name__}: n_components must be at most {min(n_users, n_items)} for {n_users:,} "
+                f"users and {n_items:,} items with train data, not {self.n_components}"
+            )
+
+
 @model("sklearn.TruncatedSVD")
 @dataclass
-class TruncatedSVD(_MatrixModel):
+class TruncatedSVD(_Factorisation):
     """The truncated singular value decomposition of the interaction matrix (PureSVD).
 
     score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right singular
@@ -70,13 +91,10 @@ class TruncatedSVD(_MatrixModel):
     n_components is 2. The solver is 'randomized': ARPACK keeps state between fits, so one seed may give two results.
     """
 
-    n_components: Components = 50
     n_iter: Annotated[int, Field(ge=1, description="power iterations")] = 5
     n_oversamples: Annotated[int, Field(ge=1, description="extra random vectors")] = 10
     random_state: RandomState = None
     values: Values = "rating"
-    _users: Scores | None = field(default=None, init=False, repr=False, compare=False)
-    _items: Scores | None = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Decompose the matrix of users and items with train data.
@@ -86,7 +104,7 @@ class TruncatedSVD(_MatrixModel):
         """
         from sklearn import decomposition
 
-        _refuse_components("sklearn.TruncatedSVD", self.n_components, train)
+        self._check_size(train)
         estimator = decomposition.TruncatedSVD(
             self.n_components,
             algorithm="randomized",
@@ -100,15 +118,10 @@ class TruncatedSVD(_MatrixModel):
         self._items[train.item_counts > 0] = estimator.components_.T
         self._users = matrix @ self._items
 
-    def scores(self, users: npt.NDArray[np.int32]) -> Scores:
-        """Return the reconstructed rows of the matrix: float64 (len(users), n_items)."""
-        assert self._users is not None and self._items is not None
-        return dot_products(self._users[users], self._items)
-
 
 @model("sklearn.NMF")
 @dataclass
-class NMF(_MatrixModel):
+class NMF(_Factorisation):
     """Non-negative factorisation of the interaction matrix, in which no interaction is a zero to be reproduced.
 
     score(u, i) = W_u . H_i with X = W H, least squares with the penalties of sklearn.decomposition.NMF, whose
@@ -117,7 +130,6 @@ class NMF(_MatrixModel):
     negative.
     """
 
-    n_components: Components = 50
     init: Annotated[
         Literal["random", "nndsvd", "nndsvda", "nndsvdar"] | None,
         Field(description="the start; null: nndsvda if n_components allow it, or else random"),
@@ -138,8 +150,6 @@ class NMF(_MatrixModel):
         float, Field(ge=0, le=1, description="share of the L1 penalty in the regularisation")
     ] = 0.0
     values: Values = "rating"
-    _users: Scores | None = field(default=None, init=False, repr=False, compare=False)
-    _items: Scores | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.alpha_H != "same" and self.alpha_H < 0:
@@ -158,7 +168,7 @@ class NMF(_MatrixModel):
                 f"sklearn.NMF takes no negative ratings, and the lowest one is {train.rating_scale[0]:g}; "
                 f"set values to 'binary', or take another model"
             )
-        _refuse_components("sklearn.NMF", self.n_components, train)
+        self._check_size(train)
         estimator = decomposition.NMF(
             self.n_components,
             init=self.init,
@@ -176,11 +186,6 @@ class NMF(_MatrixModel):
             _present(_matrix(train, self.values), train)
         )
         self._items[train.item_counts > 0] = estimator.components_.T
-
-    def scores(self, users: npt.NDArray[np.int32]) -> Scores:
-        """Return the reconstructed rows of the matrix: float64 (len(users), n_items)."""
-        assert self._users is not None and self._items is not None
-        return dot_products(self._users[users], self._items)
 
 
 @model("sklearn.NearestNeighbors")
@@ -228,21 +233,12 @@ class NearestNeighbors(_MatrixModel):
         entries = (np.concatenate(similarity), (np.concatenate(of), np.concatenate(near)))
         self._similarity = csr_array(entries, shape=(train.n_items, train.n_items))
 
-    def scores(self, users: npt.NDArray[np.int32]) -> Scores:
+    def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""
-        scores: Scores = (self._interactions[users] @ self._similarity).toarray()
+        scores: Floats = (self._interactions[users] @ self._similarity).toarray()
         return scores
 
 
 def _present(matrix: csr_array, train: Interactions) -> csr_array:
     """Return the matrix without the rows and columns that have no interaction."""
     return matrix[np.flatnonzero(train.rows.counts)][:, np.flatnonzero(train.item_counts)]
-
-
-def _refuse_components(name: str, n_components: int, train: Interactions) -> None:
-    n_users, n_items = np.count_nonzero(train.rows.counts), np.count_nonzero(train.item_counts)
-    if n_components > min(n_users, n_items):
-        raise ModelError(
-            f"{name}: n_components must be at most {min(n_users, n_items)} for {n_users:,} users "
-            f"and {n_items:,} items with train data, not {n_components}"
-        )

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import Metric
 from evalplugin.metrics.blocks import Blocks
@@ -53,7 +54,7 @@ class _Case:
     top_n: TopN
     truth: Interactions
     train: Interactions
-    predictions: npt.NDArray[np.float64]
+    predictions: Floats
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> _Case:
@@ -68,9 +69,7 @@ class _Case:
         top_n = TopN(np.arange(_USERS, dtype=np.int32), item, np.zeros(item.shape))
         return cls(top_n, truth, train, rng.uniform(0.5, 5, len(truth)))
 
-    def values(
-        self, spec: MetricSpec, threshold: float | None, size: int | None = None
-    ) -> npt.NDArray[np.float64]:
+    def values(self, spec: MetricSpec, threshold: float | None, size: int | None = None) -> Floats:
         return apply(
             spec,
             Blocks.of(
@@ -83,7 +82,7 @@ class _Case:
             ),
         )
 
-    def relabelled(self, rng: np.random.Generator) -> tuple[_Case, npt.NDArray[np.int64]]:
+    def relabelled(self, rng: np.random.Generator) -> tuple[_Case, Ints]:
         """Return the case under other codes, and the new code of each user."""
         new_user, new_item = rng.permutation(_USERS), rng.permutation(_ITEMS)
         item = np.where(self.top_n.item == NO_ITEM, NO_ITEM, new_item[self.top_n.item]).astype(np.int32)
@@ -131,9 +130,7 @@ def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
     require(unchanged, f"{spec.name}: the inputs must stay as they are")
 
 
-def _check_about_truth(
-    spec: MetricSpec, case: _Case, threshold: float | None, values: npt.NDArray[np.float64]
-) -> None:
+def _check_about_truth(spec: MetricSpec, case: _Case, threshold: float | None, values: Floats) -> None:
     without_truth = np.bincount(case.truth.user, minlength=_USERS) == 0
     undefined = bool(np.isnan(values[without_truth]).all())
     require(undefined, f"{spec.name}: a user without truth must be undefined (NaN)")
@@ -143,9 +140,7 @@ def _check_about_truth(
     _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
 
 
-def _check_about_lists(
-    spec: MetricSpec, case: _Case, threshold: float | None, values: npt.NDArray[np.float64]
-) -> None:
+def _check_about_lists(spec: MetricSpec, case: _Case, threshold: float | None, values: Floats) -> None:
     empty = (case.top_n.item == NO_ITEM).all(axis=1)
     undefined = bool(np.isnan(values[empty]).all())
     require(undefined, f"{spec.name}: a user without a list must be undefined (NaN)")
@@ -158,7 +153,7 @@ def _check_about_lists(
     _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
 
 
-def _check_shape_and_range(name: str, metric: Metric, values: npt.NDArray[np.float64]) -> None:
+def _check_shape_and_range(name: str, metric: Metric, values: Floats) -> None:
     shape = (_USERS,) if metric.scope == "user" else (1,)
     right = values.shape == shape and values.dtype == np.float64
     require(right, f"{name}: must return float64 {shape}, not {values.dtype} {values.shape}")
@@ -172,8 +167,8 @@ def _check_shape_and_range(name: str, metric: Metric, values: npt.NDArray[np.flo
 def _same(
     spec: MetricSpec,
     law: str,
-    a: npt.NDArray[np.float64],
-    b: npt.NDArray[np.float64],
+    a: Floats,
+    b: Floats,
     *,
     exact: bool = False,
 ) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes
 from evalplugin.base.parameters import as_mapping, build
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
@@ -259,7 +259,7 @@ def _fitted(make: Make) -> tuple[Recommender, Interactions]:
 
 
 def _lists(model: Recommender, data: Interactions, n: int, candidates: Candidates | None = None) -> TopN:
-    users: npt.NDArray[np.int32] = np.arange(data.n_users, dtype=np.int32)
+    users: Codes = np.arange(data.n_users, dtype=np.int32)
     return recommend(model, users, n, candidates or Candidates("unseen", excluded=data.rows), data.n_items)
 
 

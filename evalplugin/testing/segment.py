@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Flags
 from evalplugin.base.parameters import as_mapping, build
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
@@ -101,7 +102,7 @@ def _draw(rng: np.random.Generator, fold: int) -> Split:
     return Split(_interactions(met, rng), _interactions(held_out, rng), fold)
 
 
-def _interactions(met: npt.NDArray[np.bool_], rng: np.random.Generator) -> Interactions:
+def _interactions(met: Flags, rng: np.random.Generator) -> Interactions:
     user, item = np.nonzero(met)
     return Interactions(
         user=user.astype(np.int32),

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.models.kernels.compiled import Floats, Int32s, Ints
+from evalplugin.models.kernels.compiled import Codes, Floats, Ints
 
 __all__ = ["MeanOptions", "NeighbourRows", "SortedNeighbours"]
 
@@ -16,7 +16,7 @@ class SortedNeighbours(NamedTuple):
     """For some x, all x of positive similarity: descending, equal ones ascending by x."""
 
     indptr: Ints  # (number of x + 1,)
-    other: Int32s
+    other: Codes
 
 
 class NeighbourRows(NamedTuple):
@@ -27,9 +27,9 @@ class NeighbourRows(NamedTuple):
     """
 
     indptr: Ints  # (n_x + 1,)
-    rank: Int32s  # (m,)
+    rank: Codes  # (m,)
     value: Floats  # (m,)
-    position: Int32s  # (m,) of the entry in the list of its y; empty if every list ascends by x
+    position: Codes  # (m,) of the entry in the list of its y; empty if every list ascends by x
     capacity: Ints  # (n_y,) by rank: how many neighbours the y can have
     y_of: Ints  # (n_y,) by rank
 

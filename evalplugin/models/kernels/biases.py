@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalplugin.models.kernels.compiled import Floats, FloatsOut, Int32s, Ints, compiled
+from evalplugin.models.kernels.compiled import Codes, Floats, FloatsOut, Ints, compiled
 
 __all__ = ["als", "sgd"]
 
@@ -10,10 +10,10 @@ __all__ = ["als", "sgd"]
 @compiled
 def als(
     u_indptr: Ints,
-    u_item: Int32s,
+    u_item: Codes,
     u_rating: Floats,
     i_indptr: Ints,
-    i_user: Int32s,
+    i_user: Codes,
     i_rating: Floats,
     mean: float,
     n_epochs: int,
@@ -39,7 +39,7 @@ def als(
 @compiled
 def sgd(
     u_indptr: Ints,
-    u_item: Int32s,
+    u_item: Codes,
     u_rating: Floats,
     mean: float,
     n_epochs: int,

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from numba import types
 
 __all__ = [
+    "Codes",
+    "CodesOut",
     "Flags",
     "Floats",
     "FloatsOut",
-    "Int32s",
-    "Int32sOut",
     "Ints",
     "IntsOut",
     "KeysOut",
@@ -31,13 +31,13 @@ F = TypeVar("F", bound=Callable[..., object])
 # Contiguous arrays that a loop reads; writable ones are accepted too.
 Floats: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 1, "C", readonly=True)]
 Ints: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 1, "C", readonly=True)]
-Int32s: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
+Codes: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
 Matrix: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 2, "C", readonly=True)]
 MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 2, "C", readonly=True)]
 # Arrays that a loop writes. A matrix is of any layout: it may be a transposed view.
 FloatsOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[::1]]
 IntsOut: TypeAlias = Annotated[npt.NDArray[np.int64], types.int64[::1]]
-Int32sOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
+CodesOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
 KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
 Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
 MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]

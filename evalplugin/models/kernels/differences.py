@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from evalplugin.models.kernels.compiled import Floats, Int32s, Ints, Matrix, MatrixInts, MatrixOut, compiled
+from evalplugin.models.kernels.compiled import Codes, Floats, Ints, Matrix, MatrixInts, MatrixOut, compiled
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["mean_differences"]
@@ -13,7 +13,7 @@ _TILE = 64  # items at a time: their columns of both matrices stay in the cache
 
 
 def mean_differences(
-    users: Ints, indptr: Ints, item: Int32s, user_mean: Floats, difference: Matrix, together: MatrixInts
+    users: Ints, indptr: Ints, item: Codes, user_mean: Floats, difference: Matrix, together: MatrixInts
 ) -> Matrix:
     """Return each user's mean plus the mean difference of each item from the user's: float64 (len(users), n_items).
 
@@ -39,7 +39,7 @@ def _tile(
     stop: int,
     users: Ints,
     indptr: Ints,
-    item: Int32s,
+    item: Codes,
     user_mean: Floats,
     difference: Matrix,
     together: MatrixInts,

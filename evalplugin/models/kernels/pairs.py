@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evalplugin.models.kernels.arguments import MeanOptions
-from evalplugin.models.kernels.compiled import Flags, Floats, FloatsOut, Int32s, Ints, Matrix, compiled
+from evalplugin.models.kernels.compiled import Codes, Flags, Floats, FloatsOut, Ints, Matrix, compiled
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["pair_means"]
@@ -16,7 +16,7 @@ def pair_means(
     xs: Ints,
     ys: Ints,
     y_indptr: Ints,
-    x_of: Int32s,
+    x_of: Codes,
     value: Floats,
     k: int,
     options: MeanOptions,
@@ -51,7 +51,7 @@ def _pairs(
     xs: Ints,
     ys: Ints,
     y_indptr: Ints,
-    x_of: Int32s,
+    x_of: Codes,
     value: Floats,
     k: int,
     options: MeanOptions,

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from evalplugin.models.kernels.compiled import (
+    Codes,
     Flags,
     Floats,
-    Int32s,
     Ints,
     Matrix,
     MatrixOut,
@@ -32,15 +32,15 @@ class IndexedRatings(NamedTuple):
     """
 
     x_indptr: Ints  # (n_x + 1,)
-    y_of: Int32s  # (m,) by x, then y
+    y_of: Codes  # (m,) by x, then y
     x_value: Floats  # (m,)
     after: Ints  # (m,)
     y_indptr: Ints  # (n_y + 1,)
-    x_of: Int32s  # (m,) by y, then x
+    x_of: Codes  # (m,) by y, then x
     y_value: Floats  # (m,)
 
     @classmethod
-    def of(cls, x_indptr: Ints, y_of: Int32s, value: Floats, n_y: int) -> IndexedRatings:
+    def of(cls, x_indptr: Ints, y_of: Codes, value: Floats, n_y: int) -> IndexedRatings:
         """Return the same ratings both ways, from those by x."""
         order = np.argsort(y_of, kind="stable")
         x = np.repeat(np.arange(len(x_indptr) - 1, dtype=np.int32), np.diff(x_indptr))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evalplugin.models.kernels.arguments import SortedNeighbours
-from evalplugin.models.kernels.compiled import Int32sOut, Ints, IntsOut, KeysOut, Matrix, compiled
+from evalplugin.models.kernels.compiled import CodesOut, Ints, IntsOut, KeysOut, Matrix, compiled
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["chunk_of", "sort_all", "sort_neighbours"]
@@ -69,9 +69,7 @@ def _keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut) 
 
 
 @compiled
-def _from_keys(
-    similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut, order: Int32sOut
-) -> None:
+def _from_keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut, order: CodesOut) -> None:
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for row in range(len(xs)):
         x = xs[row]

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.surprise.estimates import Estimates
-from evalplugin.models.surprise.ratings import Scores, TrainsetArrays
+from evalplugin.models.surprise.ratings import TrainsetArrays
 
 __all__ = ["ColdStartFromBiases", "SurpriseModel", "refuse_if_too_large"]
 
-Codes = npt.NDArray[np.int32]
 
 # A trainset holds each rating in two tuples, and evalplugin as arrays by user and by item.
 _BYTES_A_RATING = 200
@@ -67,7 +66,7 @@ class SurpriseModel:
         self.algorithm, self._known = algorithm, known
         self._estimates = self._make_estimates()
 
-    def scores(self, users: Codes) -> Scores:
+    def scores(self, users: Codes) -> Floats:
         """Return the unclipped estimate of every item's rating: float64 (len(users), n_items)."""
         known = self.known
         inner = known.inner_user[users]
@@ -82,7 +81,7 @@ class SurpriseModel:
             scores[np.ix_(rows, known.item_codes)] = self._estimates.block(inner[rows])
         return scores
 
-    def predict(self, users: Codes, items: Codes) -> Scores:
+    def predict(self, users: Codes, items: Codes) -> Floats:
         """Return the estimated rating of each pair, clipped to the rating scale: float64 (len(users),)."""
         known = self.known
         inner_user, inner_item = known.inner_user[users], known.inner_item[items]
@@ -125,15 +124,15 @@ class SurpriseModel:
     def _make_estimates(self) -> Estimates | None:
         return type(self).estimates(self.algorithm, self.known.ratings)
 
-    def _cold_scores(self, users: Codes) -> Scores | float:
+    def _cold_scores(self, users: Codes) -> Floats | float:
         """Return what is estimated where user or item has no train data: broadcasts to (len(users), n_items)."""
         return self.mean
 
-    def _cold_pairs(self, users: Codes, items: Codes) -> Scores:
+    def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
         """Return the same for pairs: (len(users),), a new array."""
         return np.full(len(users), self.mean)
 
-    def _biases(self) -> tuple[Scores, Scores]:
+    def _biases(self) -> tuple[Floats, Floats]:
         """Return the biases by code of all users and of all items, zero without train data."""
         known = self.known
         user_bias, item_bias = np.zeros(len(known.inner_user)), np.zeros(len(known.inner_item))
@@ -145,14 +144,14 @@ class SurpriseModel:
 class ColdStartFromBiases(SurpriseModel):
     """A model that estimates mean + user bias + item bias, those it knows, where user or item has no train data."""
 
-    def _cold_scores(self, users: Codes) -> Scores | float:
+    def _cold_scores(self, users: Codes) -> Floats | float:
         user_bias, item_bias = self._biases()
-        biased: Scores = (self.mean + user_bias[users])[:, None] + item_bias
+        biased: Floats = (self.mean + user_bias[users])[:, None] + item_bias
         return biased
 
-    def _cold_pairs(self, users: Codes, items: Codes) -> Scores:
+    def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
         user_bias, item_bias = self._biases()
-        biased: Scores = (self.mean + user_bias[users]) + item_bias[items]
+        biased: Floats = (self.mean + user_bias[users]) + item_bias[items]
         return biased
 
 

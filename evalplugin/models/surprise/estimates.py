@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.models.dot_products import dot_products
-from evalplugin.models.surprise.ratings import Inner, Ratings, Scores
+from evalplugin.models.surprise.ratings import Ratings
 from evalplugin.models.threads import for_ranges
 
 __all__ = [
@@ -39,25 +40,25 @@ class Estimates(ABC):
         return self.algorithm.trainset.global_mean
 
     @abstractmethod
-    def block(self, users: Inner) -> Scores:
+    def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
 
     @abstractmethod
-    def pairs(self, users: Inner, items: Inner) -> Scores:
+    def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair: float64 (len(users),)."""
 
 
 class BaselineEstimates(Estimates):
     """Mean + user bias + item bias."""
 
-    def block(self, users: Inner) -> Scores:
+    def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
-        estimates: Scores = (self.mean + self.algorithm.bu[users])[:, None] + self.algorithm.bi
+        estimates: Floats = (self.mean + self.algorithm.bu[users])[:, None] + self.algorithm.bi
         return estimates
 
-    def pairs(self, users: Inner, items: Inner) -> Scores:
+    def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair: float64 (len(users),)."""
-        estimates: Scores = (self.mean + self.algorithm.bu[users]) + self.algorithm.bi[items]
+        estimates: Floats = (self.mean + self.algorithm.bu[users]) + self.algorithm.bi[items]
         return estimates
 
 
@@ -70,11 +71,11 @@ class FactorEstimates(Estimates):
         self.biased = bool(getattr(algorithm, "biased", True))
         self.user_factors = self._user_factors()
 
-    def _user_factors(self) -> Scores:
-        factors: Scores = self.algorithm.pu
+    def _user_factors(self) -> Floats:
+        factors: Floats = self.algorithm.pu
         return factors
 
-    def block(self, users: Inner) -> Scores:
+    def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
         fitted = self.algorithm
         estimates = dot_products(self.user_factors[users], fitted.qi)
@@ -87,7 +88,7 @@ class FactorEstimates(Estimates):
             for_ranges(rows, len(users), 64)
         return estimates
 
-    def pairs(self, users: Inner, items: Inner) -> Scores:
+    def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair: float64 (len(users),)."""
         fitted = self.algorithm
         estimates = np.empty(len(users))
@@ -106,7 +107,7 @@ class FactorEstimates(Estimates):
 class SVDppEstimates(FactorEstimates):
     """The same where the user's vector has the items that were rated added to it."""
 
-    def _user_factors(self) -> Scores:
+    def _user_factors(self) -> Floats:
         from scipy.sparse import csr_array
 
         rated = self.ratings.by_user
@@ -114,7 +115,7 @@ class SVDppEstimates(FactorEstimates):
         met = csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
         # The sparse product adds one row at a time in the order of the list, as Surprise does.
         implicit = (met @ self.algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
-        factors: Scores = self.algorithm.pu + implicit
+        factors: Floats = self.algorithm.pu + implicit
         return factors
 
 
@@ -126,7 +127,7 @@ class SlopeOneEstimates(Estimates):
         super().__init__(algorithm, ratings)
         self.user_mean = np.array(algorithm.user_mean, dtype=np.float64)
 
-    def block(self, users: Inner) -> Scores:
+    def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
         from evalplugin.models.kernels.differences import mean_differences
 
@@ -135,7 +136,7 @@ class SlopeOneEstimates(Estimates):
             users, rated.indptr, rated.other, self.user_mean, self.algorithm.dev, self.algorithm.freq
         )
 
-    def pairs(self, users: Inner, items: Inner) -> Scores:
+    def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair: float64 (len(users),)."""
         estimates = np.empty(len(users))
         for start in range(0, len(users), 8192):
@@ -143,7 +144,7 @@ class SlopeOneEstimates(Estimates):
             estimates[some] = self._some_pairs(users[some], items[some])
         return estimates
 
-    def _some_pairs(self, users: Inner, items: Inner) -> Scores:
+    def _some_pairs(self, users: Ints, items: Ints) -> Floats:
         rated = self.ratings.by_user
         entries, row = rated.entries(users)
         theirs, item = rated.other[entries], items[row]
@@ -151,29 +152,29 @@ class SlopeOneEstimates(Estimates):
         # bincount adds in the order of its input, which is that of the list.
         total = np.bincount(row[counted], self.algorithm.dev[item, theirs][counted], len(users))
         number = np.bincount(row[counted], minlength=len(users))
-        estimates: Scores = self.user_mean[users] + np.divide(total, number, out=total, where=number > 0)
+        estimates: Floats = self.user_mean[users] + np.divide(total, number, out=total, where=number > 0)
         return estimates
 
 
 class CoClusteringEstimates(Estimates):
     """The mean of the pair's co-cluster, corrected for both means."""
 
-    def block(self, users: Inner) -> Scores:
+    def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
         fitted = self.algorithm
         cluster = fitted.cltr_u[users]
-        estimates: Scores = fitted.avg_cocltr[np.ix_(cluster, fitted.cltr_i)]
+        estimates: Floats = fitted.avg_cocltr[np.ix_(cluster, fitted.cltr_i)]
         estimates += fitted.user_mean[users][:, None]
         estimates -= fitted.avg_cltr_u[cluster][:, None]
         estimates += fitted.item_mean
         estimates -= fitted.avg_cltr_i[fitted.cltr_i]
         return estimates
 
-    def pairs(self, users: Inner, items: Inner) -> Scores:
+    def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair: float64 (len(users),)."""
         fitted = self.algorithm
         of_user, of_item = fitted.cltr_u[users], fitted.cltr_i[items]
-        estimates: Scores = fitted.avg_cocltr[of_user, of_item] + fitted.user_mean[users]
+        estimates: Floats = fitted.avg_cocltr[of_user, of_item] + fitted.user_mean[users]
         estimates = estimates - fitted.avg_cltr_u[of_user] + fitted.item_mean[items]
         estimates -= fitted.avg_cltr_i[of_item]
         return estimates

@@ -8,13 +8,13 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, draw_seed
-from evalplugin.models.surprise.base import Codes, ColdStartFromBiases
+from evalplugin.models.surprise.base import ColdStartFromBiases
 from evalplugin.models.surprise.estimates import FactorEstimates, SVDppEstimates
 from evalplugin.models.surprise.options import Epochs
-from evalplugin.models.surprise.ratings import Scores
 
 __all__ = ["NMF", "SVD", "SVDpp"]
 
@@ -49,10 +49,10 @@ class _Factors(ColdStartFromBiases):
     def _with_bias(self) -> bool:
         return True
 
-    def _cold_scores(self, users: Codes) -> Scores | float:
+    def _cold_scores(self, users: Codes) -> Floats | float:
         return super()._cold_scores(users) if self._with_bias() else self.mean
 
-    def _cold_pairs(self, users: Codes, items: Codes) -> Scores:
+    def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
         return super()._cold_pairs(users, items) if self._with_bias() else np.full(len(users), self.mean)
 
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.models.surprise.ratings import RatingLists, Ratings, Scores
+from evalplugin.base.arrays import Floats
+from evalplugin.models.surprise.ratings import RatingLists, Ratings
 
 __all__ = ["baselines", "means", "similarity", "similarity_is_ours", "standard_deviations"]
 
 _EXACT = 2.0**53  # whole numbers up to here are exact
 
 
-def similarity_is_ours(name: str, ratings: Scores, longest: int) -> bool:
+def similarity_is_ours(name: str, ratings: Floats, longest: int) -> bool:
     """Return whether the kernels compute this similarity of these ratings to the bit as Surprise does.
 
     For cosine, msd and pearson of half or whole stars every sum is exact, whatever the order and however a compiler
@@ -33,7 +34,7 @@ def similarity_is_ours(name: str, ratings: Scores, longest: int) -> bool:
     return (exact and name != "pearson_baseline") or _agrees(name)
 
 
-def similarity(algorithm: Any, ratings: Ratings) -> Scores:
+def similarity(algorithm: Any, ratings: Ratings) -> Floats:
     """Return the similarities that ``algorithm.compute_similarities()`` would, faster and in less memory.
 
     As there, the similarity pearson_baseline leaves the baselines in the algorithm.
@@ -49,37 +50,37 @@ def similarity(algorithm: Any, ratings: Ratings) -> Scores:
     name = options.get("name", "msd").lower()
     by_x = ratings.sides(options["user_based"])[0]
     if not similarity_is_ours(name, by_x.rating, int(np.diff(by_x.indptr).max())):
-        theirs: Scores = algorithm.compute_similarities()
+        theirs: Floats = algorithm.compute_similarities()
         return theirs
     return _our_similarity(name, algorithm, ratings)
 
 
-def baselines(algorithm: Any, ratings: Ratings) -> tuple[Scores, Scores]:
+def baselines(algorithm: Any, ratings: Ratings) -> tuple[Floats, Floats]:
     """Return the biases of users and items that ``algorithm.compute_baselines()`` would, without a loop in Python."""
     if algorithm.bu is not None:
         return algorithm.bu, algorithm.bi
     if not _agrees("baselines"):
-        theirs: tuple[Scores, Scores] = algorithm.compute_baselines()
+        theirs: tuple[Floats, Floats] = algorithm.compute_baselines()
         return theirs
     return _our_baselines(algorithm, ratings)
 
 
-def means(lists: RatingLists) -> Scores:
+def means(lists: RatingLists) -> Floats:
     """Return the mean rating of each list: float64 (n,), by the same calls of NumPy as Surprise's."""
     return np.array([np.mean(row) for row in _rows(lists)])
 
 
-def standard_deviations(lists: RatingLists, overall: float) -> Scores:
+def standard_deviations(lists: RatingLists, overall: float) -> Floats:
     """Return the standard deviation of each list, ``overall`` where it is zero: float64 (n,)."""
     deviations = np.array([np.std(row) for row in _rows(lists)])
     return np.where(deviations == 0.0, overall, deviations)
 
 
-def _rows(lists: RatingLists) -> list[Scores]:
+def _rows(lists: RatingLists) -> list[Floats]:
     return np.split(lists.rating, lists.indptr[1:-1])
 
 
-def _our_similarity(name: str, algorithm: Any, ratings: Ratings) -> Scores:
+def _our_similarity(name: str, algorithm: Any, ratings: Ratings) -> Floats:
     from evalplugin.models.kernels.similarity import IndexedRatings, similarities
 
     options = algorithm.sim_options
@@ -94,7 +95,7 @@ def _our_similarity(name: str, algorithm: Any, ratings: Ratings) -> Scores:
     return similarities(name, indexed, options.get("min_support", 1), float(options.get("shrinkage", 100)))
 
 
-def _our_baselines(algorithm: Any, ratings: Ratings) -> tuple[Scores, Scores]:
+def _our_baselines(algorithm: Any, ratings: Ratings) -> tuple[Floats, Floats]:
     from evalplugin.models.kernels import biases
 
     options, mean = algorithm.bsl_options, float(algorithm.trainset.global_mean)

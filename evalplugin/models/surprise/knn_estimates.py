@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.models.surprise.estimates import Estimates
-from evalplugin.models.surprise.ratings import Inner, RatingLists, Ratings, Scores
+from evalplugin.models.surprise.ratings import RatingLists, Ratings
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class KNNEstimates(Estimates):
         """Take what the algorithm has learned; it is not changed."""
         super().__init__(algorithm, ratings)
         self.user_based = bool(algorithm.sim_options["user_based"])
-        self.similarity: Scores = np.ascontiguousarray(algorithm.sim, dtype=np.float64)
+        self.similarity: Floats = np.ascontiguousarray(algorithm.sim, dtype=np.float64)
         self._by_x, self._by_y = ratings.sides(self.user_based)
         # For the ratings in the lists of the y, which is the order that Surprise's heap sees them in.
         self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
@@ -38,12 +38,12 @@ class KNNEstimates(Estimates):
         """Leave out what can be found again."""
         return {**vars(self), "_rows": None, "_neighbours": None}
 
-    def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
+    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
         """Return what each rating contributes as a neighbour's."""
         return rating
 
     @property
-    def _scale(self) -> Scores | None:
+    def _scale(self) -> Floats | None:
         return None
 
     @property
@@ -52,10 +52,10 @@ class KNNEstimates(Estimates):
         # Surprise divides by zero where no neighbour counts and none has to.
         return float(self.mean) if self.algorithm.min_k > 0 else np.nan
 
-    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         """Turn neighbours' means into estimates; users and items broadcast to the shape of ``means``."""
 
-    def block(self, users: Inner) -> Scores:
+    def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array."""
         from evalplugin.models.kernels.neighbours import neighbour_means
         from evalplugin.models.kernels.sorting import sort_all
@@ -82,7 +82,7 @@ class KNNEstimates(Estimates):
         self._refuse_division(estimates)
         return estimates
 
-    def pairs(self, users: Inner, items: Inner) -> Scores:
+    def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair: float64 (len(users),)."""
         from evalplugin.models.kernels.pairs import pair_means
 
@@ -109,7 +109,7 @@ class KNNEstimates(Estimates):
 
         return MeanOptions.of(self._scale, self.algorithm.min_k, self._otherwise)
 
-    def _rows_of(self, ys: Inner) -> NeighbourRows:
+    def _rows_of(self, ys: Ints) -> NeighbourRows:
         """Return the rows of all x, with the entries of some y."""
         from evalplugin.models.kernels.arguments import NeighbourRows
 
@@ -120,7 +120,7 @@ class KNNEstimates(Estimates):
             self._by_y.other[entries], y, self._values[entries], place, shape, self.algorithm.k
         )
 
-    def _undefined_pairs(self, users: Inner) -> list[tuple[int, int]]:
+    def _undefined_pairs(self, users: Ints) -> list[tuple[int, int]]:
         """Return the pairs with an undefined similarity (NaN) in their list.
 
         How such a one sorts depends on Surprise's heap, so that Surprise itself has to be asked.
@@ -143,7 +143,7 @@ class KNNEstimates(Estimates):
         raw = trainset.to_raw_uid(int(user)), trainset.to_raw_iid(int(item))
         return float(self.algorithm.predict(*raw, clip=False).est)
 
-    def _refuse_division(self, estimates: Scores) -> None:
+    def _refuse_division(self, estimates: Floats) -> None:
         if np.isnan(self._otherwise) and np.isnan(estimates).any():
             raise ModelError(
                 f"{type(self.algorithm).__name__} with min_k {self.algorithm.min_k} divides by zero where no "
@@ -154,15 +154,15 @@ class KNNEstimates(Estimates):
 class KNNWithMeansEstimates(KNNEstimates):
     """The mean of a user (or item) plus the weighted mean of the neighbours' deviations from theirs."""
 
-    def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
-        values: Scores = rating - self.algorithm.means[x]
+    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
+        values: Floats = rating - self.algorithm.means[x]
         return values
 
     @property
     def _otherwise(self) -> float:
         return 0.0
 
-    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means += self.algorithm.means[users if self.user_based else items]
 
 
@@ -170,11 +170,11 @@ class KNNWithZScoreEstimates(KNNWithMeansEstimates):
     """The same, with deviations counted in each neighbour's standard deviations."""
 
     @property
-    def _scale(self) -> Scores:
-        sigmas: Scores = self.algorithm.sigmas
+    def _scale(self) -> Floats:
+        sigmas: Floats = self.algorithm.sigmas
         return sigmas
 
-    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means *= self.algorithm.sigmas[users if self.user_based else items]
         super()._complete(means, users, items)
 
@@ -182,19 +182,19 @@ class KNNWithZScoreEstimates(KNNWithMeansEstimates):
 class KNNBaselineEstimates(KNNEstimates):
     """The baseline rating plus the weighted mean of the neighbours' deviations from theirs."""
 
-    def _values_of(self, x: npt.NDArray[np.int32], y: npt.NDArray[np.int32], rating: Scores) -> Scores:
-        values: Scores = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])
+    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
+        values: Floats = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])
         return values
 
     @property
     def _otherwise(self) -> float:
         return 0.0
 
-    def _complete(self, means: Scores, users: Inner, items: Inner | slice) -> None:
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
         means += (self.mean + self.algorithm.bu[users]) + self.algorithm.bi[items]
 
 
-def _places(lists: RatingLists) -> npt.NDArray[np.int32]:
+def _places(lists: RatingLists) -> Codes:
     """Return at which place of its list each rating stands."""
     first = np.repeat(lists.indptr[:-1], np.diff(lists.indptr))
     return (np.arange(len(lists.other)) - first).astype(np.int32)

@@ -12,27 +12,24 @@ from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     import surprise
 
     from evalplugin.data import Interactions
 
-__all__ = ["RatingLists", "Ratings", "TrainsetArrays"]
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 
-Inner = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
-Scores = npt.NDArray[np.float64]
+__all__ = ["RatingLists", "Ratings", "TrainsetArrays"]
 
 
 @dataclass(frozen=True, eq=False)
 class RatingLists:
     """The ratings of each user, or of each item, in the order of Surprise's lists, which decides between equals."""
 
-    indptr: Inner  # (n + 1,)
-    other: Ids  # (m,) inner ids of the other side
-    rating: Scores  # (m,)
+    indptr: Ints  # (n + 1,)
+    other: Codes  # (m,) inner ids of the other side
+    rating: Floats  # (m,)
 
     @classmethod
     def of(cls, lists: Mapping[int, list[tuple[int, float]]], n: int) -> RatingLists:
@@ -45,7 +42,7 @@ class RatingLists:
         return cls(indptr, other, rating)
 
     @cached_property
-    def own(self) -> Ids:
+    def own(self) -> Codes:
         """The inner id of the list that each rating stands in: int32 (m,)."""
         return np.repeat(np.arange(len(self.indptr) - 1, dtype=np.int32), np.diff(self.indptr))
 
@@ -55,7 +52,7 @@ class RatingLists:
         rises = self.other[1:] > self.other[:-1]
         return bool((rises | (self.own[1:] != self.own[:-1])).all())
 
-    def entries(self, inner: Inner) -> tuple[Inner, Inner]:
+    def entries(self, inner: Ints) -> tuple[Ints, Ints]:
         """Return where the ratings of some lists stand, and at which place of ``inner`` their list stands."""
         start, counts = self.indptr[inner], np.diff(self.indptr)[inner]
         row = np.repeat(np.arange(len(inner)), counts)
@@ -118,10 +115,10 @@ class TrainsetArrays:
     An inner id is the rank of the code among those with train data, so both ascend together; all lists ascend.
     """
 
-    user_codes: Inner  # (n_known_users,) code of each inner id
-    item_codes: Inner  # (n_known_items,)
-    inner_user: Inner  # (n_users,) inner id of each code, -1 without train data
-    inner_item: Inner  # (n_items,)
+    user_codes: Ints  # (n_known_users,) code of each inner id
+    item_codes: Ints  # (n_known_items,)
+    inner_user: Ints  # (n_users,) inner id of each code, -1 without train data
+    inner_item: Ints  # (n_items,)
     ratings: Ratings
     rating_scale: tuple[float, float]
 
@@ -167,7 +164,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _ranks(present: npt.NDArray[np.bool_]) -> tuple[Inner, Inner]:
+def _ranks(present: Flags) -> tuple[Ints, Ints]:
     codes = np.flatnonzero(present)
     inner = np.full(len(present), -1, dtype=np.int64)
     inner[codes] = np.arange(len(codes))

@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams, draw_seed
-from evalplugin.models.surprise.base import Codes, ColdStartFromBiases, SurpriseModel
+from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
 from evalplugin.models.surprise.estimates import (
     BaselineEstimates,
     CoClusteringEstimates,
@@ -20,7 +21,7 @@ from evalplugin.models.surprise.estimates import (
 )
 from evalplugin.models.surprise.fit import baselines
 from evalplugin.models.surprise.options import BslOptions, Epochs
-from evalplugin.models.surprise.ratings import Scores, TrainsetArrays
+from evalplugin.models.surprise.ratings import TrainsetArrays
 
 __all__ = ["BaselineOnly", "CoClustering", "NormalPredictor", "SlopeOne"]
 
@@ -43,13 +44,13 @@ class NormalPredictor(SurpriseModel):
         self._streams = UserStreams.draw(rng)
         return {}
 
-    def scores(self, users: Codes) -> Scores:
+    def scores(self, users: Codes) -> Floats:
         """Return a random rating, unclipped, of every item: float64 (len(users), n_items)."""
         assert self._streams is not None
         normal = self._streams.normal(users, len(self.known.inner_item))
         return self.mean + float(self.algorithm.sigma) * normal
 
-    def predict(self, users: Codes, items: Codes) -> Scores:
+    def predict(self, users: Codes, items: Codes) -> Floats:
         """Return the random rating of each pair, clipped to the rating scale: float64 (len(users),)."""
         distinct, row = np.unique(users, return_inverse=True)
         ratings = np.empty(len(users))

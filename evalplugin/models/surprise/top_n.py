@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.selection import NO_ITEM, select_top_n
 from evalplugin.models.surprise import factors, knn, simple
 from evalplugin.models.surprise.base import SurpriseModel
-from evalplugin.models.surprise.ratings import Inner, Ratings, Scores
+from evalplugin.models.surprise.ratings import Ratings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,9 +100,7 @@ def surprise_top_n(
     )
 
 
-def _blocks(
-    algorithm: Any, ratings: Ratings, users: Inner, block_bytes: int
-) -> Iterator[tuple[Inner, Scores]]:
+def _blocks(algorithm: Any, ratings: Ratings, users: Ints, block_bytes: int) -> Iterator[tuple[Ints, Floats]]:
     import surprise
 
     kind = type(algorithm)
@@ -150,7 +149,7 @@ def _trainset(algorithm: Any) -> Any:
     return trainset
 
 
-def _inner(trainset: Any, users: Iterable[Any] | None) -> Inner:
+def _inner(trainset: Any, users: Iterable[Any] | None) -> Ints:
     if users is None:
         return np.arange(trainset.n_users, dtype=np.int64)
     inner = []
@@ -172,7 +171,7 @@ def _raw(to_raw: Callable[[int], Any], n: int) -> npt.NDArray[np.object_]:
     return raw
 
 
-def _refuse_undefined(algorithm: Any, users: Inner, estimates: Scores) -> None:
+def _refuse_undefined(algorithm: Any, users: Ints, estimates: Floats) -> None:
     finite = np.isfinite(estimates)
     if not finite.all():
         row, item = (int(axis[0]) for axis in np.nonzero(~finite))
