@@ -1,3 +1,3 @@
-"""Errors, parameters, registries, secrets, units, random generators: what every other package may use."""
+"""Errors, parameters, registries, secrets, units and random generators, used by every other package."""
 
 __all__: list[str] = []

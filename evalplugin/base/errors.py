@@ -1,4 +1,4 @@
-"""The errors evalplugin raises on purpose, and the exit code of each."""
+"""Errors that evalplugin raises on purpose, with the exit code of each."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def problems_of(
 ) -> list[Problem]:
     """Translate pydantic's errors into problems that say what is allowed and name the nearest match.
 
-    ``noun`` is what a name is called here (``parameter``, ``key``), ``owner`` what takes them.
+    ``noun`` is the word for a name here (``parameter``, ``key``), ``owner`` the component that takes them.
     """
     problems: dict[KeyPath, list[Problem]] = {}
     for item in error.errors(include_url=False):
@@ -122,7 +122,7 @@ def problems_of(
 
 
 def _nearest(name: str, allowed: Sequence[str]) -> str:
-    """Return the nearest name where it is likely what was meant, or else all of them: ``folds`` is not ``cold``."""
+    """Return the nearest name if it is a likely typo, else all of them: ``folds`` is not meant as ``cold``."""
     given = name.casefold()
 
     def is_likely(other: str) -> bool:

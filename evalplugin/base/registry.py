@@ -1,4 +1,4 @@
-"""One generic registry: named components, where each came from, and how plugins add their own."""
+"""Registries of named components, which installed packages and plugin files extend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
 
 @dataclass(frozen=True)
 class Entry(Generic[T]):
-    """A registered component: its name, its dataclass, and where it came from (a module, a file, a package)."""
+    """A registered component: its name, its dataclass, and its origin (a module, a file, a package)."""
 
     name: str
     cls: type[T]
@@ -123,7 +123,7 @@ class Registry(Generic[T]):
 
     def _load_entry_point(self, name: str, point: Any) -> None:
         origin = f"package {point.dist.name}" if point.dist is not None else f"entry point {point.value}"
-        with _coming_from(origin):
+        with _with_origin(origin):
             try:
                 cls = point.load()
             except EvalpluginError:
@@ -155,7 +155,7 @@ def load_plugin_file(path: Path) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _coming_from(str(path)):
+    with _with_origin(str(path)):
         try:
             spec.loader.exec_module(module)
         except EvalpluginError:
@@ -167,7 +167,7 @@ def load_plugin_file(path: Path) -> None:
 
 
 @contextmanager
-def _coming_from(origin: str) -> Iterator[None]:
+def _with_origin(origin: str) -> Iterator[None]:
     token = _origin.set(origin)
     try:
         yield

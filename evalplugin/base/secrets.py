@@ -66,9 +66,9 @@ def register_secret(value: str) -> None:
 
 
 def register_secrets(values: Mapping[str, Any]) -> None:
-    """Redact from now on what nested values hold that is secret by its key, by the option before it, or in a URL.
+    """Redact from now on all nested values that are secret by their key, by the option before them, or in a URL.
 
-    So a credential of a config is hidden too where an error of somebody else's code repeats it.
+    So a credential of a config is hidden too where an error of another library repeats it.
     """
     _map_nested(values, _register_all, _register_passwords)
 
@@ -84,7 +84,7 @@ def register_webhook(url: str) -> None:
 def redact(text: str) -> str:
     """Return the text with ``***`` in place of all that is secret.
 
-    That is: users and passwords in URIs, tokens that can be told by their form, values of keys like ``password``, of
+    That is: users and passwords in URIs, tokens of a known form, values of keys like ``password``, of
     environment variables that are named so, and those of ``register_secret``.
     """
     return _ASSIGNED.sub(rf"\1{_HIDDEN}", redact_message(text))

@@ -1,4 +1,4 @@
-"""Sizes, times and counts as people write them: ``4GB``, ``30d``, ``1 model``."""
+"""Sizes, times and counts in text: ``4GB``, ``30d``, ``1 model``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _BYTES = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
-def bytes_of(size: str | int, what: str = "memory") -> int:
-    """Return a size such as ``2GB`` or ``500 MB`` in bytes (units of 1024); ``what`` names it in the error.
+def bytes_of(size: str | int, name: str = "memory") -> int:
+    """Return a size such as ``2GB`` or ``500 MB`` in bytes (units of 1024); ``name`` is for the error.
 
     Raises:
         DataError: It is no size.
@@ -23,24 +23,24 @@ def bytes_of(size: str | int, what: str = "memory") -> int:
     unit = None if found is None else _BYTES.get(found[2].upper().replace("IB", "B"))
     number = 0 if found is None or unit is None else int(float(found[1]) * unit)
     if not 1 <= number < 2**63:
-        raise DataError(f"{what} must be a size such as 2GB or 500MB, not {size!r}")
+        raise DataError(f"{name} must be a size such as 2GB or 500MB, not {size!r}")
     return number
 
 
-def seconds_of(time: str, what: str) -> float:
-    """Return a time such as ``30d``, ``12h`` or ``90s`` in seconds; ``what`` names it in the error.
+def seconds_of(time: str, name: str) -> float:
+    """Return a time such as ``30d``, ``12h`` or ``90s`` in seconds; ``name`` is for the error.
 
     Raises:
         DataError: It is no time.
     """
     found = _AMOUNT.fullmatch(time)
     if found is None or found[2].lower() not in _SECONDS:
-        raise DataError(f"{what} must be a time such as 30d, 12h, 15m or 90s, not {time!r}")
+        raise DataError(f"{name} must be a time such as 30d, 12h, 15m or 90s, not {time!r}")
     return float(found[1]) * _SECONDS[found[2].lower()]
 
 
 def count_text(n: int, noun: str) -> str:
-    """Return how many there are of something, such as ``1 model`` or ``3 models``."""
+    """Return a count with its noun, such as ``1 model`` or ``3 models``."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 

@@ -1,4 +1,4 @@
-"""The command line: the only place that prints, with ``show``. Data goes to stdout, talk to stderr."""
+"""The command line, the only package that prints: results to stdout, diagnostics to stderr."""
 
 from evalplugin.cli.program import main, script
 

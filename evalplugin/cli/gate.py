@@ -87,7 +87,7 @@ def gate(
     shown: str,
     **options: Any,
 ) -> int:
-    """Decide on logged models, show the decision, log it; the exit code says what came of it."""
+    """Decide on logged models, show the decision, log it; return its exit code."""
     from evalplugin.bakeoff.gate_command import decide_logged, gate_of
     from evalplugin.cli import show
 

@@ -48,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): nothing more to say, and no traceback at exit either.
+        # The reader of our output has ended (`| head`): print nothing more, and no traceback at exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except EvalpluginError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from evalplugin.base.errors import EXIT_DONE
+from evalplugin.base.errors import EXIT_DONE, KeyPath
 from evalplugin.cli import options
 from evalplugin.cli.shared import interrupt_on_signals, load_all
 
@@ -160,12 +160,12 @@ def _refuse_secrets(given: Sequence[tuple[str, str]]) -> None:
             raise click.UsageError(f"{option} {redacted}: credentials do not belong into a unit; {instead}")
 
 
-def _notify_texts(place: tuple[str | int, ...], value: Any) -> list[str]:
+def _notify_texts(path: KeyPath, value: Any) -> list[str]:
     """Return the URL or the parts of the command that an assignment to ``notify`` sets."""
-    if len(place) == 1:
+    if len(path) == 1:
         parts = value.items() if isinstance(value, dict) else ()
-        return [text for key, part in parts for text in _notify_texts((*place, key), part)]
-    if place[1] not in ("url", "command") or value is None:
+        return [text for key, part in parts for text in _notify_texts((*path, key), part)]
+    if path[1] not in ("url", "command") or value is None:
         return []
     return [str(text) for text in (value if isinstance(value, list) else [value])]
 

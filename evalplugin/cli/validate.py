@@ -20,7 +20,7 @@ __all__ = ["validate"]
 @options.data_home
 @options.debug
 def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: Path | None) -> int:
-    """Check configs without reading data: every mistake is shown with its place."""
+    """Check configs without reading data: every mistake is shown with its location."""
     for config in load_all(configs, overrides, data_home):
         sizes = " x ".join(
             count_text(len(things), kind)

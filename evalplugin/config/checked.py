@@ -50,7 +50,7 @@ class CheckedConfig:
     spec: Config
     name: str
     text: str
-    folder: Path  # what relative paths are relative to
+    folder: Path  # the base of relative paths
     datasets: tuple[Named[DatasetLoader], ...]
     splits: tuple[Named[Splitter], ...]
     models: tuple[ModelRecipe, ...]

@@ -28,14 +28,14 @@ _FIELDS = {
 _SIGNS = re.compile(
     r"(?:[0-9*]|JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TUE|WED|THU|FRI|SAT|[,/-])+"
 )
-# Listed as time zones, but these name no place.
-_NO_PLACES = {"Factory", "localtime"}
+# Listed among the time zones, but not the zone of any location.
+_NO_LOCATIONS = {"Factory", "localtime"}
 _WEEKDAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
 @dataclass(frozen=True)
 class Cron:
-    """When something is due. Make it with ``of``."""
+    """A checked cron expression in a time zone. Make it with ``of``."""
 
     expression: str
     timezone: str
@@ -96,7 +96,7 @@ class Cron:
         Raises:
             DataError: There is none of this name.
         """
-        known = available_timezones() - _NO_PLACES
+        known = available_timezones() - _NO_LOCATIONS
         if timezone not in known:
             near = did_you_mean(timezone, sorted(known))
             raise DataError(
@@ -111,8 +111,8 @@ class Cron:
     def times(self, after: datetime) -> Iterator[datetime]:
         """Yield the times after one, in the time zone.
 
-        What falls into the hour that summer time leaves out is due when it is over; what falls into the hour that comes
-        twice is due once, as with Debian's cron.
+        A time in the hour that summer time skips is due at its end; a time in the hour that comes twice is due once, as
+        with Debian's cron.
         """
         from cronsim import CronSim
 
@@ -141,7 +141,7 @@ class Cron:
         week = "" if len(weekdays) == 7 else ",".join(_WEEKDAYS[day] for day in weekdays) + " "
         if found.day_and:
             return [f"{week}*-{month}-{days} {time}"]
-        # Both fields say something: cron takes a day that fits either.
+        # Both fields restrict the days: cron takes a day that fits either.
         if not week or days == "*":
             return [f"*-{month}-* {time}"]
         return [f"*-{month}-{days} {time}", f"{week}*-{month}-* {time}"]
@@ -154,7 +154,7 @@ class Cron:
 
 
 def _check_same_everywhere(refuse: str, parts: Mapping[str, str]) -> None:
-    """Refuse what other programs do not understand, or as other times."""
+    """Refuse expressions that other programs do not understand, or read as other times."""
     for name, part in parts.items():
         if (bare := re.search(r"(?:^|,)(\w+)/(\d+)", part)) is not None:
             start, step = bare.groups()

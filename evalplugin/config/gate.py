@@ -1,4 +1,4 @@
-"""What a config may say about promotion: the gate that decides, and the registry that takes the winner."""
+"""The sections ``gate`` and ``register``: the conditions of a promotion, and the registered model."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _ALIAS = "[A-Za-z0-9_-]+"
 
 @dataclass(frozen=True)
 class Amount:
-    """How much of a metric: ``value``, or where ``is_share`` that share of the champion's mean."""
+    """An amount of a metric: ``value``, or with ``is_share`` that share of the champion's mean."""
 
     value: float
     is_share: bool = False
 
     @classmethod
     def of(cls, given: float | str) -> Amount:
-        """Return what ``0.002`` or ``"1 %"`` means."""
+        """Return the amount that ``0.002`` or ``"1 %"`` stands for."""
         if isinstance(given, str):
             return cls(float(given.rstrip("% ")) / 100, is_share=True)
         return cls(float(given))
@@ -112,7 +112,7 @@ class ChampionSpec(Closed):
 
 
 class CostLimit(Closed):
-    """How much a challenger may cost."""
+    """The limit of a challenger's cost."""
 
     max: Annotated[float | None, Field(gt=0, description="Most that is allowed.")] = None
     max_ratio: Annotated[
@@ -128,7 +128,7 @@ class CostLimit(Closed):
 
 
 class SegmentMargin(Closed):
-    """How much worse a challenger may be in any group of users."""
+    """The most that a challenger may lose in any group of users."""
 
     margin: Annotated[_Amount, Field(description="Most that may be lost: a number, or a share such as 5 %.")]
     metric: Annotated[str | None, Field(description="Left out: the gate's metric.")] = None
@@ -138,7 +138,7 @@ class SegmentMargin(Closed):
 
 
 class Guardrails(Closed):
-    """What a challenger must not lose."""
+    """Limits of losses and costs, which a challenger must not exceed."""
 
     confidence: Annotated[
         _Confidence | None,
@@ -162,7 +162,7 @@ class Guardrails(Closed):
 
 
 class Gate(Closed):
-    """When a challenger takes the champion's place: only on evidence."""
+    """The conditions under which a challenger is promoted: only on evidence."""
 
     champion: Annotated[
         str | ChampionSpec | None,

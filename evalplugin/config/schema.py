@@ -53,7 +53,7 @@ def _with_name(value: Any) -> Any:
 
 
 class InlineSpec(BaseModel):
-    """A component whose parameters stand beside its type."""
+    """A component with its parameters inline, at the level of its type."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
 

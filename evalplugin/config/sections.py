@@ -32,7 +32,7 @@ class Closed(BaseModel):
 
 
 def _checked(check: Callable[[str], object], value: str) -> str:
-    """Return a value that a check does not refuse; what it refuses is an error of the config, with its location."""
+    """Return the value if a check accepts it; turn the check's DataError into a ValueError for pydantic."""
     try:
         check(value)
     except DataError as error:
@@ -48,7 +48,7 @@ def _names_host(address: str) -> bool:
 
 
 class Relevance(Closed):
-    """What counts as relevant in the truth. The gain of an item stays its rating."""
+    """Relevance in the truth. The gain of an item stays its rating."""
 
     threshold: Annotated[
         float | None, Field(description="Lowest rating that is relevant; left out: every rating above 0.")
@@ -133,9 +133,9 @@ class Schedule(Closed):
 
 
 class Notify(Closed):
-    """Who hears what came of a bake-off: a command on its standard input, or an address by POST; as JSON.
+    """The notifier: a command that gets the outcome of a bake-off as JSON on its standard input, or a URL by POST.
 
-    `${NAME}` in either is replaced by an environment variable, whose value is shown nowhere.
+    `${NAME}` in either is replaced by an environment variable, whose value is never shown.
     """
 
     command: Annotated[
@@ -177,7 +177,7 @@ class Notify(Closed):
 
     @property
     def texts(self) -> list[str]:
-        """What may hold `${NAME}`."""
+        """The texts that may hold `${NAME}`."""
         return self.command or [self.url or ""]
 
     @model_validator(mode="after")
@@ -191,7 +191,7 @@ Size = Annotated[str, AfterValidator(lambda value: _checked(lambda size: bytes_o
 
 
 class StoreSpec(Closed):
-    """Where finished steps are stored, so that nothing is computed twice."""
+    """The store of finished steps, so that nothing is computed twice."""
 
     path: Annotated[
         str | None,
@@ -206,7 +206,7 @@ class StoreSpec(Closed):
 
 
 class TaskLimits(Closed):
-    """What a task, one model on one fold, may take; with limits, every task runs in a process of its own."""
+    """Limits of a task, one model on one fold; with limits, every task runs in a process of its own."""
 
     seconds: Annotated[float | None, Field(gt=0, le=1e7, description="How long it may take.")] = None
     memory: Annotated[
