@@ -10,7 +10,7 @@ from evalplugin.base import costs
 from evalplugin.base.costs import Stopwatch, peak_memory
 
 
-def test_a_stopwatch_adds_up_what_has_one_name() -> None:
+def test_stopwatch_sums_seconds_per_name() -> None:
     watch = Stopwatch()
     for _ in range(2):
         with watch.time("work"):
@@ -22,7 +22,7 @@ def test_a_stopwatch_adds_up_what_has_one_name() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps a peak of memory that can be reset")
-def test_the_peak_counts_what_was_freed_before_the_end_and_forgets_what_came_before() -> None:
+def test_peak_memory_includes_freed_memory_and_resets_before_each_measurement() -> None:
     with peak_memory() as idle:
         pass
     with peak_memory() as peak:
@@ -34,7 +34,7 @@ def test_the_peak_counts_what_was_freed_before_the_end_and_forgets_what_came_bef
     assert after.mb < peak.mb - 150
 
 
-def test_where_the_peak_cannot_be_reset_it_is_not_a_number(
+def test_peak_memory_is_nan_without_a_resettable_maximum(
     monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     monkeypatch.setattr(costs, "_CLEAR", costs.Path(f"{tmp_path}/none/clear_refs"))

@@ -40,12 +40,12 @@ def messages(cls: type, **params: object) -> list[tuple[str, str]]:
     return [(".".join(map(str, p.path)), p.message) for p in caught.value.problems]
 
 
-def test_parameters_fill_nested_options_and_keep_defaults() -> None:
+def test_build_fills_nested_options_and_defaults() -> None:
     made = build(Model, {"k": 3, "options": {"shrinkage": 1}, "scale": [1, 5]}, owner="it")
     assert made == Model(k=3, options=Options(shrinkage=1.0), scale=(1.0, 5.0))
 
 
-def test_round_trip() -> None:
+def test_as_mapping_and_build_round_trip() -> None:
     made = Model(k=3, options=Options("cosine"), seed=7)
     assert build(Model, as_mapping(made), owner="it") == made
     assert as_mapping(made)["options"] == {"name": "cosine", "shrinkage": 100}
@@ -77,21 +77,19 @@ def test_round_trip() -> None:
         ),
     ],
 )
-def test_every_mistake_is_told_with_its_place(
-    params: dict[str, object], expected: list[tuple[str, str]]
-) -> None:
+def test_parameter_errors_list_every_path(params: dict[str, object], expected: list[tuple[str, str]]) -> None:
     assert messages(Model, **params) == expected
 
 
-def test_a_missing_parameter_is_named() -> None:
+def test_missing_parameter_is_named() -> None:
     assert messages(Named) == [("path", "missing parameter 'path' of it")]
 
 
-def test_a_value_that_is_no_plain_value_is_refused() -> None:
+def test_parameters_must_be_plain_values() -> None:
     assert messages(Named, path=object())[0][1].startswith("parameters of it must be plain values")
 
 
-def test_parameters_are_described_with_nested_options_behind_theirs() -> None:
+def test_parameters_of_lists_nested_options_after_their_parent() -> None:
     described = [(p.name, p.type, p.default, p.description) for p in parameters_of(Model)]
     assert described == [
         ("k", "integer >= 1", 40, "Neighbours."),
@@ -105,7 +103,7 @@ def test_parameters_are_described_with_nested_options_behind_theirs() -> None:
     assert parameters_of(Named)[0].required
 
 
-def test_the_schema_is_closed_to_unknown_names() -> None:
+def test_component_schema_forbids_unknown_parameters() -> None:
     assert schema_of(Model)["additionalProperties"] is False
     assert set(schema_of(Model)["properties"]) == {"k", "options", "seed", "scale", "cut"}
 
@@ -119,7 +117,7 @@ class Living:
         self.kept = thing
 
 
-def test_an_object_from_python_is_handed_on_as_it_is() -> None:
+def test_init_var_objects_are_passed_unchanged() -> None:
     thing = object()
     made = build(Living, {"thing": thing, "k": 2}, owner="it")
     assert (made.kept, made.k) == (thing, 2)

@@ -29,24 +29,24 @@ def shapes() -> Registry[object]:
     return registry
 
 
-def test_a_name_gives_its_component_with_checked_parameters(shapes: Registry[object]) -> None:
+def test_registry_creates_component_with_checked_parameters(shapes: Registry[object]) -> None:
     assert shapes.create("square", {"side": 2}).side == 2.0  # type: ignore[attr-defined]
     with pytest.raises(ParameterError, match=r"unknown parameter 'sid' of square; did you mean 'side'\?"):
         shapes.create("square", {"sid": 2})
 
 
-def test_an_unknown_name_is_answered_with_the_nearest_one(shapes: Registry[object]) -> None:
+def test_unknown_name_suggests_nearest_name(shapes: Registry[object]) -> None:
     with pytest.raises(UnknownNameError, match=r"^unknown shape 'sqare'; did you mean 'square'\?$"):
         shapes.entry("sqare")
     with pytest.raises(UnknownNameError, match=r"^unknown shape 'xyz'; allowed: circle, square$"):
         shapes.entry("xyz")
 
 
-def test_names_are_sorted_and_summaries_are_first_lines(shapes: Registry[object]) -> None:
+def test_registry_names_are_sorted_and_summaries_are_first_docstring_lines(shapes: Registry[object]) -> None:
     assert [(entry.name, entry.summary) for entry in shapes] == [("circle", ""), ("square", "A square.")]
 
 
-def test_a_taken_name_is_refused_with_both_origins(shapes: Registry[object]) -> None:
+def test_duplicate_registration_names_both_origins(shapes: Registry[object]) -> None:
     with pytest.raises(PluginError, match=r"'square' is already registered by .*test_registry"):
 
         @shapes.register("square")
@@ -55,7 +55,7 @@ def test_a_taken_name_is_refused_with_both_origins(shapes: Registry[object]) -> 
             pass
 
 
-def test_a_class_that_is_no_dataclass_is_refused(shapes: Registry[object]) -> None:
+def test_registry_refuses_class_that_is_no_dataclass(shapes: Registry[object]) -> None:
     with pytest.raises(PluginError, match="Plain must be a dataclass"):
 
         @shapes.register("plain")
@@ -63,7 +63,7 @@ def test_a_class_that_is_no_dataclass_is_refused(shapes: Registry[object]) -> No
             pass
 
 
-def test_a_class_that_lacks_what_its_kind_needs_is_refused() -> None:
+def test_registry_refuses_class_without_required_methods() -> None:
     registry: Registry[object] = Registry(
         "shape", check=lambda cls: None if hasattr(cls, "area") else "has no area()"
     )
@@ -75,7 +75,7 @@ def test_a_class_that_lacks_what_its_kind_needs_is_refused() -> None:
             pass
 
 
-def test_a_plugin_file_registers_under_its_path_and_may_be_loaded_twice(tmp_path: Path) -> None:
+def test_plugin_file_is_the_origin_and_can_be_loaded_twice(tmp_path: Path) -> None:
     from evalplugin.models import MODELS
 
     file = tmp_path / "mine.py"
@@ -101,21 +101,19 @@ def test_a_plugin_file_registers_under_its_path_and_may_be_loaded_twice(tmp_path
         ("notes.txt", "", r"a plugin is a Python file \(.py\), not 'notes.txt'"),
     ],
 )
-def test_a_plugin_file_that_cannot_be_loaded_says_why(
-    tmp_path: Path, name: str, text: str, message: str
-) -> None:
+def test_plugin_file_load_error_names_the_cause(tmp_path: Path, name: str, text: str, message: str) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(PluginError, match=message):
         load_plugin_file(tmp_path / name)
     assert not [module for module in sys.modules if module.startswith("evalplugin_plugin_raises")]
 
 
-def test_a_missing_plugin_file_is_named(tmp_path: Path) -> None:
+def test_missing_plugin_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=f"plugin file not found: {tmp_path}/none.py"):
         load_plugin_file(tmp_path / "none.py")
 
 
-def test_an_installed_package_offers_models_by_entry_point(
+def test_installed_package_registers_models_by_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from evalplugin.models import MODELS

@@ -47,7 +47,7 @@ from evalplugin.execution.results import ModelResult
         ("two ftp://a:b@c/ and ftp://d:e@f/", "two ftp://***@c/ and ftp://***@f/"),
     ],
 )
-def test_credentials_are_hidden(text: str, hidden: str) -> None:
+def test_redact_hides_credentials(text: str, hidden: str) -> None:
     assert redact(text) == hidden
 
 
@@ -65,12 +65,12 @@ def test_credentials_are_hidden(text: str, hidden: str) -> None:
         "max_tokens: 3",
     ],
 )
-def test_text_without_credentials_stays_as_it_is(text: str) -> None:
+def test_redact_leaves_text_without_credentials_unchanged(text: str) -> None:
     assert redact(text) == text
     assert redact_yaml(text) == text
 
 
-def test_a_message_may_speak_of_a_password() -> None:
+def test_redact_message_leaves_keys_like_password() -> None:
     message = "models[0].params.password: unknown parameter 'password'; see postgresql://a:b@c"
     assert (
         redact_message(message)
@@ -84,11 +84,11 @@ def test_a_message_may_speak_of_a_password() -> None:
         min_size=6,
     )
 )
-def test_no_password_of_a_uri_survives(password: str) -> None:
+def test_redact_hides_any_uri_password(password: str) -> None:
     assert password not in redact(f"uri: postgresql://ann:{password}@db/x").replace("postgresql", "")
 
 
-def test_values_are_hidden_by_key_and_by_content() -> None:
+def test_redact_values_hides_by_key_and_by_content() -> None:
     values = {
         "password": "x",
         "k": 3,
@@ -109,7 +109,7 @@ SECRETS = st.text(st.characters(codec="utf-8", exclude_categories=["C"]), min_si
 
 
 @given(SECRETS)
-def test_what_is_kept_secret_is_found_however_it_is_written(secret: str) -> None:
+def test_registered_secret_is_redacted_in_every_encoding(secret: str) -> None:
     redaction._registered.clear()
     register_secret(secret)
     from json import dumps
@@ -121,7 +121,7 @@ def test_what_is_kept_secret_is_found_however_it_is_written(secret: str) -> None
         assert dumps(secret)[1:-1] not in redact(text)
 
 
-def test_secrets_of_the_environment_are_known_by_the_names_of_the_variables(
+def test_environment_variables_with_secret_names_are_redacted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "correct horse")
@@ -129,7 +129,7 @@ def test_secrets_of_the_environment_are_known_by_the_names_of_the_variables(
     assert redact("no user 'correct horse' with false-or-true") == "no user '***' with false-or-true"
 
 
-def test_a_short_secret_does_not_spoil_words() -> None:
+def test_short_registered_secret_is_not_redacted_inside_words() -> None:
     register_secret("core")
     register_secret("abc")
     assert redact("scores of core, abc") == "scores of ***, abc"
@@ -141,7 +141,7 @@ def test_a_short_secret_does_not_spoil_words() -> None:
     st.sampled_from(["password", "api_key", "client_secret", "access-token"]),
     st.booleans(),
 )
-def test_no_secret_of_a_config_survives_in_any_style_and_it_stays_the_same_yaml(
+def test_redact_yaml_hides_secrets_in_any_style_and_stays_valid(
     style: str | None, secret: str, key: str, flow: bool
 ) -> None:
     data: dict[str, Any] = {"experiment": "x", "datasets": [{"type": "sql", key: secret, "k": 3}], "seed": 1}
@@ -154,32 +154,32 @@ def test_no_secret_of_a_config_survives_in_any_style_and_it_stays_the_same_yaml(
     assert again["experiment"] == "x"
 
 
-def test_of_the_address_that_is_notified_only_the_host_stays() -> None:
+def test_redact_yaml_leaves_only_the_host_of_the_notify_url() -> None:
     text = "notify:\n  url: https://example.org/hook/abc  # ours\n  on: [refuse]\nx: &a [1, *a]\n"
     assert redact_yaml(text) == text.replace("https://example.org/hook/abc", '"https://example.org/***"')
     kept = "notify: {url: '${HOOK}'}\n"
     assert redact_yaml(kept) == kept
 
 
-def test_several_lines_and_broken_yaml_are_hidden_too() -> None:
+def test_redact_yaml_hides_multiline_secrets_and_broken_yaml() -> None:
     assert redact_yaml("password: |\n  correct\n  horse\nk: 3\n") == 'password: "***"\nk: 3\n'
     assert redact_yaml("password: correct horse\nk: 3\n") == 'password: "***"\nk: 3\n'
     assert redact_yaml("[\npassword: hunter2") == "[\npassword: ***"
 
 
-def test_no_error_shows_a_credential() -> None:
+def test_errors_hide_credentials() -> None:
     uri = "postgresql://ann:hunter2@db"
     assert str(DataError(f"not at {uri}")) == "not at postgresql://***@db"
     assert ConfigError([f"not at {uri}"]).lines == ("not at postgresql://***@db",)
 
 
-def test_a_traceback_of_a_model_that_failed_shows_none() -> None:
+def test_failed_model_traceback_hides_credentials() -> None:
     failed = ModelResult(None, "m", "m", {}, error="Traceback:\n  open(password='hunter2')\nOSError: no")  # type: ignore[arg-type]
     assert failed.error == "Traceback:\n  open(password=***)\nOSError: no"
     assert failed.failure == "OSError: no"
 
 
-def test_what_a_config_holds_in_secret_places_is_hidden_wherever_it_is_repeated() -> None:
+def test_register_secrets_hides_nested_secrets_wherever_repeated() -> None:
     register_secrets(
         {
             "models": [
@@ -194,7 +194,7 @@ def test_what_a_config_holds_in_secret_places_is_hidden_wherever_it_is_repeated(
     assert redact_message("hidden-key") == "***"
 
 
-def test_of_an_address_that_is_notified_only_the_host_stays() -> None:
+def test_register_webhook_hides_everything_after_the_host() -> None:
     register_webhook("https://hooks.example.org/services/T0/hidden?x=1")
     assert redact("--set notify.url=https://hooks.example.org/services/T0/hidden?x=1") == (
         "--set notify.url=https://hooks.example.org***"

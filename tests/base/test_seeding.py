@@ -5,13 +5,13 @@ import numpy as np
 from evalplugin.base.seeding import generator
 
 
-def test_a_stream_depends_on_seed_and_names_alone() -> None:
+def test_generator_depends_on_seed_and_names_alone() -> None:
     first = generator(1, "data", "model").random(5)
     generator(1, "other").random(100)
     np.testing.assert_array_equal(first, generator(1, "data", "model").random(5))
 
 
-def test_streams_differ_by_seed_and_by_name() -> None:
+def test_generators_differ_by_seed_and_by_name() -> None:
     streams = [
         generator(1, "a"),
         generator(2, "a"),

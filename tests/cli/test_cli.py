@@ -21,7 +21,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == f"{__version__}\n"
 
 
-def test_no_command_shows_help_and_is_a_mistake(capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_command_shows_help_and_exits_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "Usage:" in capsys.readouterr().err
 
@@ -44,7 +44,7 @@ def test_no_command_shows_help_and_is_a_mistake(capsys: pytest.CaptureFixture[st
         (["list", "models", "--plugin", "none.py"], "plugin file not found"),
     ],
 )
-def test_a_mistake_is_one_clear_message_and_exit_code_2(
+def test_usage_error_is_one_message_and_exit_code_2(
     argv: list[str], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(argv) == 2
@@ -61,7 +61,7 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_validate_says_what_is_in_each_config(capsys: pytest.CaptureFixture[str]) -> None:
+def test_validate_prints_sizes_of_each_config(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", KNN, str(ROOT / "configs" / "blobs.yaml")]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"{KNN}: valid: 7 models x 1 dataset x 1 split, 9 metrics",
@@ -69,9 +69,7 @@ def test_validate_says_what_is_in_each_config(capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_validate_tells_the_mistakes_of_all_configs_at_once(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_validate_reports_errors_of_all_configs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text(f"experiment: {name}\nseed: x\n")
     assert main(["validate", str(tmp_path / "a.yaml"), KNN, str(tmp_path / "b.yaml")]) == 2
@@ -90,7 +88,7 @@ def test_validate_tells_the_mistakes_of_all_configs_at_once(
         ("segments", ["activity", "attribute", "cold", "popularity"]),
     ],
 )
-def test_list_has_each_name_with_a_summary(
+def test_list_prints_each_name_with_a_summary(
     kind: str, names: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["list", kind]) == 0
@@ -99,7 +97,7 @@ def test_list_has_each_name_with_a_summary(
     assert all(summary.strip() for summary in lines.values())
 
 
-def test_list_says_where_a_plugin_came_from(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_prints_the_origin_of_plugins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     file = tmp_path / "mine.py"
     file.write_text(
@@ -111,7 +109,7 @@ def test_list_says_where_a_plugin_came_from(tmp_path: Path, capsys: pytest.Captu
     assert f"Guesses.  [{file}]" in capsys.readouterr().out
 
 
-def test_describe_has_definition_parameters_and_source(capsys: pytest.CaptureFixture[str]) -> None:
+def test_describe_prints_definition_parameters_and_source(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["describe", "metric", "ndcg"]) == 0
     out = capsys.readouterr().out
     assert "Jarvelin" in out.replace("ä", "a")
@@ -124,12 +122,12 @@ def test_describe_has_definition_parameters_and_source(capsys: pytest.CaptureFix
     assert "  groups: integer >= 1; default 3" in capsys.readouterr().out
 
 
-def test_schema_is_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_schema_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema"]) == 0
     assert json.loads(capsys.readouterr().out)["properties"]["seed"]["minimum"] == 0
 
 
-def test_a_dry_run_prints_the_plan_and_leaves_nothing_behind(
+def test_dry_run_prints_the_plan_and_writes_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     before = set(Path.cwd().iterdir())

@@ -84,7 +84,9 @@ def expected(store: SimpleNamespace, model: str, metric: str) -> tuple[float, fl
     return float(np.nanmean(values(store, model, metric))), float(both.mean()), float((both > 0).mean())
 
 
-def test_the_table_says_who_won_for_whom_and_whether_it_is_real(store: SimpleNamespace, compare: Any) -> None:
+def test_compare_table_has_leaderboard_segments_and_significance(
+    store: SimpleNamespace, compare: Any
+) -> None:
     code, out, err = compare("--experiment", "shop", "--segment", "activity")
     assert code == 0
     mean, difference, better = expected(store, "popularity", "ndcg@10")
@@ -104,7 +106,7 @@ def test_the_table_says_who_won_for_whom_and_whether_it_is_real(store: SimpleNam
 
 
 @pytest.mark.parametrize("shown", ["json", "csv"])
-def test_numbers_for_programs_are_those_of_the_runs(shown: str, store: SimpleNamespace, compare: Any) -> None:
+def test_compare_json_and_csv_match_the_logged_runs(shown: str, store: SimpleNamespace, compare: Any) -> None:
     code, out, _ = compare("--experiment", "shop", "--format", shown, "--test", "t")
     assert code == 0
     rows = json.loads(out)[0]["rows"] if shown == "json" else list(csv.DictReader(io.StringIO(out)))
@@ -117,7 +119,7 @@ def test_numbers_for_programs_are_those_of_the_runs(shown: str, store: SimpleNam
 
 
 @pytest.mark.parametrize("shown", ["markdown", "latex"])
-def test_tables_to_paste_have_the_primary_metric_or_those_asked_for(
+def test_compare_markdown_and_latex_have_the_selected_metrics(
     shown: str, store: SimpleNamespace, compare: Any
 ) -> None:
     between = " | " if shown == "markdown" else " & "
@@ -130,7 +132,7 @@ def test_tables_to_paste_have_the_primary_metric_or_those_asked_for(
     assert "ndcg@10, higher" in compare("--experiment", "shop", "--format", shown)[1]
 
 
-def test_without_a_name_the_latest_bake_off_is_taken_and_named_on_stderr(
+def test_compare_defaults_to_the_latest_bakeoff_and_names_it_on_stderr(
     store: SimpleNamespace, compare: Any
 ) -> None:
     code, out, err = compare()
@@ -144,9 +146,7 @@ def test_without_a_name_the_latest_bake_off_is_taken_and_named_on_stderr(
     assert (named[1], named[2]) == (out, "read and compare the runs ...\n")
 
 
-def test_runs_of_two_bake_offs_are_refused_or_compared_by_what_they_share(
-    store: SimpleNamespace, compare: Any
-) -> None:
+def test_runs_of_different_bakeoffs_need_intersect(store: SimpleNamespace, compare: Any) -> None:
     ids = [run_id(store, "random", "shop"), run_id(store, "chance", "other")]
     code, out, err = compare(*ids)
     assert (code, out) == (2, "")
@@ -160,7 +160,7 @@ def test_runs_of_two_bake_offs_are_refused_or_compared_by_what_they_share(
     assert "metrics in common: 1 of 3; left out" in err
 
 
-def test_baseline_primary_pairs_and_level_are_choices(compare: Any) -> None:
+def test_compare_options_baseline_primary_pairs_and_level(compare: Any) -> None:
     _, out, _ = compare(
         "--experiment",
         "shop",
@@ -180,7 +180,7 @@ def test_baseline_primary_pairs_and_level_are_choices(compare: Any) -> None:
     assert sum(row["against"] is not None for row in json.loads(out)[0]["rows"]) == 3
 
 
-def test_the_page_is_written_to_a_file(compare: Any, tmp_path: Path) -> None:
+def test_compare_html_writes_the_page(compare: Any, tmp_path: Path) -> None:
     code, _, err = compare("--experiment", "shop", "--html", str(tmp_path / "page.html"))
     assert code == 0
     assert "write the page ..." in err
@@ -189,7 +189,7 @@ def test_the_page_is_written_to_a_file(compare: Any, tmp_path: Path) -> None:
     assert "popularity" in page
 
 
-def test_a_metric_of_a_plugin_takes_the_plugin(
+def test_compare_of_plugin_metric_needs_the_plugin(
     compare: Any, store: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from evalplugin.metrics import METRICS
@@ -237,14 +237,14 @@ def test_a_metric_of_a_plugin_takes_the_plugin(
         ),
     ],
 )
-def test_a_mistake_is_one_clear_message_and_exit_code_2(argv: list[str], message: str, compare: Any) -> None:
+def test_usage_error_is_one_message_and_exit_code_2(argv: list[str], message: str, compare: Any) -> None:
     code, out, err = compare(*argv)
     assert (code, out) == (2, "")
     assert message in err
     assert "Traceback" not in err
 
 
-def test_a_store_that_is_not_there_is_said(compare: Any, tmp_path: Path) -> None:
+def test_compare_of_missing_tracking_store_names_it(compare: Any, tmp_path: Path) -> None:
     code, out, err = compare("--tracking-uri", f"sqlite:///{tmp_path}/none.db")
     assert (code, out) == (1, "")
     assert (

@@ -45,7 +45,7 @@ def asked(lists: str = "lists.csv", truth: str = "truth.csv") -> list[str]:
         ("folder/*.parquet", "truth.parquet"),
     ],
 )
-def test_means_as_json_from_every_kind_of_file(
+def test_score_json_means_from_every_file_format(
     files: Path, capsys: pytest.CaptureFixture[str], lists: str, truth: str
 ) -> None:
     assert score(*asked(lists, truth), "--format", "json") == 0
@@ -56,7 +56,7 @@ def test_means_as_json_from_every_kind_of_file(
     assert err == ""
 
 
-def test_a_table_and_csv_of_means(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_prints_means_as_table_and_csv(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert score(*asked(), "-m", "coverage@1") == 0
     table = capsys.readouterr().out
     assert "lists.csv" in table
@@ -74,7 +74,7 @@ def test_a_table_and_csv_of_means(files: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("name", ["per_user.parquet", "per_user.csv"])
-def test_per_user_scores_are_written(files: Path, name: str) -> None:
+def test_score_out_writes_per_user_scores(files: Path, name: str) -> None:
     assert score(*asked(), "--out", name) == 0
     written = pd.read_parquet(name) if name.endswith(".parquet") else pd.read_csv(name)
     expected = evalplugin.score(LISTS, TRUTH, ["rr", "hit@1"]).per_user.reset_index()
@@ -82,7 +82,7 @@ def test_per_user_scores_are_written(files: Path, name: str) -> None:
     assert sorted(p.name for p in files.iterdir() if p.name.startswith(".")) == []
 
 
-def test_train_data_threshold_and_column_names(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_options_train_threshold_and_columns(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     LISTS.set_axis(["u", "i", "place"], axis=1).to_csv("other.csv", index=False)
     options = [
         "--user",
@@ -169,7 +169,7 @@ def test_trec_files_rank_by_score_and_agree_with_pytrec_eval(
     assert "--out does not go with it" in capsys.readouterr().err
 
 
-def test_ids_of_csv_files_are_text_if_so_asked(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_ids_text_reads_csv_ids_as_text(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("zeros.csv").write_text("user,item,rank\n01,007,1\n1,7,1\n")
     Path("zeros_truth.csv").write_text("user,item\n01,007\n1,007\n")
     argv = ["--lists", "zeros.csv", "--truth", "zeros_truth.csv", "-m", "rr", "--format", "json"]
@@ -182,7 +182,7 @@ def test_ids_of_csv_files_are_text_if_so_asked(files: Path, capsys: pytest.Captu
     )
 
 
-def test_scores_may_turn_fractional_late_in_a_large_csv_file(files: Path) -> None:
+def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
     rows = [f"{number},1,3" for number in range(150_000)]
     Path("long.csv").write_text("\n".join(["user,item,score", *rows, "150000,1,3.5"]))
     Path("long_truth.csv").write_text("user,item\n150000,1\n")
@@ -225,7 +225,7 @@ def test_scores_may_turn_fractional_late_in_a_large_csv_file(files: Path) -> Non
         ),
     ],
 )
-def test_mistakes_end_with_code_2_and_say_what_is_wrong(
+def test_score_errors_exit_2_with_a_message(
     files: Path, capsys: pytest.CaptureFixture[str], argv: list[str], message: str
 ) -> None:
     Path("lists.dat").write_text("x")
@@ -243,7 +243,7 @@ def test_mistakes_end_with_code_2_and_say_what_is_wrong(
     assert out == ""
 
 
-def test_a_logged_run_holds_what_a_models_run_holds(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_score_log_writes_a_run_like_a_models(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import mlflow
 
     argv = [

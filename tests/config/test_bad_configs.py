@@ -14,7 +14,7 @@ FILES = sorted(BAD.glob("*.yaml"))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_broken_config_is_told_what_is_wrong_and_where(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_config_reports_message_and_location(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(BAD)
     with pytest.raises(ConfigError) as caught:
         load(Path(file.name))
@@ -22,6 +22,6 @@ def test_a_broken_config_is_told_what_is_wrong_and_where(file: Path, monkeypatch
     assert told == file.with_suffix(".txt").read_text().rstrip("\n")
 
 
-def test_there_are_enough_of_them_and_each_has_its_message() -> None:
+def test_bad_configs_have_expected_messages() -> None:
     assert len(FILES) >= 20
     assert {file.stem for file in FILES} == {file.stem for file in BAD.glob("*.txt")}

@@ -31,12 +31,12 @@ START = datetime(2026, 11, 20, 12, tzinfo=UTC)  # a Friday
         ("0 0 29 2 *", ["2028-02-29 00:00"]),
     ],
 )
-def test_times_are_those_of_cron(expression: str, expected: list[str]) -> None:
+def test_cron_times_match_expression(expression: str, expected: list[str]) -> None:
     times = Cron.of(expression).times(START)
     assert [f"{t:%Y-%m-%d %H:%M}" for t in islice(times, len(expected))] == expected
 
 
-def test_times_are_in_the_time_zone_also_where_clocks_change() -> None:
+def test_cron_times_follow_daylight_saving() -> None:
     berlin = Cron.of("30 2 * * *", "Europe/Berlin")
     spring = datetime(2026, 3, 27, 12, tzinfo=UTC)
     assert [t.isoformat() for t in islice(berlin.times(spring), 3)] == [
@@ -75,7 +75,7 @@ def test_times_are_in_the_time_zone_also_where_clocks_change() -> None:
         ("0 0 31 2 *", "is no cron expression that ever comes due: no such month has the day 31"),
     ],
 )
-def test_what_is_no_cron_expression_is_told(expression: str, why: str) -> None:
+def test_invalid_cron_expression_is_refused(expression: str, why: str) -> None:
     with pytest.raises(DataError) as caught:
         Cron.of(expression)
     assert str(caught.value).startswith(f"{expression!r} is no cron expression")
@@ -91,12 +91,12 @@ def test_what_is_no_cron_expression_is_told(expression: str, why: str) -> None:
         ("localtime", "such as UTC or Europe/Berlin"),
     ],
 )
-def test_what_is_no_time_zone_is_told(zone: str, hint: str) -> None:
+def test_unknown_time_zone_is_refused(zone: str, hint: str) -> None:
     with pytest.raises(DataError, match=f"there is no time zone '{zone}'; {hint.replace('?', '.')}"):
         Cron.of("0 3 * * *", zone)
 
 
-def test_sunday_is_0_where_7_is_not_understood() -> None:
+def test_portable_cron_writes_sunday_as_0() -> None:
     assert Cron.of("0 3 * * 5-7").portable == "0 3 * * 0,5,6"
     assert Cron.of("0  3 * * 7").portable == "0 3 * * 0"
     assert Cron.of("7 3 * * MON").portable == "7 3 * * MON"
@@ -115,14 +115,14 @@ EXPRESSIONS = (
 )
 
 
-def test_systemd_is_told_the_same_times() -> None:
+def test_systemd_calendar_matches_cron() -> None:
     assert Cron.of("0 3 * * *", "Europe/Berlin").calendar == ["*-*-* 03:00:00 Europe/Berlin"]
     assert Cron.of("*/30 3 1 * MON").calendar == ["*-*-01 03:00,30:00 UTC", "Mon *-*-* 03:00,30:00 UTC"]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not here to be asked")
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_systemd_takes_them_as_the_same_times(expression: str) -> None:
+def test_systemd_parses_calendar_as_the_same_times(expression: str) -> None:
     cron = Cron.of(expression, "Europe/Berlin")
     base = f"--base-time={START:%Y-%m-%d %H:%M:%S} UTC"
     found = set()

@@ -49,7 +49,7 @@ def test_scalars_follow_yaml_1_2(text: str, value: object) -> None:
     assert (found, type(found)) == (value, type(value))
 
 
-def test_places_are_lines_and_columns_from_one() -> None:
+def test_document_locations_are_one_based_lines_and_columns() -> None:
     document = parse_document("a: 1\nb:\n  - x\n  - {c: 2}\n", "a.yaml")
     assert document.locate(Problem(("b", 1, "c"), "is wrong")) == "a.yaml:4:9: b[1].c: is wrong"
     assert document.locate(Problem(("b", 1, "c"), "is wrong", at_key=True)) == "a.yaml:4:6: b[1].c: is wrong"
@@ -57,11 +57,11 @@ def test_places_are_lines_and_columns_from_one() -> None:
     assert document.locate(Problem(("b", 1, "d"), "is missing")) == "a.yaml:4:5: b[1].d: is missing"
 
 
-def test_anchors_and_aliases_are_read() -> None:
+def test_document_resolves_anchors_and_aliases() -> None:
     assert read("a: &x {k: 1}\nb: *x\n") == {"a": {"k": 1}, "b": {"k": 1}}
 
 
-def test_a_file_that_grows_without_bound_is_refused() -> None:
+def test_document_refuses_alias_bombs() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 10)]
     assert "aliases make this file endless" in message("\n".join(lines))
@@ -71,20 +71,20 @@ def test_a_file_that_grows_without_bound_is_refused() -> None:
     ("value", "sign"),
     [("*/5 * * * *", "*"), ("*any", "*"), ('"*/5" * * * *', "*"), ("&/x", "&"), ("@daily", "@"), ("%H", "%")],
 )
-def test_a_value_that_means_something_to_yaml_is_to_be_quoted(value: str, sign: str) -> None:
+def test_unquoted_yaml_indicator_gets_a_hint_to_quote(value: str, sign: str) -> None:
     for text in (f"a: {value}", f"# ä\nb: {{a: {value}}}"):
         assert message(text).endswith(f"; put a value that begins with {sign} in quotes")
     assert "in quotes" not in message("a: [1")
 
 
-def test_duplicate_keys_are_told_all_at_once() -> None:
+def test_all_duplicate_keys_are_reported() -> None:
     assert message("a: 1\nb: {c: 1, c: 2}\na: 2\n").splitlines() == [
         "a.yaml:2:11: b.c: duplicate key 'c'; first given in line 2",
         "a.yaml:3:1: a: duplicate key 'a'; first given in line 1",
     ]
 
 
-def test_a_missing_file_is_named_with_the_nearest_one(tmp_path: Path) -> None:
+def test_missing_config_file_suggests_nearest_file(tmp_path: Path) -> None:
     (tmp_path / "knn.yaml").write_text("a: 1")
     with pytest.raises(ConfigError, match=r"kn\.yaml: no such file; did you mean .*knn\.yaml\?"):
         read_document(tmp_path / "kn.yaml")
@@ -92,13 +92,13 @@ def test_a_missing_file_is_named_with_the_nearest_one(tmp_path: Path) -> None:
         read_document(tmp_path)
 
 
-def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+def test_config_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
     with pytest.raises(ConfigError, match="is not UTF-8 text"):
         read_document(tmp_path / "latin.yaml")
 
 
-def test_overrides_set_values_and_own_their_mistakes() -> None:
+def test_overrides_set_values_and_errors_name_the_override() -> None:
     document = parse_document("models: [random, {type: a, params: {k: 1}}]\nseed: 1\n", "a.yaml")
     changed = document.override(
         ["models.1.params.k=20", "models.0.params.legacy_seed=3", "seed=2", "recommend.n=5", "metrics=[a, b]"]
@@ -115,7 +115,7 @@ def test_overrides_set_values_and_own_their_mistakes() -> None:
 
 
 @pytest.mark.parametrize("text", ["*/7 * * * *", "@daily", "*.csv # all"])
-def test_an_override_that_yaml_cannot_read_is_text(text: str) -> None:
+def test_override_starting_with_yaml_indicator_is_text(text: str) -> None:
     assert parse_override(f"a.b= {text} ") == (("a", "b"), text)
 
 
@@ -129,19 +129,19 @@ def test_an_override_that_yaml_cannot_read_is_text(text: str) -> None:
         ("seed=[1", "--set seed=[1:"),
     ],
 )
-def test_an_override_that_leads_nowhere_is_refused(assignment: str, expected: str) -> None:
+def test_override_of_unreachable_path_is_refused(assignment: str, expected: str) -> None:
     document = parse_document("models: [random]\n", "a.yaml")
     with pytest.raises(ConfigError) as caught:
         document.override([assignment])
     assert expected in str(caught.value)
 
 
-def test_paths_are_written_as_people_write_them() -> None:
+def test_format_path_uses_dots_and_brackets() -> None:
     assert format_path(("models", 1, "params", "k")) == "models[1].params.k"
 
 
 @given(st.text())
-def test_any_text_is_read_or_refused_with_a_message(text: str) -> None:
+def test_any_text_is_parsed_or_refused_with_config_error(text: str) -> None:
     try:
         told = type(parse_document(text, "a.yaml").data).__name__
     except ConfigError as error:
@@ -150,7 +150,7 @@ def test_any_text_is_read_or_refused_with_a_message(text: str) -> None:
 
 
 @given(st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False))
-def test_an_override_keeps_the_value(value: object) -> None:
+def test_override_round_trips_the_value(value: object) -> None:
     import json
 
     assert parse_override(f"a.b={json.dumps(value)}") == (("a", "b"), value)

@@ -29,7 +29,7 @@ def small(**changes: Any) -> dict[str, Any]:
     }
 
 
-def test_a_plain_word_stands_for_a_component_without_parameters() -> None:
+def test_component_shorthand_is_its_type() -> None:
     config = load(small())
     assert [(d.name, d.type) for d in config.datasets] == [("synthetic", "synthetic")]
     assert [(s.name, s.type) for s in config.splits] == [("last_n", "last_n")]
@@ -37,7 +37,7 @@ def test_a_plain_word_stands_for_a_component_without_parameters() -> None:
     assert config.primary.name == "ndcg@10"
 
 
-def test_a_grid_becomes_a_model_for_each_combination() -> None:
+def test_grid_expands_to_a_model_for_each_combination() -> None:
     grid = {"k": [10, 40], "sim_options.name": ["msd", "cosine"]}
     config = load(
         small(models=[{"name": "knn", "type": "surprise.KNNBasic", "params": {"min_k": 2}, "grid": grid}])
@@ -52,7 +52,7 @@ def test_a_grid_becomes_a_model_for_each_combination() -> None:
     assert (last["k"], last["min_k"], last["sim_options"]["name"]) == (40, 2, "cosine")
 
 
-def test_a_grid_below_a_parameter_that_is_no_mapping_is_a_config_error() -> None:
+def test_grid_below_a_parameter_that_is_no_mapping_is_a_config_error() -> None:
     model = {
         "type": "surprise.KNNBasic",
         "params": {"sim_options": 3},
@@ -69,7 +69,7 @@ def test_parameters_are_resolved_with_their_defaults() -> None:
     assert config.models[0].params["sim_options"]["user_based"] is True
 
 
-def test_the_resolved_config_is_a_config_and_means_the_same() -> None:
+def test_resolved_config_loads_to_the_same_config() -> None:
     config = load(
         small(models=["random", {"name": "knn", "type": "surprise.KNNBasic", "grid": {"k": [10, 40]}}])
     )
@@ -78,7 +78,7 @@ def test_the_resolved_config_is_a_config_and_means_the_same() -> None:
     assert again.hash == config.hash
 
 
-def test_the_hash_changes_with_what_can_change_a_result_and_with_nothing_else() -> None:
+def test_config_hash_covers_exactly_the_sections_that_decide_scores() -> None:
     first = load(small()).hash
     assert load(small(experiment="f", tracking={"uri": "sqlite:///other.db"})).hash == first
     assert load(small(seed=1)).hash != first
@@ -90,7 +90,7 @@ def test_every_section_declares_what_it_decides() -> None:
         assert len([item for item in field.metadata if isinstance(item, Decides)]) == 1, name
 
 
-def test_sections_that_decide_something_are_those_of_each_fingerprint() -> None:
+def test_sections_of_each_effect() -> None:
     scores = ["seed", "plugins", "datasets", "split", "relevance", "recommend", "metrics", "models"]
     assert Config.sections("scores") == scores
     assert Config.sections("comparison", "groups", "failures") == ["compare", "segments", "limits"]
@@ -98,7 +98,7 @@ def test_sections_that_decide_something_are_those_of_each_fingerprint() -> None:
     assert Config.sections("nothing") == ["experiment", "tracking", "schedule", "notify", "workers", "store"]
 
 
-def test_fingerprints_of_a_config_stay_equal_between_versions() -> None:
+def test_config_fingerprints_are_stable_between_versions() -> None:
     config = load(ROOT / "configs" / "knn.yaml")
     asked = asked_of(config, [], experiment="x", tracking="y")
     assert config.hash == "1c99570bf5aa84c1"
@@ -106,7 +106,7 @@ def test_fingerprints_of_a_config_stay_equal_between_versions() -> None:
     assert inputs_of(config, asked)["config"] == "5e6c0f1200b8ddba"
 
 
-def test_segments_are_shown_unless_others_are_named_and_change_no_score() -> None:
+def test_default_segments_and_segments_do_not_change_the_hash() -> None:
     config = load(small())
     assert [(s.name, s.type) for s in config.segments] == [(n, n) for n in ("activity", "popularity", "cold")]
     assert config.resolved["segments"][0] == {"name": "activity", "type": "activity", "groups": 3}
@@ -127,7 +127,7 @@ def test_several_splits_and_datasets() -> None:
     assert [s.name for s in config.splits] == ["a", "b"]
 
 
-def test_a_plugin_beside_the_config_brings_models(tmp_path: Path) -> None:
+def test_plugin_path_is_relative_to_the_config(tmp_path: Path) -> None:
     (tmp_path / "first_items.py").write_text(
         "from dataclasses import dataclass\n"
         "import numpy as np\n"
@@ -151,14 +151,14 @@ def test_a_plugin_beside_the_config_brings_models(tmp_path: Path) -> None:
         load(file)
 
 
-def test_mistakes_from_python_name_the_key_without_a_place() -> None:
+def test_errors_of_python_configs_have_no_location() -> None:
     with pytest.raises(
         ConfigError, match=r"^python: models\[0\]: unknown model 'randm'; did you mean 'random'\?$"
     ):
         load(small(models=["randm"]))
 
 
-def test_an_override_is_checked_like_the_file() -> None:
+def test_overrides_are_validated() -> None:
     with pytest.raises(ConfigError) as caught:
         load(ROOT / "configs" / "knn.yaml", overrides=["models.2.params.kk=20"])
     assert str(caught.value) == (
@@ -170,7 +170,7 @@ def test_an_override_is_checked_like_the_file() -> None:
 
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
-def test_every_config_is_valid_and_fits_the_schema(file: Path) -> None:
+def test_shipped_configs_are_valid_and_match_the_json_schema(file: Path) -> None:
     import jsonschema
 
     load(file)
@@ -191,7 +191,7 @@ def test_every_config_is_valid_and_fits_the_schema(file: Path) -> None:
         {"segments": [{"type": "attribute", "file": "a.csv"}]},
     ],
 )
-def test_the_schema_refuses_what_the_reader_refuses(changes: dict[str, Any]) -> None:
+def test_json_schema_refuses_invalid_configs(changes: dict[str, Any]) -> None:
     import jsonschema
 
     with pytest.raises(ConfigError):
@@ -200,7 +200,7 @@ def test_the_schema_refuses_what_the_reader_refuses(changes: dict[str, Any]) -> 
         jsonschema.Draft202012Validator(json_schema()).validate(small(**changes))
 
 
-def test_the_schema_is_a_schema() -> None:
+def test_json_schema_is_valid_draft_2020_12() -> None:
     import jsonschema
 
     jsonschema.Draft202012Validator.check_schema(json_schema())
