@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.sections import (
@@ -44,18 +44,8 @@ class Decides:
     effect: Effect
 
 
-def _with_name(value: Any) -> Any:
-    if isinstance(value, str):
-        value = {"type": value}
-    if isinstance(value, dict) and "name" not in value and isinstance(value.get("type"), str):
-        value = {**value, "name": value["type"]}
-    return value
-
-
-class InlineSpec(BaseModel):
-    """A component with its parameters inline, at the level of its type."""
-
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, allow_inf_nan=False)
+class ComponentSpec(Closed):
+    """A component: a type, and a name in results. A plain word stands for its type alone."""
 
     type: Annotated[str, Field(description="Registered type, see `evalplugin list`.")]
     name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")] = ""
@@ -63,7 +53,17 @@ class InlineSpec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _fill_name(cls, value: Any) -> Any:
-        return _with_name(value)
+        if isinstance(value, str):
+            value = {"type": value}
+        if isinstance(value, dict) and "name" not in value and isinstance(value.get("type"), str):
+            value = {**value, "name": value["type"]}
+        return value
+
+
+class InlineSpec(ComponentSpec):
+    """A component with its parameters inline, at the level of its type."""
+
+    model_config = ConfigDict(extra="allow")
 
     @property
     def params(self) -> dict[str, Any]:
@@ -89,11 +89,9 @@ class SegmentSpec(InlineSpec):
         return self
 
 
-class ModelSpec(Closed):
+class ModelSpec(ComponentSpec):
     """A model: a type, a name, parameters, and a grid of parameters to try. A plain word stands for its type alone."""
 
-    type: Annotated[str, Field(description="Registered type, see `evalplugin list models`.")]
-    name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")] = ""
     params: Annotated[
         dict[str, Any], Field(description="Parameters of the model, see `evalplugin describe model`.")
     ] = {}
@@ -101,11 +99,6 @@ class ModelSpec(Closed):
         dict[str, Annotated[list[Any], Field(min_length=1)]],
         Field(description="Values to try for each parameter; every combination is a model of its own."),
     ] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_name(cls, value: Any) -> Any:
-        return _with_name(value)
 
 
 class Config(Closed):

@@ -31,13 +31,17 @@ class Closed(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-def _checked(check: Callable[[str], object], value: str) -> str:
-    """Return the value if a check accepts it; turn the check's DataError into a ValueError for pydantic."""
-    try:
-        check(value)
-    except DataError as error:
-        raise ValueError(str(error).lstrip()) from None
-    return value
+def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
+    """Return a validator that turns the DataError of a check into a mistake of the config."""
+
+    def validate(value: str) -> str:
+        try:
+            check(value)
+        except DataError as error:
+            raise ValueError(str(error).lstrip()) from None
+        return value
+
+    return AfterValidator(validate)
 
 
 def _names_host(address: str) -> bool:
@@ -106,11 +110,16 @@ class Schedule(Closed):
 
     cron: Annotated[
         str,
+        _accepted_by(Cron.check_expression),
         Field(
             description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly."
         ),
     ]
-    timezone: Annotated[str, Field(description="Time zone of the fields, such as Europe/Berlin.")] = "UTC"
+    timezone: Annotated[
+        str,
+        _accepted_by(Cron.check_timezone),
+        Field(description="Time zone of the fields, such as Europe/Berlin."),
+    ] = "UTC"
     catch_up_hours: Annotated[
         float,
         Field(
@@ -120,16 +129,6 @@ class Schedule(Closed):
             "long; later than that it is left out. Of several that were missed only one is made up for.",
         ),
     ] = 12.0
-
-    @field_validator("cron")
-    @classmethod
-    def _is_cron(cls, value: str) -> str:
-        return _checked(Cron.check_expression, value)
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_timezone(cls, value: str) -> str:
-        return _checked(Cron.check_timezone, value)
 
 
 class Notify(Closed):
@@ -187,7 +186,7 @@ class Notify(Closed):
         return self
 
 
-Size = Annotated[str, AfterValidator(lambda value: _checked(lambda size: bytes_of(size, ""), value))]
+Size = Annotated[str, _accepted_by(lambda size: bytes_of(size, ""))]
 
 
 class StoreSpec(Closed):
