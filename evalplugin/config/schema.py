@@ -21,6 +21,7 @@ from evalplugin.config.sections import (
 )
 
 __all__ = [
+    "ComponentSpec",
     "Config",
     "DatasetSpec",
     "Decides",
@@ -36,7 +37,7 @@ Effect = Literal["scores", "comparison", "groups", "decision", "failures", "noth
 
 @dataclass(frozen=True)
 class Decides:
-    """What a section of a config can change in the results of a bake-off, at most.
+    """The effect of a section of the config: the most that it can change in the results of a bake-off.
 
     Stored steps, ``--if-changed`` and ``--resume`` compare fingerprints of the sections that matter to them.
     """
