@@ -47,7 +47,7 @@ def run(
         DataError: Data that is missing or breaks a rule; or fewer than one worker.
         TrackingError: The tracking store cannot be reached.
     """
-    from evalplugin.bakeoff.notify import run_and_tell, tell_of_mistake
+    from evalplugin.bakeoff.notify import notify_invalid_config, run_and_notify
     from evalplugin.config import load
 
     home = data_home if data_home is not None else os.environ.get("EVALPLUGIN_DATA_HOME")
@@ -56,13 +56,13 @@ def run(
     try:
         checked = load(source, overrides=overrides, data_home=home)
     except Exception as error:
-        tell_of_mistake(source, error, overrides=overrides, experiment=experiment)
+        notify_invalid_config(source, error, overrides=overrides, experiment=experiment)
         raise
     if workers is not None and workers < 1:
         raise DataError(f"workers: must be 1 or more, not {workers}")
     if resume and fresh:
         raise DataError("a bake-off is either continued (resume) or computed anew (fresh), not both")
-    return run_and_tell(
+    return run_and_notify(
         checked,
         data_home=home,
         tracking_uri=tracking_uri,

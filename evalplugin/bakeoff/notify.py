@@ -35,7 +35,7 @@ from evalplugin.execution.results import BakeoffResult
 if TYPE_CHECKING:
     import requests
 
-__all__ = ["Message", "failure_message", "message_of", "notify", "run_and_tell", "tell_of_mistake"]
+__all__ = ["Message", "failure_message", "message_of", "notify", "notify_invalid_config", "run_and_notify"]
 
 Message = dict[str, Any]
 
@@ -76,7 +76,7 @@ class _Teller:
             warnings.warn(text, RuntimeWarning, stacklevel=4)
 
 
-def run_and_tell(
+def run_and_notify(
     config: CheckedConfig,
     *,
     experiment: str | None = None,
@@ -122,7 +122,7 @@ def run_and_tell(
     return outcome
 
 
-def tell_of_mistake(
+def notify_invalid_config(
     source: Path | Mapping[str, Any],
     error: Exception,
     *,

@@ -1,4 +1,4 @@
-"""What a bake-off would do and need, without fitting anything."""
+"""The dry run: tasks of a config, and the memory they need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evalplugin.bakeoff.promotion import enter_champion
+from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
@@ -44,7 +44,7 @@ class Plan:
 def plan(
     config: CheckedConfig, data_home: Path | None, observer: Observer, *, tracking_uri: str | None = None
 ) -> Plan:
-    """Return what a bake-off would do; the data is read and split, nothing is fitted and nothing is logged.
+    """Return the tasks of a bake-off; the data is read and split, nothing is fitted and nothing is logged.
 
     ``tracking_uri``: where a champion from MLflow is looked up; wins over the config's.
 
@@ -52,11 +52,8 @@ def plan(
         DataError: Data that is missing or breaks a rule.
         TrackingError: The store of a champion cannot be reached.
     """
-    entered = enter_champion(config, tracking_uri or config.spec.tracking.uri)
-    if entered is not None:
-        config = entered.config
-        for note in entered.notes:
-            observer.report(note)
+    gated = with_champion(config, tracking_uri or config.spec.tracking.uri, observer.report)
+    config = config if gated is None else gated.config
     tasks = []
     n = config.spec.recommend.n
     for prepared in prepare(config, data_home, observer):

@@ -1,4 +1,4 @@
-"""What a config's gate needs before and after its bake-off: the champion among the models, the winner registered."""
+"""Promotion: the champion among a config's models, the gate's decision, the winner registered."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from evalplugin.comparison.gate import (
     nobody_yet,
 )
 from evalplugin.config import CheckedConfig, ModelRecipe
+from evalplugin.config.gate import Gate
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.execution.runner import Prepared
-from evalplugin.execution.workers import Limits, run_alone
+from evalplugin.execution.runner import PreparedData
+from evalplugin.execution.workers import Limits, run_in_process
 from evalplugin.models import MODELS
 from evalplugin.report.markdown import decision_markdown
 
@@ -34,39 +35,49 @@ if TYPE_CHECKING:
     from evalplugin.tracking.registry.registered import Registered
     from evalplugin.tracking.registry.served import ServedLists
 
-__all__ = ["Entered", "decide_bakeoff", "enter_champion", "register_winner"]
+__all__ = ["GatedConfig", "decide_bakeoff", "register_winner", "with_champion"]
 
 
 @dataclass(frozen=True)
-class Entered:
-    """A config whose models include the champion, and which of them it is."""
+class GatedConfig:
+    """A config with a gate: its models include the champion."""
 
     config: CheckedConfig
-    champion: str
-    notes: tuple[str, ...] = ()  # where the champion comes from, in words
-    is_first: bool = False  # whether the baseline stands for a champion that is not there yet
+    champion: str  # the model's name
+    notes: tuple[str, ...] = ()  # the origin of the champion, for the decision
+    is_first: bool = False  # whether the baseline takes the role of a champion, as none is registered yet
 
 
-def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> Entered | None:
-    """Return a config with its gate's champion among the models; None without a gate. Nothing has been read or fitted.
+def with_champion(
+    config: CheckedConfig, tracking_uri: str | None = None, report: Callable[[str], None] = lambda text: None
+) -> GatedConfig | None:
+    """Return a config with its gate's champion among the models; None without a gate. Nothing is read or fitted.
 
     A champion from MLflow takes part with its type and parameters, fitted on this bake-off's data like any other
     model: under the name ``champion``, or, where the config has a model of the same type and parameters, as that one.
-    As long as nobody is registered, the baseline stands for the champion.
+    As long as no model is registered, the baseline takes the role of the champion. ``report`` receives where the
+    champion comes from.
 
     Raises:
-        DataError: The run that is the champion is not there; or nobody is left to challenge the baseline.
+        DataError: The champion's run does not exist; or no model is left to challenge the baseline.
         TrackingError: The store cannot be reached, or does not say how to fit the champion anew.
         EvalpluginError: The champion's type or parameters are not known here.
     """
     gate = config.spec.gate
     if gate is None:
         return None
+    gated = _gated(config, gate, tracking_uri)
+    for note in gated.notes:
+        report(note)
+    return gated
+
+
+def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> GatedConfig:
     baseline = config.spec.compare.baseline
     champion = champion_of(gate, config.spec.registered, baseline)
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
-        return Entered(config, champion)
+        return GatedConfig(config, champion)
     from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
 
     if champion.run is not None:
@@ -77,35 +88,35 @@ def enter_champion(config: CheckedConfig, tracking_uri: str | None = None) -> En
         if found is None:
             check_challengers(gate, baseline)
             note = nobody_yet(champion.registry, baseline)
-            return Entered(config, baseline, (note,), is_first=True)
+            return GatedConfig(config, baseline, (note,), is_first=True)
         recipe = found
     params = _resolved(recipe.type, recipe.params, recipe.origin)
     same = next((m for m in config.models if m.type == recipe.type and m.params == params), None)
     if same is not None:
         note = f"the champion is {same.name}, as {recipe.origin}"
-        return Entered(config, same.name, (note,))
+        return GatedConfig(config, same.name, (note,))
     models = (*config.models, ModelRecipe(CHAMPION, recipe.type, params))
     note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
-    return Entered(replace(config, models=models), CHAMPION, (note,))
+    return GatedConfig(replace(config, models=models), CHAMPION, (note,))
 
 
-def decide_bakeoff(entered: Entered, contests: Sequence[Contest]) -> Decision:
-    """Return what the gate decides on the contests of a bake-off of ``entered.config``.
+def decide_bakeoff(gated: GatedConfig, contests: Sequence[Contest]) -> Decision:
+    """Return what the gate decides on the contests of a bake-off of ``gated.config``.
 
     Raises:
         DataError: There is no contest where the gate is to decide.
     """
-    gate = entered.config.spec.gate
+    gate = gated.config.spec.gate
     assert gate is not None
-    if entered.is_first:
+    if gated.is_first:
         gate = first_gate(gate)
-    return decide(choose_contest(contests, gate), gate, entered.champion, notes=entered.notes)
+    return decide(choose_contest(contests, gate), gate, gated.champion, notes=gated.notes)
 
 
 def register_winner(
-    entered: Entered,
+    gated: GatedConfig,
     decision: Decision,
-    prepared: Sequence[Prepared],
+    prepared: Sequence[PreparedData],
     result: BakeoffResult,
     observer: Observer,
     *,
@@ -120,7 +131,7 @@ def register_winner(
     on all interactions, with the random stream that it had in the bake-off.
 
     Args:
-        entered, decision, prepared, result, observer: Of the bake-off.
+        gated, decision, prepared, result, observer: Of the bake-off.
         tracking_uri: The store.
         run_id: The summary run.
         limits: Of the fit, as of each task.
@@ -130,9 +141,9 @@ def register_winner(
         ModelError: The model cannot be fitted on all interactions, or not within the limits.
         TrackingError: The store cannot be reached or refuses.
     """
-    config, register = entered.config, entered.config.spec.registered
+    config, register = gated.config, gated.config.spec.registered
     # A baseline that stands for a champion is none.
-    stays = decision.champion if decision.outcome == "keep" and not entered.is_first else None
+    stays = decision.champion if decision.outcome == "keep" and not gated.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
     from evalplugin.tracking.registry.registered import Evidence, register_lists
@@ -196,7 +207,7 @@ def _lists(
                 return make_lists(data=data, **rest, progress=progress)
         except (Exception, SystemExit) as error:
             raise ModelError(f"it failed: {type(error).__name__}: {error}") from error
-    made = run_alone(make_lists, {"data": data}, rest, limits=limits, plugins=plugins, folder=folder)
+    made = run_in_process(make_lists, {"data": data}, rest, limits=limits, plugins=plugins, folder=folder)
     if isinstance(made, str):
         raise ModelError(f"it failed: {made.strip().splitlines()[-1]}")
     return made

@@ -1,29 +1,39 @@
-"""Which bake-off is continued: the newest unfinished one of which all that was asked is still the same."""
+"""Resuming the newest unfinished bake-off whose config, data, code and destination are still the same."""
 
 from __future__ import annotations
 
 import os
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from evalplugin.base.errors import StoreError
+from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import Prepared
+from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.store.entries import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
-from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.metrics import METRICS
 from evalplugin.models import MODELS
 
-__all__ = ["Mode", "asked_of", "begin", "given_up", "go_on", "is_waiting", "since"]
+__all__ = [
+    "Mode",
+    "abandon_older",
+    "explain_resume",
+    "fingerprints_of",
+    "is_pending",
+    "open_journal",
+    "resume_hint",
+    "started_at",
+]
 
 Mode = Literal["run", "fresh", "resume", "sync"]
 
@@ -36,10 +46,10 @@ _CHANGED = {
 }
 
 
-def asked_of(
-    config: CheckedConfig, prepared: Sequence[Prepared], *, experiment: str, tracking: str
+def fingerprints_of(
+    config: CheckedConfig, prepared: Sequence[PreparedData], *, experiment: str, tracking: str
 ) -> dict[str, str]:
-    """Return all that must be the same for a bake-off to be continued, by part; no credentials."""
+    """Return, by part, all that must be the same for a bake-off to be resumed; no credentials."""
     codes = {
         own_code(),
         *(code_of(MODELS.entry(model.type)) for model in config.models),
@@ -57,71 +67,97 @@ def asked_of(
     }
 
 
-def begin(header: Header, kept: Kept, mode: Mode, observer: Observer) -> Journal:
-    """Return the journal of the bake-off to go on with, or else that of a new one, which ``header`` describes.
+def open_journal(
+    id: str,
+    fingerprints: Mapping[str, str],
+    cache: StepCache,
+    mode: Mode,
+    observer: Observer,
+    command: Sequence[str] = (),
+) -> Journal:
+    """Return the journal of the bake-off to resume, or else a new one under ``id``, and attach it to the cache.
+
+    ``command`` is what follows ``evalplugin run`` on the command line.
 
     Raises:
-        StoreError: With ``sync`` there is none to go on with.
+        StoreError: With ``sync`` there is none to resume; or a new one cannot be written.
     """
+    folder = cache.store.journals
     journal = None
     if mode in ("resume", "sync"):
-        journal, words = _continued(kept.store.journals, header.asked)
+        journal, message = _resumable(folder, fingerprints)
         if journal is None and mode == "sync":
-            raise StoreError(words)
-        observer.report(words if journal is not None else f"{words}; this is a new one")
-    journal = journal or Journal.start(kept.store.journals, header)
-    journal.report = kept.store.report
-    kept.belongs_to(journal)
+            raise StoreError(message)
+        observer.report(message if journal is not None else f"{message}; this is a new one")
+    if journal is None:
+        header = Header(id, fingerprints, time.time(), mode == "fresh", str(Path.cwd()), tuple(command))
+        journal = Journal.create(folder, header)
+    journal.report = cache.store.report
+    cache.attach(journal)
     return journal
 
 
-def is_waiting(kept: Kept, asked: Mapping[str, str]) -> bool:
-    """Return whether a bake-off was cut off of which all that was asked is the same."""
-    found = [one for one in unfinished(kept.store.journals) if one.header.asked == asked]
+def is_pending(folder: Path, fingerprints: Mapping[str, str]) -> bool:
+    """Return whether a folder of journals has a bake-off to resume: one that was cut off with these fingerprints."""
+    found = [one for one in unfinished(folder) if one.header.asked == fingerprints]
     return any(not is_running(one) for one in found)
 
 
-def given_up(new: Journal) -> list[Journal]:
-    """Return the bake-offs that a new one takes the place of; they cannot be continued any more."""
-    found = []
-    for one in unfinished(new.path.parent):
+def abandon_older(new: Journal, observer: Observer) -> None:
+    """Close the journals of the unfinished bake-offs that a new one replaces; they cannot be resumed any more."""
+    for one in [] if new.is_resumed else unfinished(new.path.parent):
         if one.path != new.path and one.header.asked == new.header.asked:
-            journal = Journal.take_up(one.path)
+            journal = Journal.reopen(one.path)
             if journal is not None:
                 journal.close(finished=True)
-                found.append(journal)
-    return found
+                observer.report(
+                    f"the bake-off {journal.header.id}, which was cut off, is given up; --resume continues one"
+                )
 
 
-def go_on(journal: Journal) -> str:
-    """Return how a bake-off that ended early is continued, in words."""
+@contextmanager
+def explain_resume(journal: Journal, store: Path, observer: Observer) -> Iterator[None]:
+    """Report how to resume a bake-off that an exception ends, Ctrl-C and SIGTERM included."""
+    try:
+        yield
+    except TrackingError as error:
+        text = f"{error}. What was computed is in the store {store}; {resume_hint(journal)}"
+        raise TrackingError(text) from error
+    except BaseException:
+        observer.report(resume_hint(journal))
+        raise
+
+
+def resume_hint(journal: Journal) -> str:
+    """Return the command or the call that resumes a bake-off."""
     if not journal.header.command:
         return "to go on: evalplugin.run(..., resume=True)"
     return f"to go on: {_variable(journal)}python -m evalplugin run --resume {shlex.join(journal.header.command)}"
 
 
-def since(journal: Journal) -> str:
-    """Return when a bake-off was started, in local time."""
+def started_at(journal: Journal) -> str:
+    """Return the local time at which a bake-off was started."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(journal.header.started))
 
 
 def _variable(journal: Journal) -> str:
-    """Return what is to be typed first: the store, where it is another one without the environment."""
+    """Return an assignment to type before the command, if the environment has to name the store."""
     named = os.environ.get(STORE, "")
-    from_there = journal.path.parents[1] == store_path(named) != store_path(DEFAULT_PATH)
-    return f"{STORE}={shlex.quote(named)} " if from_there else ""
+    from_environment = journal.path.parents[1] == store_path(named) != store_path(DEFAULT_PATH)
+    return f"{STORE}={shlex.quote(named)} " if from_environment else ""
 
 
-def _continued(folder: Path, asked: Mapping[str, str]) -> tuple[Journal | None, str]:
-    """Return the journal to go on with, None if there is none, and what there is to say about it."""
+def _resumable(folder: Path, fingerprints: Mapping[str, str]) -> tuple[Journal | None, str]:
+    """Return the journal to resume, None if there is none, and a message about it."""
     different = ""
     for one in unfinished(folder):
-        parts = [words for part, words in _CHANGED.items() if one.header.asked.get(part) != asked[part]]
-        what = f"the bake-off {one.header.id}, started {since(one)},"
+        parts = [part for part in _CHANGED if one.header.asked.get(part) != fingerprints[part]]
+        bakeoff = f"the bake-off {one.header.id}, started {started_at(one)},"
         if not parts:
-            if (journal := Journal.take_up(one.path)) is not None:
-                return journal, f"continuing {what} which was cut off"
-            different = different or f"{what} is being run by another process"
-        elif one.header.asked.get("config") == asked["config"]:
-            different = different or f"{what} differs in {' and '.join(parts)}"
+            if (journal := Journal.reopen(one.path)) is not None:
+                return journal, f"continuing {bakeoff} which was cut off"
+            different = different or f"{bakeoff} is being run by another process"
+        elif "config" not in parts:
+            names = " and ".join(_CHANGED[part] for part in parts)
+            different = different or f"{bakeoff} differs in {names}"
     return None, f"nothing to continue: {different or 'no bake-off of this config was cut off'}"

@@ -1,4 +1,4 @@
-"""Whether there is anything to do: data, config and code against those of the last finished bake-off."""
+"""Skipping a bake-off whose data, config and code are those of the last one that finished."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.config import CheckedConfig
 from evalplugin.tracking.read.past import last_finished
 
-__all__ = ["check_changed", "inputs_of"]
+__all__ = ["inputs_of", "raise_if_unchanged"]
 
 
-def inputs_of(config: CheckedConfig, asked: Mapping[str, str]) -> dict[str, str]:
+def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[str, str]:
     """Return hashes of the config, the data and the code of a bake-off; each is logged with its runs.
 
-    ``asked`` is what ``evalplugin.resuming.asked_of`` returned: digests of the whole content of the data, versions of
-    evalplugin and its libraries, and hashes of plugin files.
+    ``fingerprints`` are what ``resuming.fingerprints_of`` returned: of the whole content of the data, and of the
+    versions of evalplugin, its libraries and plugin files.
     """
     deciding = config.deciding("scores", "comparison", "groups", "decision")
-    return {"config": fingerprint(deciding), "data": asked["data"], "code": asked["code"]}
+    return {"config": fingerprint(deciding), "data": fingerprints["data"], "code": fingerprints["code"]}
 
 
-def check_changed(uri: str, experiment: str, inputs: Mapping[str, str]) -> None:
-    """Do nothing if a bake-off would come out differently from the last one of this config that finished.
+def raise_if_unchanged(uri: str, experiment: str, inputs: Mapping[str, str]) -> None:
+    """Raise if a bake-off would come out as the last one of this config that finished.
 
     One in which a model failed does not count: it may be run again.
 

@@ -16,7 +16,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import open_store
 
 if TYPE_CHECKING:
-    from evalplugin.execution.store import Facts
+    from evalplugin.execution.store import EntryInfo
 
 __all__ = ["cache"]
 
@@ -59,7 +59,7 @@ def show(key: str, folder: Path) -> int:
         "created": _time(facts.created),
         "used": _time(facts.used),
         "size": size_text(facts.size),
-        "checksums": "right" if store.is_sound(facts.key) else "WRONG: it will be computed anew",
+        "checksums": "right" if store.is_intact(facts.key) else "WRONG: it will be computed anew",
         "folder": str(store.folder_of(facts.key)),
     }
     for label, text in lines.items():
@@ -118,7 +118,7 @@ def _max_size(text: str) -> int:
         raise DataError(f"{error}{hint}") from None
 
 
-def _print_entries(found: Sequence[Facts]) -> None:
+def _print_entries(found: Sequence[EntryInfo]) -> None:
     for facts in found:
         about = facts.about or "its manifest cannot be read"
         click.echo(
@@ -126,7 +126,7 @@ def _print_entries(found: Sequence[Facts]) -> None:
         )
 
 
-def _count(entries: Sequence[Facts]) -> str:
+def _count(entries: Sequence[EntryInfo]) -> str:
     return "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
 
 

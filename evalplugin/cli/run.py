@@ -68,10 +68,10 @@ def run(
         checked = load_all(configs, overrides, data_home)
     except Exception as error:
         if not dry_run:
-            from evalplugin.bakeoff.notify import tell_of_mistake
+            from evalplugin.bakeoff.notify import notify_invalid_config
 
             for path in configs:
-                tell_of_mistake(
+                notify_invalid_config(
                     path, error, overrides=overrides, experiment=experiment, observer=observer, hear=hear
                 )
         raise
@@ -83,12 +83,12 @@ def run(
             show.show_plan(plan(config, data_home, observer, tracking_uri=tracking_uri))
         return EXIT_DONE
 
-    from evalplugin.bakeoff.notify import run_and_tell
+    from evalplugin.bakeoff.notify import run_and_notify
 
     failed = False
     for path, config in zip(configs, checked, strict=True):
         try:
-            outcome = run_and_tell(
+            outcome = run_and_notify(
                 config,
                 data_home=data_home,
                 tracking_uri=tracking_uri,

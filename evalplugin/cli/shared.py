@@ -44,7 +44,7 @@ def open_store(folder: Path) -> StoreView | None:
     from evalplugin.execution.store import StoreView, store_path
 
     view = StoreView(store_path(folder))
-    return view if view.is_there else None
+    return view if view.exists else None
 
 
 def interrupt_on_signals() -> None:

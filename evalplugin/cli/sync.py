@@ -22,7 +22,7 @@ __all__ = ["sync"]
 @click.pass_context
 def sync(context: click.Context, folder: Path) -> int:
     """Log what was computed while MLflow could not be reached; nothing is computed."""
-    from evalplugin.bakeoff.resuming import since
+    from evalplugin.bakeoff.resuming import started_at
     from evalplugin.execution.store.journal import is_running, unfinished
 
     run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
@@ -32,7 +32,7 @@ def sync(context: click.Context, folder: Path) -> int:
         click.echo(f"nothing to log: no bake-off was cut off ({folder})")
     for journal in waiting:
         header = journal.header
-        about = f"bake-off {header.id}, started {since(journal)}"
+        about = f"bake-off {header.id}, started {started_at(journal)}"
         if is_running(journal):
             click.echo(f"{about}, is still running", err=True)
             continue

@@ -19,7 +19,7 @@ from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult
-from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Lists, Task, TaskResult, run_task
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import TopN
@@ -29,23 +29,23 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "Execution",
+    "Executor",
     "Job",
-    "Prepared",
+    "PreparedData",
     "jobs_of",
-    "one_by_one",
+    "load_cached",
     "prepare",
     "results_of",
-    "take",
+    "sequential_executor",
 ]
 
 Result = TaskResult | str  # a string is the traceback of a task that failed
 # Runs tasks, each with what it is called: yields the number of each and its result, in the order in which they end.
-Execution = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
+Executor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
     """One dataset under one split, ready for any model: the folds, and what each user may be shown."""
 
     info: DataInfo
@@ -86,17 +86,17 @@ class Job:
 
 
 def prepare(
-    config: CheckedConfig, data_home: Path | None, observer: Observer, kept: Kept | None = None
-) -> list[Prepared]:
+    config: CheckedConfig, data_home: Path | None, observer: Observer, cache: StepCache | None = None
+) -> list[PreparedData]:
     """Return every dataset under every split, with its folds and candidates.
 
     All data is read before any model is fitted, so that bad data costs no work. ``data_home`` is where datasets are
-    looked for before they are downloaded; ``kept`` has the folds of earlier bake-offs.
+    looked for before they are downloaded; ``cache`` has the folds of earlier bake-offs.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
     """
-    context = LoadContext(data_home=data_home, base=config.folder, report=_in_tenths(observer))
+    context = LoadContext(data_home=data_home, base=config.folder, report=_report_tenths(observer))
     prepared = []
     for dataset in config.datasets:
         with observer.progress(f"read {dataset.name}"):
@@ -108,14 +108,14 @@ def prepare(
             observer.report(f"{dataset.name}: {note}")
         for split in config.splits:
             with observer.progress(f"split {dataset.name} by {split.name}"):
-                one = _prepare(config, dataset, data, split, context, kept)
+                one = _prepare(config, dataset, data, split, context, cache)
             for note in one.info.notes[len(data.notes) :]:
                 observer.report(f"{dataset.name}, {split.name}: {note}")
             prepared.append(one)
     return prepared
 
 
-def _in_tenths(observer: Observer) -> Callable[[str, float | None], None]:
+def _report_tenths(observer: Observer) -> Callable[[str, float | None], None]:
     """Return a report of "subject: how far" that says a subject once, and then at every tenth of the way to its end."""
     said: set[tuple[str, int]] = set()
 
@@ -134,16 +134,16 @@ def _prepare(
     data: Interactions,
     split: Named[Splitter],
     context: LoadContext,
-    kept: Kept | None,
-) -> Prepared:
+    cache: StepCache | None,
+) -> PreparedData:
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset, a split or a model changes no result.
     stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
-    folds = None if kept is None else kept.folds(data, split, seed)
+    folds = None if cache is None else cache.folds(data, split, seed)
     if folds is None:
         folds = split.component.split(data, generator(seed, *stream, "split"))
-        if kept is not None:
-            kept.keep_folds(data, split, seed, folds)
+        if cache is not None:
+            cache.store_folds(data, split, seed, folds)
     asked = config.spec.recommend
     candidates = [
         Candidates.of(
@@ -171,7 +171,7 @@ def _prepare(
         notes=(*data.notes, *first.notes, *left_out),
         segments=tuple(segments),
     )
-    return Prepared(info, tuple(folds), tuple(candidates), stream)
+    return PreparedData(info, tuple(folds), tuple(candidates), stream)
 
 
 def _segments(
@@ -180,26 +180,26 @@ def _segments(
     """Return the segments, and a note on each that nobody asked for and that says nothing here."""
     gate = config.spec.gate
     guarded = {} if gate is None else gate.guardrails.segments
-    kept, notes = [], []
+    shown, notes = [], []
     for named in config.segments:
         found = segmentation(named.name, named.component, folds, context)
         groups = np.unique(found.group)
         if len(groups) > 1 or found.name in guarded or "segments" in config.spec.model_fields_set:
-            kept.append(found)
+            shown.append(found)
         else:
             notes.append(
                 f"segment {found.name} is not shown: all {len(found.users):,} test users are in one group "
                 f"({found.labels[groups[0]]})"
             )
-    return kept, notes
+    return shown, notes
 
 
-def jobs_of(config: CheckedConfig, prepared: Sequence[Prepared]) -> list[Job]:
+def jobs_of(config: CheckedConfig, prepared: Sequence[PreparedData]) -> list[Job]:
     """Return every model on every dataset under every split, in the order of the config."""
     return [_job(config, one, model) for one in prepared for model in config.models]
 
 
-def _job(config: CheckedConfig, prepared: Prepared, model: ModelRecipe) -> Job:
+def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> Job:
     tasks = tuple(
         Task(
             model=model,
@@ -216,15 +216,15 @@ def _job(config: CheckedConfig, prepared: Prepared, model: ModelRecipe) -> Job:
     return Job(prepared.info, model, tasks)
 
 
-def take(jobs: Sequence[Job], kept: Kept) -> None:
+def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
     """Fill in what is there already: what was computed before, and what is known to fail."""
-    known = {} if kept.journal is None else kept.journal.failures
+    known = {} if cache.journal is None else cache.journal.failures
     for job in jobs:
         job.done |= {fold: known[job.name(fold)] for fold in range(len(job.tasks)) if job.name(fold) in known}
         for fold, task in enumerate(() if job.failed else job.tasks):
-            if (lists := kept.lists(task)) is None:
+            if (lists := cache.lists(task)) is None:
                 continue
-            if (result := kept.scored(task, lists)) is not None:
+            if (result := cache.scored(task, lists)) is not None:
                 job.done[fold] = result
             else:
                 job.lists[fold] = lists
@@ -232,8 +232,8 @@ def take(jobs: Sequence[Job], kept: Kept) -> None:
 
 def results_of(
     jobs: Sequence[Job],
-    execute: Execution,
-    kept: Kept | None = None,
+    execute: Executor,
+    cache: StepCache | None = None,
     starting: Callable[[int], None] = lambda job: None,
 ) -> Iterator[tuple[int, ModelResult]]:
     """Yield the number and the result of each job as soon as all its folds are done; a failure is part of the result.
@@ -241,13 +241,13 @@ def results_of(
     Args:
         jobs: What is to be done, with what there is already.
         execute: Computes what is not there yet.
-        kept: Where it is kept then.
+        cache: Where it is cache then.
         starting: Is told the number of each job before anything is computed for it.
     """
     for number, job in enumerate(jobs):
         if job.ended:
             starting(number)
-            yield number, _whole(job)
+            yield number, _result_of(job)
     waiting = [number for number, job in enumerate(jobs) if not job.ended]
     places: list[tuple[int, int]] = []  # of the tasks that were handed out: job and fold
 
@@ -269,13 +269,13 @@ def results_of(
             job = jobs[number]
             job.running -= 1
             job.done[fold] = result
-            if kept is not None:
-                job.done[fold] = _keep(job, fold, kept)
+            if cache is not None:
+                job.done[fold] = _store(job, fold, cache)
             if job.ended:
-                yield number, _whole(job)
+                yield number, _result_of(job)
 
 
-def one_by_one(observer: Observer) -> Execution:
+def sequential_executor(observer: Observer) -> Executor:
     """Return what computes tasks in this process, one after another."""
 
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
@@ -293,16 +293,16 @@ def one_by_one(observer: Observer) -> Execution:
     return execute
 
 
-def _keep(job: Job, fold: int, kept: Kept) -> Result:
+def _store(job: Job, fold: int, cache: StepCache) -> Result:
     result = job.done[fold]
     if isinstance(result, TaskResult):
-        return kept.keep(replace(job.tasks[fold], lists=job.lists.get(fold)), result)
-    if kept.journal is not None:
-        kept.journal.fails(job.name(fold), result)
+        return cache.store_result(replace(job.tasks[fold], lists=job.lists.get(fold)), result)
+    if cache.journal is not None:
+        cache.journal.record_failure(job.name(fold), result)
     return result
 
 
-def _whole(job: Job) -> ModelResult:
+def _result_of(job: Job) -> ModelResult:
     """Return the result of a job that has ended."""
     info, model = job.info, job.model
     for _, result in sorted(job.done.items()):
@@ -317,7 +317,7 @@ def _whole(job: Job) -> ModelResult:
         costs=_add([result.costs for result in folds]),
         per_user=average_folds([result.per_user for result in folds]),
         fold_means=tuple(result.per_user.means for result in folds),
-        top_n=_one_table([result.top_n for result in folds], info.full),
+        top_n=_lists_table([result.top_n for result in folds], info.full),
     )
 
 
@@ -331,7 +331,7 @@ def _add(costs: Sequence[Costs]) -> Costs:
     )
 
 
-def _one_table(lists: Sequence[TopN], data: Interactions) -> pa.Table:
+def _lists_table(lists: Sequence[TopN], data: Interactions) -> pa.Table:
     import pyarrow as pa
 
     tables = [top_n.to_table(data) for top_n in lists]

@@ -22,12 +22,13 @@ from typing import Any, TextIO, TypeVar
 
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.registry import load_plugin_file
-from evalplugin.base.units import count_text, size_text
+from evalplugin.base.units import bytes_of, count_text, size_text
+from evalplugin.config.sections import TaskLimits
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.models import thread_count
 
-__all__ = ["Limits", "check_not_a_worker", "in_processes", "run_alone"]
+__all__ = ["Limits", "process_executor", "refuse_in_worker", "run_in_process"]
 
 T = TypeVar("T")
 
@@ -42,13 +43,18 @@ _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS
 
 @dataclass(frozen=True)
 class Limits:
-    """What one task may take; None: as much as it likes."""
+    """Time and memory of one task; None: no limit."""
 
     seconds: float | None = None
     memory: int | None = None  # bytes that its process may allocate
 
+    @classmethod
+    def of(cls, spec: TaskLimits) -> Limits:
+        """Return the limits that a config asks for."""
+        return cls(spec.seconds, None if spec.memory is None else bytes_of(spec.memory))
 
-def in_processes(
+
+def process_executor(
     observer: Observer, *, workers: int, limits: Limits, plugins: Sequence[Path], folder: Path, total: int
 ) -> Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, TaskResult | str]]]:
     """Return what computes tasks in processes, ``workers`` at a time; every task has a process of its own.
@@ -106,7 +112,7 @@ def in_processes(
     return execute
 
 
-def run_alone(
+def run_in_process(
     function: Callable[..., T],
     shared: Mapping[str, Any],
     rest: Mapping[str, Any],
@@ -117,7 +123,7 @@ def run_alone(
 ) -> T | str:
     """Return what a function of a module returns, called in a process of its own; or else what became of it.
 
-    ``shared`` and ``rest`` are its arguments, the large ones in ``shared``; the others as for ``in_processes``.
+    ``shared`` and ``rest`` are its arguments, the large ones in ``shared``; the others as for ``process_executor``.
     """
     import joblib
 
@@ -138,7 +144,7 @@ def run_alone(
             one.kill()
 
 
-def check_not_a_worker() -> None:
+def refuse_in_worker() -> None:
     """End this process if it is a worker that imports the script which started it; its parent then says why."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(_NOT_GUARDED)

@@ -12,7 +12,7 @@ import yaml
 from mlflow import MlflowClient
 
 from evalplugin.bakeoff.flow import run_bakeoff
-from evalplugin.bakeoff.promotion import enter_champion
+from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.comparison.gate import Decision
@@ -50,7 +50,7 @@ def config(uri: str, models: list[Any], **changes: Any) -> dict[str, Any]:
 def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
     """One night: what came of it, what was said, and the aliases after it."""
     checked = load(config(uri, models, **changes))
-    entered = enter_champion(checked, uri)
+    entered = with_champion(checked, uri)
     heard = Listening()
     outcome = run_bakeoff(checked, observer=heard)
     client = MlflowClient(uri)
@@ -231,12 +231,12 @@ def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
     assert (recipe.model, recipe.type, recipe.params["n_components"]) == ("svd", "sklearn.TruncatedSVD", 4)
     asked = config(uri, ["popularity", NMF], gate={"champion": {"run": "svd"}})
     del asked["register"]
-    entered = enter_champion(load(asked), uri)
+    entered = with_champion(load(asked), uri)
     assert entered is not None
     assert entered.champion == "champion"
     assert [model.name for model in entered.config.models] == ["popularity", "nmf", "champion"]
     with pytest.raises(DataError, match="has no run with results called 'svdd'; did you mean 'svd'"):
-        enter_champion(load({**asked, "gate": {"champion": {"run": "svdd"}}}), uri)
+        with_champion(load({**asked, "gate": {"champion": {"run": "svdd"}}}), uri)
 
 
 def test_a_baseline_that_stands_for_the_champion_cannot_be_the_only_challenger(uri: str) -> None:
@@ -245,15 +245,15 @@ def test_a_baseline_that_stands_for_the_champion_cannot_be_the_only_challenger(u
     with pytest.raises(
         DataError, match="'popularity' is the only challenger that is named, and is the champ"
     ):
-        enter_champion(load(asked), uri)
+        with_champion(load(asked), uri)
     asked["gate"]["challengers"] = ["popularity", "svd"]
-    assert enter_champion(load(asked), uri) is not None
+    assert with_champion(load(asked), uri) is not None
 
 
 def test_without_a_gate_nothing_changes(uri: str) -> None:
     asked = config(uri, ["popularity"])
     del asked["gate"], asked["register"]
-    assert enter_champion(load(asked), uri) is None
+    assert with_champion(load(asked), uri) is None
 
 
 def test_a_champion_of_a_plugin_that_is_not_loaded_is_told(
@@ -267,7 +267,7 @@ def test_a_champion_of_a_plugin_that_is_not_loaded_is_told(
     with pytest.raises(
         TrackingError, match=r"cannot be fitted here: unknown model 'sklearn\.TruncatedSVD'.*its plugin"
     ):
-        enter_champion(load(asked), uri)
+        with_champion(load(asked), uri)
 
 
 # The command

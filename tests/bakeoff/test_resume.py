@@ -26,10 +26,10 @@ from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
 from evalplugin.config import CheckedConfig, load
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import jobs_of, one_by_one, prepare, results_of, take
+from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of, sequential_executor
 from evalplugin.execution.store import Store, store_path, versions
 from evalplugin.execution.store.journal import Header, Journal
-from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import code_of
 from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.models import MODELS
@@ -345,10 +345,10 @@ def test_what_lists_depend_on_is_computed_anew_when_it_changes(
 def computed(config: Path) -> int:
     """Return how many fits of the counted model a config takes; nothing is logged."""
     before, checked = fits(), load(config)
-    kept = Kept(Store(store_path()))
-    jobs = jobs_of(checked, prepare(checked, None, Observer(), kept))
-    take(jobs, kept)
-    for _ in results_of(jobs, one_by_one(Observer()), kept):
+    cache = StepCache(Store(store_path()))
+    jobs = jobs_of(checked, prepare(checked, None, Observer(), cache))
+    load_cached(jobs, cache)
+    for _ in results_of(jobs, sequential_executor(Observer()), cache):
         pass
     return fits() - before
 
@@ -414,8 +414,8 @@ def test_what_is_damaged_is_not_counted_as_there(tmp_path: Path) -> None:
     assert said.has(f"the entry {scores.key[:12]} was damaged")
 
 
-def task_of(checked: CheckedConfig, kept: Kept | None = None) -> Task:
-    return jobs_of(checked, prepare(checked, None, Observer(), kept))[0].tasks[0]
+def task_of(checked: CheckedConfig, cache: StepCache | None = None) -> Task:
+    return jobs_of(checked, prepare(checked, None, Observer(), cache))[0].tasks[0]
 
 
 @pytest.mark.parametrize("text", [False, True], ids=["whole numbers", "text"])
@@ -436,11 +436,11 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
             "models": ["surprise.BaselineOnly"],
         }
     )
-    kept = Kept(Store(tmp_path))
-    task = task_of(checked, kept)
+    cache = StepCache(Store(tmp_path))
+    task = task_of(checked, cache)
     made = run_task(task, "x", Observer())
-    assert kept.keep(task, made) is made
-    again = Kept(Store(tmp_path))
+    assert cache.store_result(task, made) is made
+    again = StepCache(Store(tmp_path))
     read_task = task_of(checked, again)
     assert len(again._used) == 1  # the folds
     for part in ("train", "test"):
@@ -486,12 +486,12 @@ def test_a_model_of_a_notebook_is_never_stored_as_its_code_has_no_version(tmp_pa
         {"experiment": "e", "datasets": DATA, "split": {"type": "last_n"}, "recommend": {"n": 10},
          "metrics": ["ndcg@5"], "models": ["of a notebook"]}
     )  # fmt: skip
-    kept = Kept(Store(tmp_path))
-    task = task_of(checked, kept)
+    cache = StepCache(Store(tmp_path))
+    task = task_of(checked, cache)
     result = run_task(task, "x", Observer())
-    assert kept.keep(task, result) is result
-    assert [facts.step for facts in kept.store.entries()] == ["folds"]
-    assert kept.result(task) is None
+    assert cache.store_result(task, result) is result
+    assert [facts.step for facts in cache.store.entries()] == ["folds"]
+    assert cache.result(task) is None
 
 
 def test_predictions_that_nobody_asked_for_may_fail_and_are_asked_for_again_when_needed(
@@ -504,9 +504,9 @@ def test_predictions_that_nobody_asked_for_may_fail_and_are_asked_for_again_when
     assert computed(write_config(tmp_path, **asked)) == 2
     assert computed(write_config(tmp_path, **asked)) == 0
     checked = load(write_config(tmp_path, **{**asked, "metrics": ["ndcg@10", "rmse"]}))
-    kept = Kept(Store(store_path()))
-    jobs = jobs_of(checked, prepare(checked, None, Observer(), kept))
-    ((_, result),) = results_of(jobs, one_by_one(Observer()), kept)
+    cache = StepCache(Store(store_path()))
+    jobs = jobs_of(checked, prepare(checked, None, Observer(), cache))
+    ((_, result),) = results_of(jobs, sequential_executor(Observer()), cache)
     assert result.failure == "ValueError: no ratings"
 
 
@@ -529,27 +529,27 @@ def test_a_journal_that_cannot_be_written_costs_no_bake_off(
 
 def test_a_full_disk_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = Said()
-    kept = Kept(Store(tmp_path / "s", report=said.report))
-    task = task_of(load(write_config(tmp_path, models=["popularity"])), kept)
+    cache = StepCache(Store(tmp_path / "s", report=said.report))
+    task = task_of(load(write_config(tmp_path, models=["popularity"])), cache)
 
     def full(*args: Any, **kwargs: Any) -> bool:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Store, "write", full)
     result = run_task(task, "x", Observer())
-    assert kept.keep(task, result) is result
+    assert cache.store_result(task, result) is result
     assert said.has("store: cannot keep the lists of popularity (popularity): 10 items for each of")
     assert said.has("No space left on device")
 
 
 def test_the_first_result_of_two_processes_is_that_of_both(tmp_path: Path) -> None:
     checked = load(write_config(tmp_path, models=["popularity"]))
-    ours, theirs = Kept(Store(tmp_path / "s")), Kept(Store(tmp_path / "s"))
+    ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
     task = task_of(checked, ours)
     first, second = run_task(task, "x", Observer()), run_task(task, "x", Observer())
-    assert theirs.keep(task, first) is first
-    kept = ours.keep(task, second)
-    assert kept.costs == first.costs != second.costs
+    assert theirs.store_result(task, first) is first
+    stored = ours.store_result(task, second)
+    assert stored.costs == first.costs != second.costs
 
 
 def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
@@ -559,15 +559,15 @@ def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
 
 
 def test_lists_that_are_made_anew_have_scores_of_their_own(tmp_path: Path) -> None:
-    kept = Kept(Store(tmp_path / "s"))
-    task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), kept)
-    first = kept.keep(task, run_task(task, "x", Observer()))
-    lists = next(facts.key for facts in kept.store.entries() if facts.step == "lists")
-    (kept.store.folder_of(lists) / "item.npy").unlink()
-    assert kept.result(task) is None
-    second = kept.keep(task, run_task(task, "x", Observer()))
+    cache = StepCache(Store(tmp_path / "s"))
+    task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), cache)
+    first = cache.store_result(task, run_task(task, "x", Observer()))
+    lists = next(facts.key for facts in cache.store.entries() if facts.step == "lists")
+    (cache.store.folder_of(lists) / "item.npy").unlink()
+    assert cache.result(task) is None
+    second = cache.store_result(task, run_task(task, "x", Observer()))
     assert second.top_n.item.tobytes() != first.top_n.item.tobytes()
-    read = kept.result(task)
+    read = cache.result(task)
     for result in (second, read):
         assert_of_its_lists(task, result)
     assert read is not None
@@ -578,7 +578,7 @@ def test_lists_that_are_made_anew_have_scores_of_their_own(tmp_path: Path) -> No
 def test_two_processes_at_once_end_with_the_same_lists_and_their_scores(
     tmp_path: Path, turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours, theirs = Kept(Store(tmp_path / "s")), Kept(Store(tmp_path / "s"))
+    ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
     task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), ours)
     second = run_task(task, "x", Observer())
     calls, found, write = 0, [], ours.store.write
@@ -587,13 +587,13 @@ def test_two_processes_at_once_end_with_the_same_lists_and_their_scores(
         nonlocal calls
         calls += 1
         if calls == turn:
-            found.append(theirs.keep(task, second))
+            found.append(theirs.store_result(task, second))
         return write(*args, **kwargs)
 
     monkeypatch.setattr(ours.store, "write", in_between)
-    found.append(ours.keep(task, run_task(task, "x", Observer())))
+    found.append(ours.store_result(task, run_task(task, "x", Observer())))
     if turn == 3:  # after us
-        found.append(theirs.keep(task, second))
+        found.append(theirs.store_result(task, second))
     one, other = found
     assert one.top_n.item.tobytes() == other.top_n.item.tobytes()
     assert one.costs == other.costs
@@ -693,7 +693,7 @@ def test_a_bake_off_that_another_process_runs_is_not_continued(tmp_path: Path) -
     config = write_config(tmp_path, models=["popularity"])
     interrupted(config)
     (path,) = Store(store_path()).journals.glob("*.jsonl")
-    held = Journal.take_up(path)
+    held = Journal.reopen(path)
     assert held is not None
     _, said = bake(config, "resume")
     assert said.has("is being run by another process; this is a new one")
@@ -791,11 +791,11 @@ def rename(old: str, new: str) -> None:
 def test_what_was_not_computed_cannot_be_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(tmp_path, models=["counted", "popularity"])
     interrupted(config, command=[str(config)])
-    kept = Store(store_path())
-    assert len(kept.prune(older_than=0)) == 0  # they wait to be logged
-    for facts in kept.entries():
+    store = Store(store_path())
+    assert len(store.prune(older_than=0)) == 0  # they wait to be logged
+    for facts in store.entries():
         if facts.step == "scores":
-            (kept.folder_of(facts.key) / "values.npy").unlink()
+            (store.folder_of(facts.key) / "values.npy").unlink()
     assert main(["sync"]) == 1
     assert fits() == 2
     assert "4 tasks of the bake-off" in (err := capsys.readouterr().err)
@@ -827,7 +827,7 @@ def test_what_was_started_with_credentials_is_not_synced_without_them(
     command = ("--tracking-uri", "http://***@host", "config.yaml")
     header = Header("one", {}, 0.0, False, str(Path.cwd()), command)
     store = Store(store_path())
-    Journal.start(store.journals, header).close(finished=False)
+    Journal.create(store.journals, header).close(finished=False)
     assert main(["sync"]) == 1
     assert "error: its credentials are not kept: set MLFLOW_TRACKING_URI" in capsys.readouterr().err
 
@@ -836,7 +836,7 @@ def test_what_another_process_runs_is_not_synced(tmp_path: Path, capsys: pytest.
     config = write_config(tmp_path, models=["popularity"])
     interrupted(config, command=[str(config)])
     (path,) = Store(store_path()).journals.glob("*.jsonl")
-    held = Journal.take_up(path)
+    held = Journal.reopen(path)
     assert held is not None
     assert main(["sync"]) == 0
     assert f"bake-off {held.header.id}, started " in (err := capsys.readouterr().err)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from evalplugin.bakeoff.resuming import asked_of
+from evalplugin.bakeoff.resuming import fingerprints_of
 from evalplugin.bakeoff.unchanged import inputs_of
 from evalplugin.base.errors import ConfigError
 from evalplugin.config import Config, load
@@ -100,7 +100,7 @@ def test_sections_of_each_effect() -> None:
 
 def test_config_fingerprints_are_stable_between_versions() -> None:
     config = load(ROOT / "configs" / "knn.yaml")
-    asked = asked_of(config, [], experiment="x", tracking="y")
+    asked = fingerprints_of(config, [], experiment="x", tracking="y")
     assert config.hash == "1c99570bf5aa84c1"
     assert asked["config"] == "f76d4494efdb5337"
     assert inputs_of(config, asked)["config"] == "5e6c0f1200b8ddba"

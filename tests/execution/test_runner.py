@@ -15,12 +15,12 @@ from evalplugin.data import LoadContext
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import (
-    Prepared,
-    _in_tenths,
+    PreparedData,
+    _report_tenths,
     jobs_of,
-    one_by_one,
     prepare,
     results_of,
+    sequential_executor,
 )
 from evalplugin.execution.tasks import Task, run_task
 
@@ -60,10 +60,10 @@ def config(**changes: object) -> dict[str, object]:
 
 
 def run_model(
-    checked: CheckedConfig, prepared: Prepared, model: ModelRecipe, observer: Observer
+    checked: CheckedConfig, prepared: PreparedData, model: ModelRecipe, observer: Observer
 ) -> ModelResult:
     jobs = [job for job in jobs_of(checked, [prepared]) if job.model is model]
-    ((_, result),) = results_of(jobs, one_by_one(observer))
+    ((_, result),) = results_of(jobs, sequential_executor(observer))
     return result
 
 
@@ -152,7 +152,7 @@ def test_a_plan_counts_tasks_users_and_bytes() -> None:
 
 def test_long_reads_are_told_in_tenths() -> None:
     observer = Listening()
-    report = _in_tenths(observer)
+    report = _report_tenths(observer)
     for done in range(1, 101):
         report(f"downloading a.zip: {done} MiB", done / 100)
     report("unpacking a.zip", None)

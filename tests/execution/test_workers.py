@@ -20,8 +20,8 @@ from evalplugin.config import CheckedConfig, load
 from evalplugin.execution import workers as workers_module
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
-from evalplugin.execution.runner import jobs_of, one_by_one, prepare, results_of
-from evalplugin.execution.workers import Limits, in_processes
+from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.workers import Limits, process_executor
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,7 +147,7 @@ def results(
     folder = folder / f"scratch-{workers}"
     folder.mkdir()
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    execute = in_processes(
+    execute = process_executor(
         observer or Observer(),
         workers=workers,
         limits=limits or Limits(),
@@ -180,7 +180,7 @@ def assert_same(a: ModelResult, b: ModelResult) -> None:
 def test_results_are_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
     checked = config(tmp_path)
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    here = [result for _, result in results_of(jobs, one_by_one(Observer()))]
+    here = [result for _, result in results_of(jobs, sequential_executor(Observer()))]
     for workers in (1, 2, 3):
         observer = Counting()
         there = results(checked, tmp_path, workers, observer=observer)
@@ -205,7 +205,7 @@ def test_ids_that_are_text_and_data_without_times_reach_the_workers(tmp_path: Pa
         models=["random", "popularity"],
     )
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    here = [result for _, result in results_of(jobs, one_by_one(Observer()))]
+    here = [result for _, result in results_of(jobs, sequential_executor(Observer()))]
     for a, b in zip(here, results(checked, tmp_path, 2), strict=True):
         assert_same(a, b)
 
@@ -270,7 +270,9 @@ def test_memory_is_not_bounded_where_that_cannot_be_done(
     with pytest.raises(
         EvalpluginError, match=r"limits\.memory: only Linux can bound the memory of a process"
     ):
-        in_processes(Observer(), workers=1, limits=Limits(memory=10), plugins=[], folder=tmp_path, total=1)
+        process_executor(
+            Observer(), workers=1, limits=Limits(memory=10), plugins=[], folder=tmp_path, total=1
+        )
 
 
 def test_a_fold_that_fails_ends_its_model_and_the_first_failure_is_told(tmp_path: Path) -> None:
@@ -297,7 +299,7 @@ def test_every_task_has_a_process_of_its_own_with_its_share_of_the_threads(
 def test_linear_algebra_has_one_thread_in_this_process_too_so_that_it_rounds_the_same(tmp_path: Path) -> None:
     noting = {"type": "noting", "params": {"folder": str(tmp_path)}}
     checked = config(tmp_path, models=[noting])
-    list(results_of(jobs_of(checked, prepare(checked, None, Observer())), one_by_one(Observer())))
+    list(results_of(jobs_of(checked, prepare(checked, None, Observer())), sequential_executor(Observer())))
     assert (tmp_path / str(os.getpid())).read_text().split()[3:] == ["1"]
 
 
@@ -305,7 +307,7 @@ def test_what_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
     hanging = {"name": "hang", "type": "bad", "params": {"how": "hang"}}
     checked = config(tmp_path, models=["popularity", hanging], split={"type": "last_n", "n": 2})
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    execute = in_processes(
+    execute = process_executor(
         Observer(), workers=2, limits=Limits(), plugins=checked.plugins, folder=tmp_path, total=2
     )
     running = results_of(jobs, execute)
@@ -402,7 +404,9 @@ def test_what_a_model_prints_is_talk(tmp_path: Path, workers: int, capfd: pytest
     if workers:
         results(checked, tmp_path, workers)
     else:
-        list(results_of(jobs_of(checked, prepare(checked, None, Observer())), one_by_one(Observer())))
+        list(
+            results_of(jobs_of(checked, prepare(checked, None, Observer())), sequential_executor(Observer()))
+        )
     out, err = capfd.readouterr()
     assert out == ""
     assert "learning rate 0.1" in err
@@ -416,7 +420,7 @@ def test_a_model_that_would_end_the_program_fails_alone_in_this_process_too(tmp_
         split={"type": "last_n", "n": 2},
     )
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    bad, popularity = (result for _, result in results_of(jobs, one_by_one(Observer())))
+    bad, popularity = (result for _, result in results_of(jobs, sequential_executor(Observer())))
     assert bad.failure == {"sys.exit": "SystemExit: enough", "GeneratorExit": "GeneratorExit"}[how]
     assert popularity.error is None
 

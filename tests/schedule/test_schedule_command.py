@@ -20,7 +20,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import evalplugin
-from evalplugin.bakeoff.resuming import asked_of
+from evalplugin.bakeoff.resuming import fingerprints_of
 from evalplugin.bakeoff.unchanged import inputs_of
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
@@ -146,7 +146,7 @@ def went_in(**changes: Any) -> dict[str, str]:
     age = {"type": "attribute", "file": "people.csv", "column": "age"}
     plain: dict[str, Any] = {"plugins": ["taste.py"], "models": ["random", "constant"], "segments": [age]}
     checked = load(Path(config(**plain | changes)))
-    asked = asked_of(checked, prepare(checked, None, Observer()), experiment="x", tracking="y")
+    asked = fingerprints_of(checked, prepare(checked, None, Observer()), experiment="x", tracking="y")
     return inputs_of(checked, asked)
 
 

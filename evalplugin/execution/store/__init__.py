@@ -1,5 +1,5 @@
 """The store: finished steps of bake-offs on disk, and journals of the bake-offs that make them."""
 
-from evalplugin.execution.store.entries import STORE, Facts, Store, StoreView, store_path
+from evalplugin.execution.store.entries import STORE, EntryInfo, Store, StoreView, store_path
 
-__all__ = ["STORE", "Facts", "Store", "StoreView", "store_path"]
+__all__ = ["STORE", "EntryInfo", "Store", "StoreView", "store_path"]

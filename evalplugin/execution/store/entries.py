@@ -19,14 +19,14 @@ from filelock import FileLock, Timeout
 from evalplugin.base.errors import StoreError, UnknownNameError
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.units import bytes_of
-from evalplugin.execution.store.journal import kept_keys
+from evalplugin.execution.store.journal import keys_in_use
 
 __all__ = [
     "DEFAULT_PATH",
     "FORMAT",
     "MAX_SIZE",
     "STORE",
-    "Facts",
+    "EntryInfo",
     "Store",
     "StoreView",
     "key_of",
@@ -47,7 +47,7 @@ Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> what writes the fi
 
 
 @dataclass(frozen=True)
-class Facts:
+class EntryInfo:
     """What is known of an entry without reading it."""
 
     key: str
@@ -78,9 +78,9 @@ class StoreView:
         self.path = path
 
     @property
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the folder is a store."""
-        return self._entries.is_dir() and not _strangers(self.path)
+        return self._entries.is_dir() and not _foreign_files(self.path)
 
     @property
     def journals(self) -> Path:
@@ -91,16 +91,16 @@ class StoreView:
         """Return where an entry is, or would be."""
         return self._entries / key[:2] / key
 
-    def is_sound(self, key: str) -> bool:
+    def is_intact(self, key: str) -> bool:
         """Return whether the checksums of an entry are right."""
-        return _is_sound(self.folder_of(key))
+        return _is_intact(self.folder_of(key))
 
-    def entries(self) -> list[Facts]:
+    def entries(self) -> list[EntryInfo]:
         """Return what is known of every entry, the one used last first."""
         found = [_facts(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
         return sorted((f for f in found if f is not None), key=lambda f: (-f.used, f.key))
 
-    def entry(self, key: str) -> Facts:
+    def entry(self, key: str) -> EntryInfo:
         """Return what is known of the entry whose key begins so.
 
         Raises:
@@ -152,7 +152,7 @@ class Store(StoreView):
         self._scratch_lock: FileLock | None = None
         elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"
         try:
-            if strangers := _strangers(path):
+            if strangers := _foreign_files(path):
                 raise StoreError(
                     f"the folder {path} is no store: it holds {', '.join(strangers[:3])}"
                     f"{' and more' * (len(strangers) > 3)}; {elsewhere}"
@@ -174,13 +174,13 @@ class Store(StoreView):
         folder = self.folder_of(key)
         if not os.path.lexists(folder):
             return None
-        if not _is_sound(folder):
+        if not _is_intact(folder):
             try:
                 with self._locked():
                     # Another process may have removed it or put it right in between.
                     if not os.path.lexists(folder):
                         return None
-                    if not _is_sound(folder):
+                    if not _is_intact(folder):
                         self._remove(folder)
                         self.report(
                             f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
@@ -226,7 +226,7 @@ class Store(StoreView):
             _sync(entry)
             folder = self.folder_of(key)
             with self._locked():
-                if not replace and _is_sound(folder):
+                if not replace and _is_intact(folder):
                     return False
                 self._remove(folder)
                 folder.parent.mkdir(exist_ok=True)
@@ -245,7 +245,7 @@ class Store(StoreView):
         older_than: float | None = None,
         keep: Collection[str] = (),
         dry_run: bool = False,
-    ) -> list[Facts]:
+    ) -> list[EntryInfo]:
         """Remove entries and return what they were; those of a bake-off in progress and those used just now stay.
 
         Args:
@@ -256,7 +256,7 @@ class Store(StoreView):
         """
         entries, now = self.entries(), time.time()
         total = sum(facts.size for facts in entries)
-        kept = {*keep, *kept_keys(self.journals)}
+        kept = {*keep, *keys_in_use(self.journals)}
         going = []
         for facts in reversed(entries):
             old = older_than is not None and now - facts.used >= older_than
@@ -322,12 +322,12 @@ class Store(StoreView):
         with self.scratch() as away, suppress(FileNotFoundError):
             folder.rename(away / folder.name)
 
-    def _remove_unused(self, going: Sequence[Facts]) -> list[Facts]:
+    def _remove_unused(self, going: Sequence[EntryInfo]) -> list[EntryInfo]:
         """Remove entries, but for those that were used since their facts were read; return which were removed."""
         gone = []
         # All are out of sight before the first is deleted, which may take its time and needs no lock.
         with self.scratch() as away, self._locked():
-            kept = kept_keys(self.journals)
+            kept = keys_in_use(self.journals)
             for facts in going:
                 folder = self.folder_of(facts.key)
                 latest = _facts(folder)
@@ -378,7 +378,7 @@ def _sums(folder: Path) -> str:
     return "".join(lines)
 
 
-def _is_sound(folder: Path) -> bool:
+def _is_intact(folder: Path) -> bool:
     # Compared as a whole: a file too many or too few is damage too, and so is a wrong byte in the sums themselves.
     try:
         return (folder / _SUMS).read_bytes() == _sums(folder).encode()
@@ -386,11 +386,11 @@ def _is_sound(folder: Path) -> bool:
         return False
 
 
-def _facts(folder: Path) -> Facts | None:
+def _facts(folder: Path) -> EntryInfo | None:
     try:
         used = (folder / _SUMS).stat().st_mtime
         m = json.loads((folder / _MANIFEST).read_bytes())
-        return Facts(folder.name, m["step"], m["about"], m["created"], used, m["size"], m["depends_on"])
+        return EntryInfo(folder.name, m["step"], m["about"], m["created"], used, m["size"], m["depends_on"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     try:
@@ -398,10 +398,10 @@ def _facts(folder: Path) -> Facts | None:
         when = max(s.st_mtime for s in (folder.stat(), *files))
     except FileNotFoundError:
         return None  # it was removed just now
-    return Facts(folder.name, "damaged", "", when, when, sum(s.st_size for s in files))
+    return EntryInfo(folder.name, "damaged", "", when, when, sum(s.st_size for s in files))
 
 
-def _strangers(folder: Path) -> list[str]:
+def _foreign_files(folder: Path) -> list[str]:
     """Return what a folder holds that is no store; nothing of a store, whatever else is in it, or of a new folder."""
     try:
         names = {path.name for path in folder.iterdir()}

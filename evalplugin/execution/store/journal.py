@@ -1,4 +1,4 @@
-"""What a bake-off in progress has done so far, on disk, so that it can be continued after any kind of end."""
+"""Journals: what a bake-off in progress has computed, on disk, so that it can be resumed however it ends."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from filelock import FileLock, Timeout
 
 from evalplugin.base.errors import StoreError
 from evalplugin.base.secrets import redact
+from evalplugin.base.signals import ignore_signals
 
-__all__ = ["KEPT_SECONDS", "Header", "Journal", "is_running", "kept_keys", "unfinished"]
+__all__ = ["PENDING_SECONDS", "Header", "Journal", "is_running", "keys_in_use", "unfinished"]
 
-KEPT_SECONDS = 7 * 86_400  # how long a bake-off that was cut off may wait to be continued
-_GLANCE_SECONDS = 0.5  # somebody who only looks holds a lock for less
+PENDING_SECONDS = 7 * 86_400  # how long the entries of a bake-off that was cut off are not pruned
+_PROBE_SECONDS = 0.5  # a process that only probes a lock holds it for less
 
 
 @dataclass(frozen=True)
 class Header:
-    """Which bake-off it is. ``asked`` says in parts all that must be the same for it to be continued."""
+    """The identity of a bake-off, the first line of its journal."""
 
     id: str
-    asked: Mapping[str, str]
+    asked: Mapping[str, str]  # fingerprints, by part, of all that must be the same for it to be resumed
     started: float  # seconds since 1970
     fresh: bool  # whether only what it has computed itself may be used
     folder: str  # the working directory
@@ -43,7 +44,8 @@ class Journal:
     """The journal of one bake-off, written by the process that holds its lock: a line for each thing done.
 
     The lock is the system's: it is free as soon as the process is gone, whatever ended it. A line that was cut off
-    is one that was not written.
+    is one that was not written. Used in a ``with`` statement, the end closes the journal and, unless it is
+    ``resumable``, removes it.
     """
 
     path: Path
@@ -51,12 +53,21 @@ class Journal:
     entries: set[str] = field(default_factory=set)  # keys of the store's entries that the bake-off has used
     written: set[str] = field(default_factory=set)  # keys of those that it has written itself
     failures: dict[str, str] = field(default_factory=dict)  # name of a task that failed -> traceback
-    report: Callable[[str], None] = lambda text: None  # is told, once, that nothing can be noted any more
+    report: Callable[[str], None] = lambda text: None  # receives, once, that the journal cannot be written
+    is_resumed: bool = False  # whether an earlier process began the bake-off
+    resumable: bool = False  # whether the bake-off can be resumed if it ends now
     _lock: FileLock = field(init=False, repr=False)
-    _told: bool = field(default=False, init=False, repr=False)
+    _reported: bool = field(default=False, init=False, repr=False)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with ignore_signals():
+            self.close(finished=not self.resumable)
 
     @classmethod
-    def start(cls, folder: Path, header: Header) -> Journal:
+    def create(cls, folder: Path, header: Header) -> Journal:
         """Return a new journal in a folder of journals.
 
         Raises:
@@ -76,53 +87,53 @@ class Journal:
         return journal
 
     @classmethod
-    def take_up(cls, path: Path) -> Journal | None:
+    def reopen(cls, path: Path) -> Journal | None:
         """Return the journal of a bake-off that was cut off; None if a process still writes it."""
         lock = _lock_of(path)
         try:
-            lock.acquire(timeout=_GLANCE_SECONDS)
+            lock.acquire(timeout=_PROBE_SECONDS)
         except Timeout:
             return None
         journal = _read(path)
         if journal is None:  # it was finished just now
             lock.release()
             return None
-        journal._lock = lock
+        journal._lock, journal.is_resumed, journal.resumable = lock, True, True
         # So that the next line does not join one that was cut off.
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return journal
 
-    def uses(self, key: str) -> None:
-        """Note an entry of the store, so that it stays there until the bake-off is finished."""
+    def record_use(self, key: str) -> None:
+        """Record an entry of the store, so that it is not pruned before the bake-off is finished."""
         if key not in self.entries:
             self.entries.add(key)
             self._write({"uses": key})
 
-    def wrote(self, key: str) -> None:
-        """Note that the bake-off has written an entry of the store itself."""
+    def record_write(self, key: str) -> None:
+        """Record an entry of the store that the bake-off has written itself."""
         if key not in self.written:
             self.written.add(key)
             self._write({"wrote": key})
 
-    def fails(self, task: str, error: str) -> None:
-        """Note that a task failed."""
+    def record_failure(self, task: str, error: str) -> None:
+        """Record a task that failed."""
         error = redact(error)
         self.failures[task] = error
         self._write({"failed": task, "error": error})
 
     def close(self, *, finished: bool) -> None:
-        """End the work: a finished bake-off needs no journal any more, another one can be taken up."""
+        """Release the journal; that of a finished bake-off is removed, another one can be reopened."""
         self._release(remove=finished)
         if finished and self.path.exists():
             self.report(f"store: the bake-off is finished, but its journal {self.path} cannot be removed")
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        # What cannot be noted is computed again after a cut-off: it must not cost a result that is there.
+        # What cannot be recorded is computed again on resume: it must not cost a result that is in memory.
         try:
             self._append(line)
         except OSError as error:
-            if not self._told:
-                self._told = True
+            if not self._reported:
+                self._reported = True
                 self.report(
                     f"store: cannot write {self.path}: {error.strerror or error}; should the bake-off be cut off, "
                     f"some of it will be computed again"
@@ -148,17 +159,17 @@ class Journal:
 
 
 def unfinished(folder: Path) -> list[Journal]:
-    """Return the journals in a folder, the newest first, as far as they can be read; for looking only."""
+    """Return the journals in a folder, the newest first, as far as they can be read; none is locked."""
     found = [journal for path in folder.glob("*.jsonl") if (journal := _read(path)) is not None]
     return sorted(found, key=lambda j: (j.header.started, j.header.id), reverse=True)
 
 
-def kept_keys(folder: Path) -> set[str]:
+def keys_in_use(folder: Path) -> set[str]:
     """Return the keys of all entries that a bake-off in progress uses: one that runs, or that was cut off lately."""
     keys: set[str] = set()
     for journal in unfinished(folder):
         with suppress(FileNotFoundError), _if_idle(journal.path) as idle:  # it may be finished just now
-            if not idle or time.time() - journal.path.stat().st_mtime < KEPT_SECONDS:
+            if not idle or time.time() - journal.path.stat().st_mtime < PENDING_SECONDS:
                 keys |= journal.entries
     return keys
 
@@ -171,7 +182,7 @@ def is_running(journal: Journal) -> bool:
 
 @contextmanager
 def _if_idle(path: Path) -> Iterator[bool]:
-    """Hold a journal that no process writes; yields whether that is so."""
+    """Lock a journal if no process writes it; yield whether that is so."""
     lock = _lock_of(path)
     try:
         lock.acquire(timeout=0)
@@ -189,7 +200,7 @@ def _lock_of(path: Path) -> FileLock:
 
 
 def _read(path: Path) -> Journal | None:
-    """Return what a journal holds; None if it is not there or its first line was cut off."""
+    """Return a journal with its records; None if it does not exist or its first line was cut off."""
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
         first = json.loads(lines[0])

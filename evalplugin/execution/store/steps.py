@@ -15,9 +15,10 @@ import numpy.typing as npt
 from evalplugin.base.errors import StoreError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.config import Named
+from evalplugin.config.sections import StoreSpec
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
 from evalplugin.execution.results import Costs
-from evalplugin.execution.store.entries import Files, Store, key_of
+from evalplugin.execution.store.entries import Files, Store, key_of, store_path
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Lists, Task, TaskResult, curve_ks
@@ -25,14 +26,14 @@ from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models import MODELS, TopN
 
-__all__ = ["Kept"]
+__all__ = ["StepCache"]
 
 Depends = dict[str, Any]
 T = TypeVar("T")
 
 
 @dataclass
-class Kept:
+class StepCache:
     """What a bake-off takes from the store and leaves in it; a step whose code has no version is computed always."""
 
     store: Store
@@ -40,17 +41,26 @@ class Kept:
     journal: Journal | None = None  # of the bake-off, once it has one
     _used: list[str] = field(default_factory=list, repr=False)  # before it had one
 
-    def belongs_to(self, journal: Journal) -> None:
-        """Say whose steps they are."""
+    @classmethod
+    def open(cls, spec: StoreSpec, report: Callable[[str], None], *, fresh: bool = False) -> StepCache:
+        """Return the cache in the store that a config names.
+
+        Raises:
+            StoreError: The store cannot be used.
+        """
+        return cls(Store(store_path(spec.path), max_size=spec.max_size, report=report), fresh)
+
+    def attach(self, journal: Journal) -> None:
+        """Record in a bake-off's journal what the bake-off uses, from now on and so far."""
         self.journal, self.fresh = journal, journal.header.fresh
         for key in self._used:
-            journal.uses(key)
+            journal.record_use(key)
 
     def folds(self, data: Interactions, split: Named[Splitter], seed: int) -> list[Split] | None:
         """Return the folds of a dataset under a split, None if they are not there."""
         return self._read(_folds_depend_on(data, split, seed), lambda folder: _read_folds(folder, data))
 
-    def keep_folds(
+    def store_folds(
         self, data: Interactions, split: Named[Splitter], seed: int, folds: Sequence[Split]
     ) -> None:
         """Write the folds of a dataset under a split, if they are on its own users and items."""
@@ -73,7 +83,7 @@ class Kept:
         """Return the lists of a task with their scores; None if these are not there."""
         return self._read(_scores_depend_on(task, lists), lambda folder: _read_scores(folder, lists))
 
-    def keep(self, task: Task, result: TaskResult) -> TaskResult:
+    def store_result(self, task: Task, result: TaskResult) -> TaskResult:
         """Write what a task yielded; return it, or what another process has written of it in the meantime."""
         n_users, n = result.top_n.item.shape
         metrics = ", ".join(metric.name for metric in task.metrics)
@@ -111,14 +121,14 @@ class Kept:
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")
             return True
         if new and self.journal is not None:
-            self.journal.wrote(key)
+            self.journal.record_write(key)
         return new
 
     def _uses(self, key: str) -> None:
         if self.journal is None:
             self._used.append(key)
         else:
-            self.journal.uses(key)
+            self.journal.record_use(key)
 
 
 def _folds_depend_on(data: Interactions, split: Named[Splitter], seed: int) -> Depends | None:

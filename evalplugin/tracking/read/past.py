@@ -50,7 +50,7 @@ def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
 
     A model that failed, or a winner that could not be registered, is to be tried again.
 
-    ``uri`` is absolute, ``config`` the hash that ``evalplugin.unchanged.inputs_of`` gives it.
+    ``uri`` is absolute, ``config`` the hash that ``bakeoff.unchanged.inputs_of`` gives it.
 
     Raises:
         TrackingError: The store cannot be reached.

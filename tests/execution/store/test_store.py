@@ -24,14 +24,14 @@ from evalplugin.data import Interactions, Split
 from evalplugin.execution.store import Store, entries, steps, store_path
 from evalplugin.execution.store.entries import key_of
 from evalplugin.execution.store.journal import (
-    KEPT_SECONDS,
+    PENDING_SECONDS,
     Header,
     Journal,
     is_running,
-    kept_keys,
+    keys_in_use,
     unfinished,
 )
-from evalplugin.execution.store.steps import Kept
+from evalplugin.execution.store.steps import StepCache
 
 DEPENDS = {"step": "lists", "n": 10}
 
@@ -49,11 +49,11 @@ def use_at(store: Store, key: str, seconds_ago: float) -> None:
 
 
 def journal(store: Store, name: str = "one", *keys: str) -> Journal:
-    started = Journal.start(
+    started = Journal.create(
         store.journals, Header(name, {"config": "x"}, time.time(), False, str(Path.cwd()))
     )
     for key in keys:
-        started.uses(key)
+        started.record_use(key)
     return started
 
 
@@ -199,7 +199,7 @@ def test_the_first_of_two_entries_stays_unless_it_is_replaced(tmp_path: Path) ->
 def test_looking_for_nothing_finds_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.find("0" * 64) is None
-    assert not store.is_sound("0" * 64)
+    assert not store.is_intact("0" * 64)
 
 
 def test_what_was_used_last_stays_when_the_store_is_full(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_what_a_bake_off_in_progress_uses_is_never_pruned(tmp_path: Path) -> Non
     running = journal(store, "running", used)
     for name, key in (("cut-off", cut_off), ("old", old)):
         journal(store, name, key).close(finished=False)
-    long_ago = time.time() - KEPT_SECONDS - 1
+    long_ago = time.time() - PENDING_SECONDS - 1
     os.utime(store.journals / "old.jsonl", (long_ago, long_ago))
     os.utime(store.journals / "running.jsonl", (long_ago, long_ago))
     assert {facts.key for facts in store.prune(older_than=0, dry_run=True)} == {old, other}
@@ -277,10 +277,10 @@ def read_slowly(folder: Path) -> bytes:
 def busy(path: Path, number: int) -> None:
     said: list[str] = []
     store = Store(path, max_size="20KB", report=said.append)
-    kept = Kept(store)
+    cache = StepCache(store)
     for turn in range(30):
         write(store, bytes([turn]) * 700, number=turn % 7)
-        content = kept._read({**DEPENDS, "number": turn % 7}, read_slowly)
+        content = cache._read({**DEPENDS, "number": turn % 7}, read_slowly)
         assert content is None or len(content) == 700
         if turn % 10 == number:
             store.prune(max_size=2000)
@@ -293,14 +293,14 @@ def test_several_processes_write_read_and_prune_at_once(tmp_path: Path) -> None:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0, 0]
     store = Store(tmp_path)
-    assert all(store.is_sound(facts.key) for facts in store.entries())
+    assert all(store.is_intact(facts.key) for facts in store.entries())
 
 
 @pytest.mark.parametrize("by", ["a bake-off in progress", "one that has no journal yet"])
 def test_what_is_used_while_pruning_begins_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
-    store, reader = Store(tmp_path), Kept(Store(tmp_path))
+    store, reader = Store(tmp_path), StepCache(Store(tmp_path))
     used, other = (write(store, number=number) for number in range(2))
     for key in (used, other):
         use_at(store, key, 3600)
@@ -320,7 +320,7 @@ def test_what_is_used_while_pruning_begins_stays(
 
 def test_an_entry_is_noted_before_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
-    reader, key = Kept(store), write(store, number=0)
+    reader, key = StepCache(store), write(store, number=0)
     use_at(store, key, 3600)
     reader.journal = journal(store)
     find = Store.find
@@ -334,7 +334,7 @@ def test_an_entry_is_noted_before_it_is_looked_for(tmp_path: Path, monkeypatch: 
 
 
 def test_an_entry_that_is_pruned_while_it_is_read_is_not_there(tmp_path: Path) -> None:
-    reader = Kept(Store(tmp_path))
+    reader = StepCache(Store(tmp_path))
     write(reader.store, number=0)
 
     def read(folder: Path) -> bytes:
@@ -350,14 +350,14 @@ def test_an_entry_that_is_pruned_while_it_is_checked_is_not_damaged(
     said: list[str] = []
     store = Store(tmp_path, report=said.append)
     key = write(store)
-    is_sound = entries._is_sound
+    is_intact = entries._is_intact
 
     def prune_and_check(folder: Path) -> bool:
-        monkeypatch.setattr(entries, "_is_sound", is_sound)
+        monkeypatch.setattr(entries, "_is_intact", is_intact)
         Store(tmp_path).prune(older_than=0)
-        return is_sound(folder)
+        return is_intact(folder)
 
-    monkeypatch.setattr(entries, "_is_sound", prune_and_check)
+    monkeypatch.setattr(entries, "_is_intact", prune_and_check)
     assert store.find(key) is None
     assert said == []
 
@@ -368,7 +368,7 @@ def test_a_column_that_vanishes_while_folds_are_read_is_not_taken_for_one_that_n
     codes, ids = np.arange(2, dtype=np.int32), np.arange(2)
     data = Interactions(codes, codes, np.ones(2, np.float32), np.arange(2), ids, ids)
     other = replace(data, item=codes[::-1].copy())
-    reader = Kept(Store(tmp_path))
+    reader = StepCache(Store(tmp_path))
     reader.store.write("folds", "folds of a test", DEPENDS, steps._folds_files([Split(data, other)]))
     load = np.load
 
@@ -513,37 +513,37 @@ def test_an_entry_is_named_by_the_first_digits_of_its_key(tmp_path: Path) -> Non
 def test_a_journal_tells_what_was_done_after_any_kind_of_end(tmp_path: Path) -> None:
     store = Store(tmp_path)
     written = journal(store, "b", "k1", "k2")
-    written.uses("k1")
-    written.fails("data/split/model/0", "Traceback ...\nValueError: no")
+    written.record_use("k1")
+    written.record_failure("data/split/model/0", "Traceback ...\nValueError: no")
     (seen,) = unfinished(store.journals)
     assert (seen.entries, seen.failures) == (
         {"k1", "k2"},
         {"data/split/model/0": "Traceback ...\nValueError: no"},
     )
-    assert Journal.take_up(written.path) is None  # its process is there
+    assert Journal.reopen(written.path) is None  # its process is there
     written.close(finished=False)
     with written.path.open("ab") as file:
         file.write(b'{"uses": "k')  # a line that was cut off
-    again = Journal.take_up(written.path)
+    again = Journal.reopen(written.path)
     assert again is not None
     assert again.entries == {"k1", "k2"}
-    again.uses("k3")
+    again.record_use("k3")
     again.close(finished=False)
     (seen,) = unfinished(store.journals)
     assert seen.entries == {"k1", "k2", "k3"}
-    last = Journal.take_up(written.path)
+    last = Journal.reopen(written.path)
     assert last is not None
     last.close(finished=True)
     assert list(store.journals.iterdir()) == []
-    assert Journal.take_up(written.path) is None
+    assert Journal.reopen(written.path) is None
 
 
 def test_the_newest_journal_comes_first_and_one_without_a_first_line_is_none(tmp_path: Path) -> None:
     for number, started in enumerate((30.0, 10.0, 20.0)):
-        Journal.start(tmp_path, Header(str(number), {}, started, False, "")).close(finished=False)
+        Journal.create(tmp_path, Header(str(number), {}, started, False, "")).close(finished=False)
     (tmp_path / "x.jsonl").write_bytes(b'{"id": "x", "ask')
     assert [one.header.id for one in unfinished(tmp_path)] == ["0", "2", "1"]
-    assert kept_keys(tmp_path) == set()
+    assert keys_in_use(tmp_path) == set()
 
 
 def test_a_journal_that_cannot_be_begun_leaves_nothing(
@@ -577,8 +577,8 @@ def test_what_cannot_be_noted_is_said_once_and_leaves_no_half_line(tmp_path: Pat
     size = written.path.stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5, before[1]))
     try:
-        written.uses("k2")
-        written.wrote("k2")
+        written.record_use("k2")
+        written.record_write("k2")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert written.path.stat().st_size == size
@@ -586,7 +586,7 @@ def test_what_cannot_be_noted_is_said_once_and_leaves_no_half_line(tmp_path: Pat
         f"store: cannot write {written.path}: No space left on device; should the bake-off be cut off, some of it "
         f"will be computed again"
     ]
-    written.wrote("k3")
+    written.record_write("k3")
     (seen,) = unfinished(store.journals)
     assert (seen.entries, seen.written) == ({"k1"}, {"k3"})
     written.close(finished=True)
@@ -606,7 +606,7 @@ def test_a_journal_that_cannot_be_removed_is_told_and_let_go(
         written.close(finished=True)
     assert said == [f"store: the bake-off is finished, but its journal {written.path} cannot be removed"]
     assert not is_running(written)
-    assert Journal.take_up(written.path) is not None
+    assert Journal.reopen(written.path) is not None
 
 
 @given(st.integers(1, 10**14))

@@ -148,7 +148,7 @@ def test_a_full_disk_while_registering_costs_nothing_that_was_computed(
         raise StoreError("cannot write shared, which a worker process needs: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(promotion, "run_alone", full)
+        patch.setattr(promotion, "run_in_process", full)
         assert main(["run", config("fit", limits={"seconds": 60})]) == 1
     out, err = capsys.readouterr()
     assert "PROMOTE: upright is promoted" in out
