@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.costs import Stopwatch, peak_memory
 from evalplugin.base.seeding import generator
-from evalplugin.config import ModelRecipe
 from evalplugin.data import Candidates, Split
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
@@ -19,6 +19,9 @@ from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
+
+if TYPE_CHECKING:
+    from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
 
 __all__ = ["CURVE_KS", "Lists", "Task", "TaskResult", "curve_ks", "run_task"]
 
@@ -28,7 +31,7 @@ CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """What a fitted model leaves behind: all that any metric needs of it."""
+    """The lists and predictions of a fitted model: all that any metric needs of it."""
 
     top_n: TopN
     predictions: npt.NDArray[np.float64] | None  # of the truth's rows; None: it predicts no ratings
@@ -39,7 +42,7 @@ class Lists:
 
 @dataclass(frozen=True)
 class Task:
-    """One model on one fold, as plain values: all that is needed to do the work anywhere."""
+    """One model on one fold, as picklable values that any process can work on."""
 
     model: ModelRecipe
     split: Split
@@ -59,7 +62,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class TaskResult:
-    """What a task yields: lists, every user's scores, costs."""
+    """The result of a task: lists, every user's scores, costs."""
 
     lists: Lists
     per_user: PerUserScores

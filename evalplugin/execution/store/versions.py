@@ -1,11 +1,13 @@
-"""Which code a component is: what a stored result depends on beside data and parameters."""
+"""Versions and hashes of the code that decides a cached result."""
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import sys
 import sysconfig
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from modulefinder import ModuleFinder
 from pathlib import Path
@@ -13,33 +15,71 @@ from typing import Any
 
 from evalplugin.base.registry import Entry
 
-__all__ = ["code_of", "own_code"]
+__all__ = ["code_of", "own_code", "task_modules"]
 
-# What changes results when it changes; the rest of evalplugin shows and logs them.
-_PARTS = ("data", "metrics", "models", "base/seeding.py", "execution/tasks.py")
+_ROOT = "execution/tasks.py"  # the module that computes a result; what it imports decides the result too
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
 @functools.cache
 def own_code() -> str:
-    """Return the versions of evalplugin and of the libraries it computes with; files count too, for who edits them."""
+    """Return the versions of evalplugin and of the libraries it computes with, and a hash of the code of a task.
+
+    The hash is for those who edit the code between two versions.
+    """
     from evalplugin._version import __version__
 
     folder = Path(__file__).parents[2]
     content = hashlib.sha256()
-    for part in _PARTS:
-        files = [folder / part] if part.endswith(".py") else sorted((folder / part).rglob("*.py"))
-        for file in files:
-            content.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
+    for file in task_modules(folder):
+        content.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
     libraries = ", ".join(f"{name} {_version(name)}" for name in _LIBRARIES)
     return f"evalplugin {__version__} ({content.hexdigest()[:12]}), {libraries}"
 
 
-def code_of(entry: Entry[Any]) -> str | None:
-    """Return which code a component is: the version of its package, a hash of its file; None if it has neither.
+def task_modules(folder: Path) -> list[Path]:
+    """Return the modules of the package in ``folder`` that a task may import, at any place and at second hand, sorted.
 
-    To a plugin file belongs what it imports, at any place and from files to files: a hash of those of your own, the
-    versions of packages. What it imports by a name that is computed is not seen.
+    They are found in the source, so that modules that are imported inside functions, as kernels are, belong to them;
+    imports for type checkers do not.
+    """
+    found: set[Path] = set()
+    pending = [folder / _ROOT]
+    while pending:
+        file = pending.pop()
+        if file not in found:
+            found.add(file)
+            pending += _imports(file, folder)
+    return sorted(found)
+
+
+def _imports(file: Path, folder: Path) -> Iterator[Path]:
+    """Yield the modules of the package in ``folder`` that a module imports, and the packages they are in."""
+    for name in _imported_names(ast.parse(file.read_bytes()).body):
+        parts = name.split(".")
+        if parts[0] == folder.name:
+            for end in range(2, len(parts) + 1):
+                path = folder.joinpath(*parts[1:end])
+                yield from (p for p in (path / "__init__.py", path.with_suffix(".py")) if p.is_file())
+
+
+def _imported_names(statements: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the dotted names that statements import, at any depth; of ``from a import b``: a.b, module or not."""
+    for node in statements:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif not isinstance(node, ast.If) or ast.unparse(node.test) != "TYPE_CHECKING":
+            for block in ("body", "handlers", "orelse", "finalbody", "cases"):
+                yield from _imported_names(getattr(node, block, ()))
+
+
+def code_of(entry: Entry[Any]) -> str | None:
+    """Return the version of a component's package and a hash of its file; None if it has neither.
+
+    What a plugin file imports, at any place and at second hand, belongs to its code: a hash of your own files, the
+    versions of packages. Imports by a computed name are not seen.
     """
     name = entry.cls.__module__
     if name.partition(".")[0] == "evalplugin":

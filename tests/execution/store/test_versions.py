@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+import evalplugin
+from evalplugin.execution.store import versions
+
+PACKAGE = Path(evalplugin.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package's source that may be edited."""
+    copy = tmp_path_factory.mktemp("source") / "evalplugin"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    return copy
+
+
+def fingerprint(package: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(versions, "__file__", str(package / "execution/store/versions.py"))
+    versions.own_code.cache_clear()  # it holds for a process
+    try:
+        return versions.own_code()
+    finally:
+        versions.own_code.cache_clear()
+
+
+def test_all_modules_that_decide_a_result_belong_to_the_code_of_a_task() -> None:
+    modules = {file.relative_to(PACKAGE).as_posix() for file in versions.task_modules(PACKAGE)}
+    for part in ("data", "metrics", "models"):
+        assert {file.relative_to(PACKAGE).as_posix() for file in (PACKAGE / part).rglob("*.py")} <= modules
+    assert {"base/seeding.py", "base/costs.py", "base/registry.py", "execution/tasks.py"} <= modules
+    layers = {name.split("/")[0] for name in modules}
+    assert not layers & {"config", "comparison", "report", "tracking", "bakeoff", "cli", "schedule"}
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "base/seeding.py",
+        "data/datasets/movielens.py",
+        "data/splits.py",
+        "execution/tasks.py",
+        "metrics/gain.py",
+        "models/kernels/*.py",  # imported inside functions
+        "models/surprise/knn.py",
+    ],
+)
+def test_a_changed_module_changes_the_code_of_a_task(
+    package: Path, module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint(package, monkeypatch)
+    files = sorted(package.glob(module))
+    assert files
+    for file in files:
+        source = file.read_text()
+        file.write_text(source + "# edited\n")
+        assert fingerprint(package, monkeypatch) != before, file
+        file.write_text(source)
+    assert fingerprint(package, monkeypatch) == before
+
+
+def test_code_that_shows_results_does_not_belong_to_the_code_of_a_task(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint(package, monkeypatch)
+    for module in ("report/text.py", "cli/run.py", "bakeoff/flow.py", "execution/runner.py"):
+        with (package / module).open("a") as file:
+            file.write("# edited\n")
+    assert fingerprint(package, monkeypatch) == before
