@@ -41,7 +41,8 @@ from evalplugin.execution.runner import (
 from evalplugin.execution.store import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.workers import Limits, process_executor, refuse_in_worker
+from evalplugin.execution.worker import Limits, refuse_in_worker
+from evalplugin.execution.workers import process_executor
 from evalplugin.metrics import definitions_hash
 from evalplugin.report.notebook import Comparisons
 from evalplugin.tracking import Links, MlflowTracker

@@ -27,7 +27,8 @@ from evalplugin.data import Interactions
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData
-from evalplugin.execution.workers import Limits, run_in_process
+from evalplugin.execution.worker import Limits
+from evalplugin.execution.workers import run_in_process
 from evalplugin.models import MODELS
 from evalplugin.report.markdown import decision_markdown
 

@@ -32,6 +32,7 @@ __all__ = [
     "Executor",
     "Job",
     "PreparedData",
+    "Result",
     "jobs_of",
     "load_cached",
     "prepare",

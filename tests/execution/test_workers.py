@@ -21,7 +21,8 @@ from evalplugin.execution import workers as workers_module
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
-from evalplugin.execution.workers import Limits, process_executor
+from evalplugin.execution.worker import Limits
+from evalplugin.execution.workers import process_executor
 
 ROOT = Path(__file__).parents[2]
 

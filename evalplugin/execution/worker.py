@@ -1,0 +1,170 @@
+"""The worker side of a task: a fresh process that runs it within its limits and writes its result to a file."""
+
+from __future__ import annotations
+
+import errno
+import faulthandler
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, TextIO
+
+from evalplugin.base.registry import load_plugin_file
+from evalplugin.base.units import bytes_of, size_text
+from evalplugin.config.sections import TaskLimits
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.tasks import Task, TaskResult, run_task
+
+__all__ = [
+    "ENDING",
+    "NOT_GUARDED",
+    "NOT_WRITTEN",
+    "Assignment",
+    "Limits",
+    "refuse_in_worker",
+    "run_fields",
+    "work",
+]
+
+# Exit codes of a worker that would start a bake-off of its own, and of one that cannot write its result.
+NOT_GUARDED, NOT_WRITTEN = 79, 80
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Time and memory of one task; None: no limit."""
+
+    seconds: float | None = None
+    memory: int | None = None  # bytes that its process may allocate
+
+    @classmethod
+    def of(cls, spec: TaskLimits) -> Limits:
+        """Return the limits that a config asks for."""
+        return cls(spec.seconds, None if spec.memory is None else bytes_of(spec.memory))
+
+
+@dataclass
+class Assignment:
+    """The files and limits of one task. The files are read after the plugins are loaded, which define their classes."""
+
+    function: Callable[..., object]
+    shared: Path  # arguments that several tasks share
+    rest: Path  # the other arguments
+    out: Path
+    threads: int
+    limits: Limits
+    plugins: tuple[Path, ...]
+
+
+def refuse_in_worker() -> None:
+    """End this process if it is a worker that imports the script which started it; its parent reports why."""
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        os._exit(NOT_GUARDED)
+
+
+def run_fields(**task: Any) -> TaskResult:
+    """Return the result of the task that has these fields."""
+    return run_task(Task(**task), "", Observer())
+
+
+def work(assignment: Assignment) -> None:
+    """Run a task and write its result, or its traceback: the main function of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
+    if os.name == "posix":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        os.setpgid(0, 0)  # what the task starts is in its group, and ends with it
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a model prints is no result
+    _end_with_parent()
+    log = assignment.out.with_suffix(".log").open("w", encoding="utf-8")
+    _write_position(log, assignment.limits.seconds)
+    for variable in _THREADS:
+        os.environ[variable] = str(assignment.threads)
+    limit = assignment.limits.memory
+    try:
+        with _memory_limit(limit):
+            result = _result(assignment)
+    except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
+        result = traceback.format_exc()
+        if limit is not None and _is_out_of_memory(error):
+            allowed = size_text(limit)
+            result += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
+    partial = assignment.out.with_suffix(".part")
+    try:
+        with partial.open("wb") as file:
+            pickle.dump(result, file, protocol=5)
+        partial.rename(assignment.out)
+    except OSError:  # no failure of the model's: it may be tried again
+        os._exit(NOT_WRITTEN)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    _end()
+
+
+def _result(assignment: Assignment) -> object:
+    import joblib
+
+    for plugin in assignment.plugins:
+        load_plugin_file(plugin)
+    shared = joblib.load(assignment.shared, mmap_mode="r")
+    rest = pickle.loads(assignment.rest.read_bytes())
+    assignment.rest.unlink()
+    return assignment.function(**shared, **rest)
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, ImportError):  # of compiled code; the system's loader says no more
+        return "failed to map segment" in str(error)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+
+
+@contextmanager
+def _memory_limit(size: int | None) -> Iterator[None]:
+    """Let this process allocate no more than ``size`` bytes inside."""
+    if size is None:
+        yield
+        return
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+def _write_position(log: TextIO, seconds: float | None) -> None:
+    """Write the traceback on a crash, or when the time is up, which ends the process even in compiled code."""
+    faulthandler.enable(log)
+    if seconds is not None:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=log)
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent is gone, whatever ended that."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        _end()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _end() -> None:
+    """End this process and the threads and processes that the task has left running."""
+    if os.name == "posix":
+        os.killpg(0, signal.SIGKILL)
+    os._exit(0)
