@@ -15,7 +15,7 @@ from evalplugin.cli.shared import interrupt_on_signals, load_all, show_error
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Mode
-    from evalplugin.bakeoff.notify import Message
+    from evalplugin.bakeoff.payload import Payload
     from evalplugin.execution.observer import Observer
 
 __all__ = ["run"]
@@ -62,7 +62,7 @@ def run(
     from evalplugin.cli import show
 
     observer = show.observer()
-    hear = _appender(outcome_file, observer)
+    on_payload = _appender(outcome_file, observer)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
         checked = load_all(configs, overrides, data_home)
@@ -72,7 +72,12 @@ def run(
 
             for path in configs:
                 notify_invalid_config(
-                    path, error, overrides=overrides, experiment=experiment, observer=observer, hear=hear
+                    path,
+                    error,
+                    overrides=overrides,
+                    experiment=experiment,
+                    observer=observer,
+                    on_payload=on_payload,
                 )
         raise
     interrupt_on_signals()
@@ -94,7 +99,7 @@ def run(
                 tracking_uri=tracking_uri,
                 experiment=experiment,
                 observer=observer,
-                hear=hear,
+                on_payload=on_payload,
                 mode=cast("Mode", mode or "run"),
                 workers=workers,
                 command=_command_line(path),
@@ -116,13 +121,13 @@ def run(
     return EXIT_FAILED if failed else EXIT_DONE
 
 
-def _appender(file: Path | None, observer: Observer) -> Callable[[Message], None]:
-    """Return a callback that appends messages to a file; a failure to write is reported and ends nothing."""
+def _appender(file: Path | None, observer: Observer) -> Callable[[Payload], None]:
+    """Return a callback that appends payloads to a file; a failure to write is reported and ends nothing."""
 
-    def append(message: Message) -> None:
+    def append(payload: Payload) -> None:
         if file is None:
             return
-        line = json.dumps(message, ensure_ascii=False) + "\n"
+        line = json.dumps(payload, ensure_ascii=False) + "\n"
         try:
             with file.open("ab") as out:
                 out.write(line.encode(errors="backslashreplace"))

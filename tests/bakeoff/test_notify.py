@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from evalplugin.bakeoff.notify import failure_message, message_of, notify
+from evalplugin.bakeoff.delivery import deliver
+from evalplugin.bakeoff.payload import failure_payload, payload_of
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import CheckedConfig, load
@@ -79,7 +80,7 @@ def config() -> CheckedConfig:
 
 def tell(spec: Notify, folder: Path = Path(), message: Any = MESSAGE) -> tuple[str | None, list[float]]:
     waits: list[float] = []
-    return notify(spec, message, folder=folder, sleep=waits.append), waits
+    return deliver(spec, message, folder=folder, sleep=waits.append), waits
 
 
 def python(code: str, *arguments: str) -> list[str]:
@@ -260,7 +261,7 @@ def test_the_message_holds_the_standings_and_the_decision_and_no_credentials(
     decision = Decision(
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""
     )  # fmt: skip
-    message = message_of(
+    message = payload_of(
         config, result, make.comparisons(result), decision=decision, links={"board": "http://u:p@h/x"}
     )
     assert message["outcome"] == "promote"
@@ -282,9 +283,9 @@ def test_the_message_holds_the_standings_and_the_decision_and_no_credentials(
 
 def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, config: CheckedConfig) -> None:
     result = make.whole()
-    assert message_of(config, result, ())["outcome"] == "failure"
+    assert payload_of(config, result, ())["outcome"] == "failure"
     fine = type(result)(result.bakeoff, result.models[:3])
-    assert message_of(config, fine, ())["outcome"] == "done"
+    assert payload_of(config, fine, ())["outcome"] == "done"
 
 
 def test_a_model_that_failed_is_told_for_every_dataset(make: SimpleNamespace, config: CheckedConfig) -> None:
@@ -292,15 +293,15 @@ def test_a_model_that_failed_is_told_for_every_dataset(make: SimpleNamespace, co
         make.failed_result("broken", info=replace(make.data_info(), dataset=name), error=f"E: {name}")
         for name in ("toy", "shop")
     ]
-    message = message_of(config, BakeoffResult(make.bakeoff(("broken",)), tuple(failed)), ())
+    message = payload_of(config, BakeoffResult(make.bakeoff(("broken",)), tuple(failed)), ())
     assert [(one["dataset"], one["model"], one["error"]) for one in message["failed"]] == [
         ("toy", "broken", "E: toy"), ("shop", "broken", "E: shop"),
     ]  # fmt: skip
 
 
 def test_an_error_is_told_with_the_same_keys(make: SimpleNamespace, config: CheckedConfig) -> None:
-    message = failure_message(config, DataError("ratings.csv at https://u:p@h: not there"))
+    message = failure_payload(config, DataError("ratings.csv at https://u:p@h: not there"))
     assert message["outcome"] == "failure"
     assert message["error"] == "ratings.csv at https://***@h: not there"
-    assert message.keys() == message_of(config, make.whole(), ()).keys()
-    assert failure_message(config, ValueError("x"))["error"] == "ValueError: x"
+    assert message.keys() == payload_of(config, make.whole(), ()).keys()
+    assert failure_payload(config, ValueError("x"))["error"] == "ValueError: x"

@@ -1,0 +1,110 @@
+"""Notification payloads: the outcome of a bake-off as values that JSON can hold, without credentials."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from evalplugin._version import __version__
+from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.secrets import redact_values
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.gate import Decision
+from evalplugin.config import CheckedConfig, ConfigHeader
+from evalplugin.execution.results import BakeoffResult
+
+__all__ = ["Payload", "failure_payload", "header_of", "payload_of", "payload_with"]
+
+Payload = dict[str, Any]
+
+
+def payload_of(
+    config: CheckedConfig,
+    result: BakeoffResult,
+    comparisons: Sequence[Comparison],
+    *,
+    decision: Decision | None = None,
+    unregistered: str | None = None,
+    links: Mapping[str, str | None] | None = None,
+) -> Payload:
+    """Return the payload of a bake-off that was run to its end.
+
+    ``decision`` is the gate's, if there is one; ``unregistered`` why the winner could not be registered: it becomes
+    ``error``; ``links`` lead to the results. Under ``failed`` each model that failed is listed once for every dataset
+    and split on which it did: ``dataset``, ``split``, ``model``, ``error``.
+    """
+    outcome = "failure" if result.failed else "done"
+    return payload_with(
+        header_of(config, result.bakeoff.experiment),
+        outcome=outcome if decision is None else decision.outcome,
+        bakeoff=result.bakeoff.id,
+        decision=None if decision is None else json.loads(decision.to_json()),
+        standings=[_standings(comparison) for comparison in comparisons],
+        failed=[
+            {"dataset": one.data.dataset, "split": one.data.split, "model": one.model, "error": one.failure}
+            for one in result.failed
+        ],
+        error=unregistered,
+        links=dict(links or {}),
+    )
+
+
+def failure_payload(
+    config: CheckedConfig | ConfigHeader, error: BaseException, *, bakeoff: str | None = None
+) -> Payload:
+    """Return the payload of a bake-off that was cut short by an error; the same keys as ``payload_of``."""
+    text = str(error) if isinstance(error, EvalpluginError) else f"{type(error).__name__}: {error}"
+    return payload_with(header_of(config), outcome="failure", error=text, bakeoff=bakeoff)
+
+
+def header_of(config: CheckedConfig | ConfigHeader, experiment: str | None = None) -> ConfigHeader:
+    """Return the header of a config; an experiment that is named wins over its own."""
+    header = config if isinstance(config, ConfigHeader) else ConfigHeader.of(config)
+    return header if experiment is None else replace(header, experiment=experiment)
+
+
+def payload_with(header: ConfigHeader, **known: Any) -> Payload:
+    """Return a payload with the values that are known, and defaults for the rest."""
+    payload: Payload = {
+        "evalplugin": __version__,
+        "outcome": "failure",
+        "config": header.name,
+        "experiment": header.experiment,
+        "bakeoff": None,
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "decision": None,
+        "standings": [],
+        "failed": [],
+        "error": None,
+        "links": {},
+    }
+    return redact_values(_finite(payload | known))
+
+
+def _standings(comparison: Comparison) -> dict[str, Any]:
+    contest = comparison.contest
+    models = []
+    for row in comparison.models:
+        cell = row.cells.get(contest.primary)
+        numbers = {} if cell is None else {"mean": cell.mean, "low": cell.low, "high": cell.high}
+        models.append({"model": row.model, "rank": row.rank, **numbers})
+    return {
+        "dataset": contest.dataset,
+        "split": contest.split,
+        "metric": contest.primary,
+        "baseline": contest.baseline,
+        "models": models,
+    }
+
+
+def _finite(value: Any) -> Any:
+    """Return a value with null in place of NaN and infinity, which JSON cannot hold."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
