@@ -17,7 +17,7 @@ from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import PreparedData
-from evalplugin.execution.store.entries import DEFAULT_PATH, STORE, store_path
+from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import code_of, own_code

@@ -25,7 +25,7 @@ import mlflow
 from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.store import entries
+from evalplugin.execution.store import entry, folder
 from evalplugin.tracking.connection import connect
 
 CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
@@ -39,10 +39,8 @@ class Killer(Observer):
         self.heard: list[str] = []
         for name in CLIENT:
             self.listen(mlflow.MlflowClient, name, name)
-        self.listen(entries.Store, "write", "write", lambda args: args[1])
-        self.listen(
-            entries, "_sums", "sums", lambda args: ""
-        )  # everything is written, nothing is in its place
+        self.listen(folder.Store, "write", "write", lambda args: args[1])
+        self.listen(entry, "_sums", "sums", lambda args: "")  # everything is written, nothing is in its place
 
     def hear(self, event: str) -> None:
         self.heard.append(event)

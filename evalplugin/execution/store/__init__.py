@@ -1,5 +1,6 @@
 """The store: finished steps of bake-offs on disk, and journals of the bake-offs that make them."""
 
-from evalplugin.execution.store.entries import STORE, EntryInfo, Store, StoreView, store_path
+from evalplugin.execution.store.entry import EntryInfo
+from evalplugin.execution.store.folder import STORE, Store, StoreView, store_path
 
 __all__ = ["STORE", "EntryInfo", "Store", "StoreView", "store_path"]

@@ -18,7 +18,8 @@ from evalplugin.config import Named
 from evalplugin.config.sections import StoreSpec
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
 from evalplugin.execution.results import Costs
-from evalplugin.execution.store.entries import Files, Store, key_of, store_path
+from evalplugin.execution.store.entry import Files, key_of
+from evalplugin.execution.store.folder import Store, store_path
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Lists, Task, TaskResult, curve_ks

@@ -21,8 +21,9 @@ from evalplugin.base.errors import DataError, StoreError, UnknownNameError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import main
 from evalplugin.data import Interactions, Split
-from evalplugin.execution.store import Store, entries, steps, store_path
-from evalplugin.execution.store.entries import key_of
+from evalplugin.execution.store import Store, steps, store_path
+from evalplugin.execution.store import folder as store_folder
+from evalplugin.execution.store.entry import key_of
 from evalplugin.execution.store.journal import (
     PENDING_SECONDS,
     Header,
@@ -350,14 +351,14 @@ def test_an_entry_that_is_pruned_while_it_is_checked_is_not_damaged(
     said: list[str] = []
     store = Store(tmp_path, report=said.append)
     key = write(store)
-    is_intact = entries._is_intact
+    is_intact = store_folder.is_intact
 
     def prune_and_check(folder: Path) -> bool:
-        monkeypatch.setattr(entries, "_is_intact", is_intact)
+        monkeypatch.setattr(store_folder, "is_intact", is_intact)
         Store(tmp_path).prune(older_than=0)
         return is_intact(folder)
 
-    monkeypatch.setattr(entries, "_is_intact", prune_and_check)
+    monkeypatch.setattr(store_folder, "is_intact", prune_and_check)
     assert store.find(key) is None
     assert said == []
 
@@ -491,7 +492,7 @@ def test_looking_only_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_store_that_is_held_for_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(entries, "_LOCK_SECONDS", 0)
+    monkeypatch.setattr(store_folder, "_LOCK_SECONDS", 0)
     first, second = Store(tmp_path), Store(tmp_path)
     with (
         first._locked(),

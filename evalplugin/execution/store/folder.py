@@ -1,68 +1,48 @@
-"""The store: finished steps of bake-offs on disk, each under a hash of all it depends on."""
+"""The store's folder: entries that several processes share, with locks, scratch folders and pruning."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import secrets
 import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from evalplugin.base.errors import StoreError, UnknownNameError
-from evalplugin.base.secrets import redact_values
 from evalplugin.base.units import bytes_of
+from evalplugin.execution.store.entry import (
+    EntryInfo,
+    Files,
+    is_intact,
+    key_of,
+    read_info,
+    sync_folder,
+    used_now,
+    write_entry,
+)
 from evalplugin.execution.store.journal import keys_in_use
 
 __all__ = [
     "DEFAULT_PATH",
-    "FORMAT",
     "MAX_SIZE",
     "STORE",
-    "EntryInfo",
     "Store",
     "StoreView",
-    "key_of",
     "store_path",
 ]
 
-FORMAT = 2  # raised when what an entry holds is written in another way
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
 DEFAULT_PATH = ".evalplugin"
 MAX_SIZE = "10GB"
-_MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"
 _LOCK_SECONDS = 60
 _FOLDERS = {"entries", "bakeoffs", "scratch"}
-# What a folder may hold in which a store was only begun, or is to be begun.
-_HARMLESS = {*_FOLDERS, "lock", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
-
-Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> what writes the file
-
-
-@dataclass(frozen=True)
-class EntryInfo:
-    """What is known of an entry without reading it."""
-
-    key: str
-    step: str  # folds, lists or scores; "damaged" where the manifest cannot be read
-    about: str  # what it is, in words
-    created: float  # seconds since 1970
-    used: float  # seconds since 1970, the last time it was read or written
-    size: int  # bytes
-    depends_on: Mapping[str, Any] = field(default_factory=dict)
-
-
-def key_of(depends_on: Mapping[str, Any]) -> str:
-    """Return the key of what depends on these plain values: 64 hexadecimal digits."""
-    text = json.dumps({"format": FORMAT, **depends_on}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+# What a folder may hold besides a store that was only begun, or is to be begun.
+_ALLOWED = {*_FOLDERS, "lock", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
 
 
 def store_path(path: str | Path | None = None) -> Path:
@@ -71,10 +51,10 @@ def store_path(path: str | Path | None = None) -> Path:
 
 
 class StoreView:
-    """What a folder of entries holds, for looking only: nothing in it is made, locked or changed."""
+    """Read-only access to a store: nothing in its folder is made, locked or changed."""
 
     def __init__(self, path: Path) -> None:
-        """Look at a folder, which need not be there."""
+        """Read from a folder, which need not exist."""
         self.path = path
 
     @property
@@ -93,11 +73,11 @@ class StoreView:
 
     def is_intact(self, key: str) -> bool:
         """Return whether the checksums of an entry are right."""
-        return _is_intact(self.folder_of(key))
+        return is_intact(self.folder_of(key))
 
     def entries(self) -> list[EntryInfo]:
         """Return what is known of every entry, the one used last first."""
-        found = [_facts(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
+        found = [read_info(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
         return sorted((f for f in found if f is not None), key=lambda f: (-f.used, f.key))
 
     def entry(self, key: str) -> EntryInfo:
@@ -138,7 +118,7 @@ class Store(StoreView):
         Args:
             path: The folder.
             max_size: How large all entries may be together, such as ``10GB``.
-            report: Is told of each entry that is damaged.
+            report: Receives a line on each entry that is damaged.
 
         Raises:
             StoreError: The folder cannot be made or written to, or holds something else than a store.
@@ -152,10 +132,10 @@ class Store(StoreView):
         self._scratch_lock: FileLock | None = None
         elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"
         try:
-            if strangers := _foreign_files(path):
+            if foreign := _foreign_files(path):
                 raise StoreError(
-                    f"the folder {path} is no store: it holds {', '.join(strangers[:3])}"
-                    f"{' and more' * (len(strangers) > 3)}; {elsewhere}"
+                    f"the folder {path} is no store: it holds {', '.join(foreign[:3])}"
+                    f"{' and more' * (len(foreign) > 3)}; {elsewhere}"
                 )
             for folder in (self._entries, self.journals, self._scratch):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -174,13 +154,13 @@ class Store(StoreView):
         folder = self.folder_of(key)
         if not os.path.lexists(folder):
             return None
-        if not _is_intact(folder):
+        if not is_intact(folder):
             try:
                 with self._locked():
                     # Another process may have removed it or put it right in between.
                     if not os.path.lexists(folder):
                         return None
-                    if not _is_intact(folder):
+                    if not is_intact(folder):
                         self._remove(folder)
                         self.report(
                             f"store: the entry {key[:12]} was damaged; it is removed and computed anew"
@@ -190,7 +170,7 @@ class Store(StoreView):
                 self.report(f"store: the entry {key[:12]} is damaged and cannot be removed: {error}")
                 return None
         with suppress(OSError):
-            os.utime(folder / _SUMS)  # the time of its last use
+            used_now(folder)
         return folder
 
     def write(
@@ -206,32 +186,17 @@ class Store(StoreView):
             replace: Whether to take the place of an entry that is there.
         """
         key = key_of(depends_on)
-        with self.scratch() as beside:
-            entry = beside / key
-            entry.mkdir()
-            for name, write in files.items():
-                _write_file(entry / name, write)
-            size = sum(file.stat().st_size for file in entry.iterdir())
-            manifest = {
-                "step": step,
-                "about": about,
-                "key": key,
-                "created": time.time(),
-                "size": size,
-                "depends_on": redact_values(depends_on),
-            }
-            _write_file(entry / _MANIFEST, lambda f: f.write(json.dumps(manifest, indent=1).encode()))
-            sums = _sums(entry)
-            _write_file(entry / _SUMS, lambda f: f.write(sums.encode()))
-            _sync(entry)
+        with self.scratch() as scratch:
+            entry = scratch / key
+            size = write_entry(entry, key, step, about, depends_on, files)
             folder = self.folder_of(key)
             with self._locked():
-                if not replace and _is_intact(folder):
+                if not replace and is_intact(folder):
                     return False
                 self._remove(folder)
                 folder.parent.mkdir(exist_ok=True)
                 entry.rename(folder)
-                _sync(folder.parent)
+                sync_folder(folder.parent)
         if self._total is not None:
             self._total += size
         if self._total is None or self._total > self.max_bytes:
@@ -256,11 +221,11 @@ class Store(StoreView):
         """
         entries, now = self.entries(), time.time()
         total = sum(facts.size for facts in entries)
-        kept = {*keep, *keys_in_use(self.journals)}
+        in_use = {*keep, *keys_in_use(self.journals)}
         going = []
         for facts in reversed(entries):
             old = older_than is not None and now - facts.used >= older_than
-            if facts.key not in kept and (old or (max_size is not None and total > max_size)):
+            if facts.key not in in_use and (old or (max_size is not None and total > max_size)):
                 going.append(facts)
                 total -= facts.size
         if dry_run:
@@ -291,7 +256,7 @@ class Store(StoreView):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the store, for as long as something is moved in or out."""
+        """Lock the store while something is moved in or out."""
         try:
             self._lock.acquire()
         except Timeout:
@@ -327,11 +292,11 @@ class Store(StoreView):
         gone = []
         # All are out of sight before the first is deleted, which may take its time and needs no lock.
         with self.scratch() as away, self._locked():
-            kept = keys_in_use(self.journals)
+            in_use = keys_in_use(self.journals)
             for facts in going:
                 folder = self.folder_of(facts.key)
-                latest = _facts(folder)
-                if facts.key in kept or (latest is not None and latest.used > facts.used):
+                latest = read_info(folder)
+                if facts.key in in_use or (latest is not None and latest.used > facts.used):
                     continue
                 with suppress(FileNotFoundError):  # another process was faster
                     folder.rename(away / folder.name)
@@ -339,7 +304,7 @@ class Store(StoreView):
         return gone
 
     def _clear_scratch(self) -> None:
-        """Remove what processes have left that were killed."""
+        """Remove the scratch folders of processes that were killed."""
         for lock_file in self._scratch.glob("*.lock"):
             lock = FileLock(lock_file)
             try:
@@ -351,60 +316,10 @@ class Store(StoreView):
             lock_file.unlink(missing_ok=True)
 
 
-def _write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    with path.open("xb") as file:
-        write(file)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Bring the names in a folder to disk, where the system can."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
-def _sums(folder: Path) -> str:
-    """Return the checksums of all files of an entry, as ``sha256sum`` writes them."""
-    lines = []
-    for file in sorted(folder.iterdir()):
-        if file.name != _SUMS:
-            with file.open("rb") as stream:
-                lines.append(f"{hashlib.file_digest(stream, 'sha256').hexdigest()}  {file.name}\n")
-    return "".join(lines)
-
-
-def _is_intact(folder: Path) -> bool:
-    # Compared as a whole: a file too many or too few is damage too, and so is a wrong byte in the sums themselves.
-    try:
-        return (folder / _SUMS).read_bytes() == _sums(folder).encode()
-    except OSError:
-        return False
-
-
-def _facts(folder: Path) -> EntryInfo | None:
-    try:
-        used = (folder / _SUMS).stat().st_mtime
-        m = json.loads((folder / _MANIFEST).read_bytes())
-        return EntryInfo(folder.name, m["step"], m["about"], m["created"], used, m["size"], m["depends_on"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    try:
-        files = [file.lstat() for file in folder.glob("*")]
-        when = max(s.st_mtime for s in (folder.stat(), *files))
-    except FileNotFoundError:
-        return None  # it was removed just now
-    return EntryInfo(folder.name, "damaged", "", when, when, sum(s.st_size for s in files))
-
-
 def _foreign_files(folder: Path) -> list[str]:
-    """Return what a folder holds that is no store; nothing of a store, whatever else is in it, or of a new folder."""
+    """Return the names in a folder that is no store; none for a store, whatever else is in it, or for a new folder."""
     try:
         names = {path.name for path in folder.iterdir()}
     except FileNotFoundError:
         return []
-    return [] if names >= _FOLDERS else sorted(names - _HARMLESS)
+    return [] if names >= _FOLDERS else sorted(names - _ALLOWED)

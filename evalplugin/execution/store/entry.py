@@ -1,0 +1,130 @@
+"""The format of a stored entry: a folder of files with a manifest and checksums, under a hash of its inputs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from evalplugin.base.secrets import redact_values
+
+__all__ = [
+    "FORMAT",
+    "EntryInfo",
+    "Files",
+    "is_intact",
+    "key_of",
+    "read_info",
+    "sync_folder",
+    "used_now",
+    "write_entry",
+]
+
+FORMAT = 2  # raised when what an entry holds is written in another way
+_MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"
+
+Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> what writes the file
+
+
+@dataclass(frozen=True)
+class EntryInfo:
+    """The facts about an entry that are known without reading its files."""
+
+    key: str
+    step: str  # folds, lists or scores; "damaged" where the manifest cannot be read
+    about: str  # a description for people
+    created: float  # seconds since 1970
+    used: float  # seconds since 1970, the last time it was read or written
+    size: int  # bytes
+    depends_on: Mapping[str, Any] = field(default_factory=dict)
+
+
+def key_of(depends_on: Mapping[str, Any]) -> str:
+    """Return the key of an entry that depends on these plain values: 64 hexadecimal digits."""
+    text = json.dumps({"format": FORMAT, **depends_on}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write_entry(
+    folder: Path, key: str, step: str, about: str, depends_on: Mapping[str, Any], files: Files
+) -> int:
+    """Write an entry to a new folder and bring it to disk; return its size in bytes, manifest and checksums apart."""
+    folder.mkdir()
+    for name, write in files.items():
+        _write_file(folder / name, write)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    manifest = {
+        "step": step,
+        "about": about,
+        "key": key,
+        "created": time.time(),
+        "size": size,
+        "depends_on": redact_values(depends_on),
+    }
+    _write_file(folder / _MANIFEST, lambda f: f.write(json.dumps(manifest, indent=1).encode()))
+    sums = _sums(folder)
+    _write_file(folder / _SUMS, lambda f: f.write(sums.encode()))
+    sync_folder(folder)
+    return size
+
+
+def used_now(folder: Path) -> None:
+    """Set the time of an entry's last use."""
+    os.utime(folder / _SUMS)
+
+
+def read_info(folder: Path) -> EntryInfo | None:
+    """Return the facts about the entry in a folder; None if it was removed just now."""
+    try:
+        used = (folder / _SUMS).stat().st_mtime
+        m = json.loads((folder / _MANIFEST).read_bytes())
+        return EntryInfo(folder.name, m["step"], m["about"], m["created"], used, m["size"], m["depends_on"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    try:
+        files = [file.lstat() for file in folder.glob("*")]
+        when = max(s.st_mtime for s in (folder.stat(), *files))
+    except FileNotFoundError:
+        return None
+    return EntryInfo(folder.name, "damaged", "", when, when, sum(s.st_size for s in files))
+
+
+def is_intact(folder: Path) -> bool:
+    """Return whether the checksums of an entry are right."""
+    # Compared as a whole: a file too many or too few is damage too, and so is a wrong byte in the sums themselves.
+    try:
+        return (folder / _SUMS).read_bytes() == _sums(folder).encode()
+    except OSError:
+        return False
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to disk, where the system can."""
+    if os.name == "posix":
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _sums(folder: Path) -> str:
+    """Return the checksums of all files of an entry, as ``sha256sum`` writes them."""
+    lines = []
+    for file in sorted(folder.iterdir()):
+        if file.name != _SUMS:
+            with file.open("rb") as stream:
+                lines.append(f"{hashlib.file_digest(stream, 'sha256').hexdigest()}  {file.name}\n")
+    return "".join(lines)
+
+
+def _write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    with path.open("xb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
