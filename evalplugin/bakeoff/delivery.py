@@ -85,7 +85,13 @@ def _send(spec: Notify, body: bytes, folder: Path, sleep: Callable[[float], None
     if spec.command is None:
         retrying(_post, fill_placeholders(spec.texts, key="notify.url")[0], body, spec.timeout_seconds)
     else:
-        retrying(_run_command, fill_placeholders(spec.texts, key="notify.command"), body, spec.timeout_seconds, folder)
+        retrying(
+            _run_command,
+            fill_placeholders(spec.texts, key="notify.command"),
+            body,
+            spec.timeout_seconds,
+            folder,
+        )
 
 
 def _post(url: str, body: bytes, seconds: float) -> None:
