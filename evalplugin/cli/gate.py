@@ -94,14 +94,14 @@ def gate(
     if overrides and config is None:
         raise click.UsageError("--set sets a value of the config: give it with --config")
     given = {**options, "challengers": list(challengers) or None, "min_gain": _amount(min_gain)}
-    asked, register, configured, home = gate_of(config, overrides, given)
-    uri = tracking_uri or configured
-    if home is not None and not (runs or bakeoff or experiment):
-        bakeoff, experiment = "latest", home
+    spec, register, config_uri, config_experiment = gate_of(config, overrides, given)
+    uri = tracking_uri or config_uri
+    if config_experiment is not None and not (runs or bakeoff or experiment):
+        bakeoff, experiment = "latest", config_experiment
     observer = show.observer()
     with observer.progress("read the runs and decide"):
         decision, run_ids = decide_logged(
-            asked, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect
+            spec, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect
         )  # fmt: skip
     if shown == "json":
         click.echo(decision.to_json())
@@ -119,7 +119,7 @@ def gate(
         with observer.progress("log the decision"):
             message = log_decision(uri, decision, run_ids)
         observer.report(message)
-    return decision.exit_code(asked.fail_on)
+    return decision.exit_code(spec.fail_on)
 
 
 def _amount(text: str | None) -> float | str | None:

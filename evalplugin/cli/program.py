@@ -32,10 +32,10 @@ __all__ = ["main", "script"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""
-    asked = {"debug": False}
+    state = {"debug": False}
     try:
         code = cli.main(
-            list(sys.argv[1:] if argv is None else argv), "evalplugin", standalone_mode=False, obj=asked
+            list(sys.argv[1:] if argv is None else argv), "evalplugin", standalone_mode=False, obj=state
         )
         return code if isinstance(code, int) else EXIT_DONE
     except click.exceptions.NoArgsIsHelpError as error:
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except EvalpluginError as error:
-        if asked["debug"]:
+        if state["debug"]:
             click.echo(redact_message(traceback.format_exc()), nl=False, err=True)
         else:
             show_error(str(error))

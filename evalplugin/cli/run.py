@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evalplugin.bakeoff.payload import Payload
     from evalplugin.execution.observer import Observer
 
-__all__ = ["run"]
+__all__ = ["run", "run_with"]
 
 
 @click.command()
@@ -119,6 +119,11 @@ def run(
             show_error(outcome.unregistered)
             failed = True
     return EXIT_FAILED if failed else EXIT_DONE
+
+
+def run_with(context: click.Context, argv: list[str]) -> int:
+    """Run the command ``run`` from within another one, and return its exit code."""
+    return int(run.main(argv, "evalplugin run", standalone_mode=False, obj=context.obj) or EXIT_DONE)
 
 
 def _appender(file: Path | None, observer: Observer) -> Callable[[Payload], None]:

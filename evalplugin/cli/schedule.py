@@ -10,6 +10,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, KeyPath
 from evalplugin.cli import options
+from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import interrupt_on_signals, load_all
 
 if TYPE_CHECKING:
@@ -81,10 +82,9 @@ def schedule(
     if once and unit is not None:
         raise click.UsageError("--once runs now, --print prints a unit: choose one")
     if once:
-        run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
         argv = ["--resume", *typed, *map(str, configs), *(["--if-changed"] if if_changed else [])]
         argv += ["--outcome", str(outcome_file)] if outcome_file is not None else []
-        return int(run.main(argv, "evalplugin run", standalone_mode=False, obj=context.obj) or EXIT_DONE)
+        return run_with(context, argv)
 
     from evalplugin.schedule import planned
 

@@ -11,6 +11,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 from evalplugin.cli import options
+from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import open_store, show_error
 
 __all__ = ["sync"]
@@ -25,7 +26,6 @@ def sync(context: click.Context, folder: Path) -> int:
     from evalplugin.bakeoff.resuming import started_at
     from evalplugin.execution.store.journal import is_running, unfinished
 
-    run = context.find_root().command.commands["run"]  # type: ignore[attr-defined]
     code, here = EXIT_DONE, str(Path.cwd())
     waiting = [] if (store := open_store(folder)) is None else unfinished(store.journals)
     if not waiting:
@@ -48,10 +48,8 @@ def sync(context: click.Context, folder: Path) -> int:
                 raise EvalpluginError(
                     "its credentials are not kept: set MLFLOW_TRACKING_URI, and use run --resume without --tracking-uri"
                 )
-            command = ["--sync", *header.command]
             with _default_store(folder):
-                done = run.main(command, "evalplugin run", standalone_mode=False, obj=context.obj)
-            code = max(code, done or EXIT_DONE)
+                code = max(code, run_with(context, ["--sync", *header.command]))
         except EvalpluginError as error:
             show_error(str(error))
             code = EXIT_FAILED
