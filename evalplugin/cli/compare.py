@@ -14,11 +14,9 @@ __all__ = ["compare"]
 
 
 @click.command()
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
-@click.option("--bakeoff", metavar="ID", help="All models of a bake-off; latest: of the one finished last.")
-@click.option(
-    "--experiment", metavar="NAME", help="Where to look; alone: the latest run of each model there."
-)
+@options.runs
+@options.bakeoff
+@options.source_experiment
 @click.option("--tracking-uri", help="MLflow tracking URI.")
 @click.option("--baseline", metavar="MODEL", help="What the others are compared with; else the bake-off's.")
 @click.option("--primary", metavar="METRIC", help="What ranks the models; else the bake-off's.")
@@ -40,7 +38,7 @@ __all__ = ["compare"]
     "-m", "--metric", "metrics", multiple=True, metavar="NAME",
     help="What to show, several times; else the primary metric, or all in json and csv.",
 )  # fmt: skip
-@click.option("--intersect", is_flag=True, help="Of runs that differ: the metrics and users they share.")
+@options.intersect
 @click.option(
     "--format", "shown", type=click.Choice(["table", "json", "markdown", "csv", "latex"]), default="table",
     show_default=True,

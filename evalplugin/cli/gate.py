@@ -33,11 +33,9 @@ Exit codes:
 
 
 @click.command(help=_HELP)
-@click.argument("runs", nargs=-1, metavar="[RUN]...")
-@click.option("--bakeoff", metavar="ID", help="All models of a bake-off; latest: of the one finished last.")
-@click.option(
-    "--experiment", metavar="NAME", help="Where to look; alone: the latest run of each model there."
-)
+@options.runs
+@options.bakeoff
+@options.source_experiment
 @options.tracking_uri
 @click.option(
     "--config", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
@@ -61,7 +59,7 @@ Exit codes:
 )
 @click.option("--confidence", type=float, help="One-sided, all challengers together.  [default: 0.95]")
 @click.option("--min-users", type=int, help="Fewer are no evidence.  [default: 500]")
-@click.option("--intersect", is_flag=True, help="Of runs that differ: the metrics and users they share.")
+@options.intersect
 @click.option(
     "--fail-on", type=click.Choice(["keep", "refuse", "never"]),
     help="When the exit code is 1; see above.  [default: refuse]",

@@ -10,14 +10,18 @@ from typing import Any
 import click
 
 __all__ = [
+    "bakeoff",
     "configs",
     "data_home",
     "debug",
     "experiment",
     "if_changed",
+    "intersect",
     "outcome_file",
     "plugin",
+    "runs",
     "set_value",
+    "source_experiment",
     "store",
     "tracking_uri",
 ]
@@ -101,4 +105,14 @@ store = click.option(
     default=".evalplugin",
     show_default=True,
     help="Folder of the store; one that a config names under store.path is to be given here.",
+)
+runs = click.argument("runs", nargs=-1, metavar="[RUN]...")
+bakeoff = click.option(
+    "--bakeoff", metavar="ID", help="All models of a bake-off; latest: of the one finished last."
+)
+source_experiment = click.option(
+    "--experiment", metavar="NAME", help="Where to look; alone: the latest run of each model there."
+)
+intersect = click.option(
+    "--intersect", is_flag=True, help="Of runs that differ: the metrics and users they share."
 )
