@@ -34,13 +34,13 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 
 
-def did_you_mean(value: str, allowed: Sequence[str], *, noun: str = "allowed") -> str:
-    """Return ``; did you mean 'x'?`` for the nearest allowed name, or else the list of all of them."""
+def did_you_mean(value: str, allowed: Sequence[str], *, noun: str | None = "allowed") -> str:
+    """Return ``; did you mean 'x'?`` for the nearest allowed name, or else the list of all, if it has a noun."""
     folded = {name.casefold(): name for name in allowed}
     near = get_close_matches(value.casefold(), folded, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {folded[near[0]]!r}?"
-    return f"; {noun}: {', '.join(allowed)}" if allowed else ""
+    return f"; {noun}: {', '.join(allowed)}" if allowed and noun else ""
 
 
 class EvalpluginError(Exception):

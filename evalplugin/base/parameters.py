@@ -103,8 +103,8 @@ def problems_of(
         elif kind == "literal_error":
             at_key = item["loc"][-1] == "[key]"
             expected = item["ctx"]["expected"]
-            near = did_you_mean(str(given), re.findall(r"'([^']*)'", expected))
-            message = f"must be {expected}, not {given!r}{near if 'mean' in near else ''}"
+            near = did_you_mean(str(given), re.findall(r"'([^']*)'", expected), noun=None)
+            message = f"must be {expected}, not {given!r}{near}"
         elif kind in ("value_error", "assertion_error"):
             message = item["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ")
         elif kind in ("too_short", "string_too_short"):
@@ -130,10 +130,8 @@ def _nearest(name: str, allowed: Sequence[str]) -> str:
             other.casefold()[:1] == given[:1] or SequenceMatcher(None, given, other.casefold()).ratio() > 0.7
         )
 
-    near = did_you_mean(name, [other for other in allowed if is_likely(other)])
-    if "mean" in near or not allowed:
-        return near
-    return f"; allowed: {', '.join(allowed)}"
+    near = did_you_mean(name, [other for other in allowed if is_likely(other)], noun=None)
+    return near or (f"; allowed: {', '.join(allowed)}" if allowed else "")
 
 
 def _yaml_wording(message: str) -> str:

@@ -98,10 +98,8 @@ class Cron:
         """
         known = available_timezones() - _NO_LOCATIONS
         if timezone not in known:
-            near = did_you_mean(timezone, sorted(known))
-            raise DataError(
-                f"there is no time zone {timezone!r}{near if 'mean' in near else '; such as UTC or Europe/Berlin'}"
-            )
+            near = did_you_mean(timezone, sorted(known), noun=None)
+            raise DataError(f"there is no time zone {timezone!r}{near or '; such as UTC or Europe/Berlin'}")
 
     @property
     def zone(self) -> ZoneInfo:

@@ -58,8 +58,8 @@ def find_files(base: Path, path: str, inside: str | None = None) -> list[Path]:
         if glob.has_magic(path):
             raise DataError(f"no file matches {full}")
         siblings = sorted(p.name for p in full.parent.iterdir()) if full.parent.is_dir() else []
-        near = did_you_mean(full.name, siblings)
-        raise DataError(f"file not found: {full}{near if 'mean' in near else ''}")
+        near = did_you_mean(full.name, siblings, noun=None)
+        raise DataError(f"file not found: {full}{near}")
     return files
 
 
