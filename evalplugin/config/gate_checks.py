@@ -70,23 +70,25 @@ def _champion(
         )
         return
     if isinstance(champion, str):
-        words = repr(champion)
+        shown = repr(champion)
         if register is None:
             yield from unknown_name("model", champion, names.models, path)
     else:
-        words = f"the run {champion.run!r}" if champion.registry is None else repr(champion.registry)
-        who = "" if is_named else f"the champion {champion.registry} "
+        shown = f"the run {champion.run!r}" if champion.registry is None else repr(champion.registry)
+        subject = "" if is_named else f"the champion {champion.registry} "
         if CHAMPION in names.models:
-            yield Problem(path, f"{who}comes from MLflow and is called {CHAMPION!r}: call no other model so")
+            yield Problem(
+                path, f"{subject}comes from MLflow and is called {CHAMPION!r}: call no other model so"
+            )
         if champion.registry is not None and names.baseline is None:
             yield Problem(
                 path,
-                f"{who}is a registered model, and until there is one compare.baseline stands for it: name one",
+                f"{subject}is a registered model, and until there is one compare.baseline stands for it: name one",
             )
     if register is not None and champion != (own := _champion_in(register)):
         yield Problem(
             path,
-            f"is {words}, but what is promoted takes the place of {own.registry}, which it would never be compared "
+            f"is {shown}, but what is promoted takes the place of {own.registry}, which it would never be compared "
             f"with; leave champion out",
         )
 

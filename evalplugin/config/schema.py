@@ -32,7 +32,14 @@ __all__ = [
     "SplitSpec",
 ]
 
-Effect = Literal["scores", "comparison", "groups", "decision", "failures", "nothing"]
+Effect = Literal[
+    "scores",  # lists, per-user scores, and all that follows from them
+    "comparison",  # ranks and differences of models
+    "groups",  # scores by group of users
+    "decision",  # the gate's
+    "failures",  # which tasks end without a result
+    "nothing",  # only where, when and how fast it runs, and who is notified
+]
 
 
 @dataclass(frozen=True)
