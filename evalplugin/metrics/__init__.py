@@ -1,4 +1,4 @@
-"""Metrics by name: the grammar, the context they are functions of, and one small definition each."""
+"""Metrics: definitions by family, the grammar of their names, the context that they are functions of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metrics of the ranks at which the hits stand: reciprocal rank, average and rank-biased precision."""
+"""Metrics of the ranks of hits: reciprocal rank, average precision, rank-biased precision."""
 
 from __future__ import annotations
 

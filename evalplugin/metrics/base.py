@@ -1,4 +1,4 @@
-"""What a metric is, and the registry of them."""
+"""Base classes of metrics, and their registry."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 
 
 class Metric:
-    """What every metric states about itself. Subclass ``UserMetric`` or ``OverallMetric``, not this."""
+    """Declarations of every metric. Subclass ``UserMetric`` or ``OverallMetric``, not this."""
 
     higher_is_better: ClassVar[bool | None]  # None: neither is better by itself
     bounds: ClassVar[tuple[float, float]]  # lowest and highest value possible
@@ -62,7 +62,7 @@ class OverallMetric(Metric):
         raise NotImplementedError
 
     def update(self, state: npt.NDArray[np.generic], context: ScoringContext, k: int) -> None:
-        """Take a block into the state, in place."""
+        """Update the state by a block, in place."""
         raise NotImplementedError
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:

@@ -1,4 +1,4 @@
-"""Metrics of all lists together: how much of the catalogue they show, how evenly, how unlike each other."""
+"""Metrics of all lists together: coverage of the catalogue, Gini index, entropy, personalization."""
 
 from __future__ import annotations
 

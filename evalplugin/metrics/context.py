@@ -1,4 +1,4 @@
-"""``ScoringContext``: a block of users, all that a metric is a function of."""
+"""``ScoringContext``: lists, truth and train data of a block of users, the argument of every metric."""
 
 from __future__ import annotations
 
@@ -55,43 +55,43 @@ class ScoringContext:
 
     @property
     def n_users(self) -> int:
-        """How many users the block has, B."""
+        """Number of users in the block, B."""
         return len(self.item)
 
     @property
     def n(self) -> int:
-        """How many places the lists have, N."""
+        """Length of the lists, N."""
         return int(self.item.shape[1])
 
     @cached_property
     def listed(self) -> Flags:
-        """Where the lists hold an item: bool (B, N)."""
+        """Positions of the lists with an item: bool (B, N)."""
         return np.not_equal(self.item, NO_ITEM)
 
     @cached_property
     def n_listed(self) -> Ints:
-        """How many items each list holds: int64 (B,)."""
+        """Number of items in each list: int64 (B,)."""
         n_listed: Ints = np.count_nonzero(self.listed, axis=1)
         return n_listed
 
     @cached_property
     def n_truth(self) -> Ints:
-        """How many items each user's truth has: int64 (B,)."""
+        """Number of items in each user's truth: int64 (B,)."""
         return np.diff(self.truth_indptr)
 
     @cached_property
     def n_relevant(self) -> Ints:
-        """How many of them are relevant: int64 (B,)."""
+        """Number of relevant items in each user's truth: int64 (B,)."""
         return np.bincount(self.truth_row[self.truth_relevant], minlength=self.n_users)
 
     @cached_property
     def truth_row(self) -> Ints:
-        """Whose each truth item is: int64 (t,) positions in the block."""
+        """The user of each truth item: int64 (t,) positions in the block."""
         return np.repeat(np.arange(self.n_users), self.n_truth)
 
     @cached_property
     def matches(self) -> RankedItems:
-        """The listed items that stand in the user's truth, relevant or not."""
+        """The listed items that are in the user's truth, relevant or not."""
         found = self.found
         return RankedItems(
             found.row, found.rank, self.truth_rating[found.truth], self.truth_relevant[found.truth]
@@ -99,7 +99,7 @@ class ScoringContext:
 
     @cached_property
     def found(self) -> Matches:
-        """Where in lists and truth the matches stand."""
+        """Positions of the matches in lists and truth."""
         return self.truth_pairs.match(self.item)
 
     @cached_property
@@ -118,7 +118,7 @@ class ScoringContext:
 
     @cached_property
     def hit_number(self) -> Ints:
-        """Which of its user's hits each hit is, from 1: int64, as long as ``hits``."""
+        """Number of each hit among its user's hits, from 1: int64, as long as ``hits``."""
         row = self.hits.row
         before = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.n_users))])
         number: Ints = np.arange(1, len(row) + 1) - before[row]
@@ -144,20 +144,20 @@ class ScoringContext:
 
     @cached_property
     def gain(self) -> Floats:
-        """What each place of the lists is worth: float64 (B, N), 0 where the item is not in the truth."""
+        """Gain at each position of the lists: float64 (B, N), 0 where the item is not in the truth."""
         gain = np.zeros(self.item.shape)
         gain[self.matches.row, self.matches.rank - 1] = self.matches.gain
         return gain
 
     @cached_property
     def relevant(self) -> Flags:
-        """Which places of the lists hold a relevant item: bool (B, N)."""
+        """Positions of the lists with a relevant item: bool (B, N)."""
         relevant = np.zeros(self.item.shape, dtype=np.bool_)
         relevant[self.hits.row, self.hits.rank - 1] = True
         return relevant
 
     def n_hits(self, k: int) -> Ints:
-        """Return how many relevant items stand in the top k: int64 (B,)."""
+        """Return the number of relevant items in the top k: int64 (B,)."""
         if k not in self._n_hits:
             self._n_hits[k] = np.bincount(self.hits.row[self.hits.rank <= k], minlength=self.n_users)
         return self._n_hits[k]

@@ -1,4 +1,4 @@
-"""Metrics of how predicted ratings order the user's truth: rank correlations and concordant pairs."""
+"""Metrics of the order of predicted ratings: rank correlations and concordant pairs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ConcordantPairs", "Kendall", "Pairs", "Spearman", "count_pairs"]
 
 
 class Pairs(NamedTuple):
-    """How many pairs of a user's truth are of each kind: int64 (B,) each."""
+    """Numbers of pairs in each user's truth, by kind: int64 (B,) each."""
 
     all: Ints
     concordant: Ints  # ratings differ, and the predictions differ the same way
@@ -31,7 +31,7 @@ class Pairs(NamedTuple):
 
 
 def count_pairs(context: ScoringContext) -> Pairs:
-    """Return how predictions order the pairs of each user's truth. Time grows with the pairs, memory does not."""
+    """Count the pairs of each user's truth by their order. Time grows with the pairs, memory does not."""
     rating, predicted, row = context.truth_rating, context.predictions, context.truth_row
     assert predicted is not None  # `needs` says so
     last = np.repeat(context.truth_indptr[1:], context.n_truth)  # where the user's truth ends

@@ -1,4 +1,4 @@
-"""Metrics on small literal lists: what docstrings, tests and a notebook use to see a definition at work."""
+"""Evaluation of a metric on literal lists, for docstrings, tests and notebooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plain function of the context as a metric: its keyword parameters become the metric's parameters."""
+"""Metric classes from plain functions, whose keyword parameters become the metric's parameters."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _MAX_K = 2**31 - 1
 
 @dataclass(frozen=True)
 class MetricSpec:
-    """A metric as it was asked for: the registered name, the metric with its parameters, the cutoff."""
+    """A requested metric: the registered name, the metric with its parameters, the cutoff."""
 
     family: str
     metric: Metric
@@ -81,7 +81,7 @@ def parse(text: str) -> MetricSpec:
 
 
 def definitions_hash(specs: Iterable[MetricSpec]) -> str:
-    """Return a hash of what the metrics mean: names, versions of their definitions and of the conventions."""
+    """Return a hash of the metrics' definitions: names, versions, version of the conventions."""
     lines = sorted(f"{spec.name} {spec.metric.version}" for spec in specs)
     return hashlib.sha256("\n".join([f"conventions {CONVENTIONS_VERSION}", *lines]).encode()).hexdigest()
 
@@ -108,7 +108,7 @@ def _text(value: object) -> str:
 
 
 class _Scanner:
-    """Reads a metric name from left to right and says where it stopped making sense."""
+    """A reader of metric names, from left to right; its errors have the position."""
 
     def __init__(self, text: str) -> None:
         self.text = text

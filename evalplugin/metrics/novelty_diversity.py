@@ -1,4 +1,4 @@
-"""Metrics of what is listed, beyond whether it is relevant: novelty, popularity, diversity, serendipity."""
+"""Metrics of listed items beyond their relevance: novelty, popularity, diversity, serendipity."""
 
 from __future__ import annotations
 

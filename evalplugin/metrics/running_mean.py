@@ -14,7 +14,7 @@ _MANTISSA, _HALF = 53, 27  # binary digits of a float64
 
 
 class RunningMean:
-    """The mean of the defined values of many blocks, exact, so that it does not depend on the blocks."""
+    """The mean of the defined values of many blocks: exact, so that it does not depend on the blocks."""
 
     def __init__(self) -> None:
         self.sums: dict[int, int] = {}  # exponent -> sum of the whole numbers that it scales

@@ -1,4 +1,4 @@
-"""Every user's scores: means, counts, averages over folds, and how a metric is spread."""
+"""Scores of users: means, counts, averages over folds, summaries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Counts", "PerUserScores", "Summary", "average_folds", "mean_of_defin
 
 
 class Counts(NamedTuple):
-    """How many users a metric is defined for, and how many it is not."""
+    """Numbers of users that a metric is defined and undefined for."""
 
     users: int
     undefined: int
@@ -90,7 +90,7 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
     total = np.zeros((len(users), len(first.metrics)))
     defined = np.zeros_like(total)
     start = 0
-    for fold in folds:  # a user stands once in a fold, so plain indexing adds each row once
+    for fold in folds:  # a user is in a fold once, so plain indexing adds each row once
         rows = position[start : start + len(fold.users)]
         start += len(fold.users)
         total[rows] += np.nan_to_num(fold.values)
@@ -110,7 +110,7 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """How a metric's values are spread over the users it is defined for; NaN where these are too few."""
+    """Spread of a metric's values over the users it is defined for; NaN where these are too few."""
 
     n: int  # users it is defined for
     undefined: int  # users it is not defined for

@@ -54,7 +54,7 @@ def score_top_n(
 
     A user with relevant truth but without a list scores 0; a user without relevant truth is undefined (NaN)
     for every ranking metric, whatever the list, so that all models are averaged over the same users. A cutoff
-    beyond the lists' length counts the missing places as misses.
+    beyond the lists' length counts the missing items as misses.
 
     Args:
         top_n: The lists, as codes into the truth's vocabularies.
@@ -82,7 +82,7 @@ def score_top_n(
 
 
 class UserBlocks(Protocol):
-    """Users to score, in blocks that can be made in any order, and at the same time."""
+    """Users to score, in blocks that can be made in any order and concurrently."""
 
     def cuts(self) -> list[tuple[int, int]]:
         """Return the first user of each block and the one behind its last."""
@@ -92,7 +92,7 @@ class UserBlocks(Protocol):
 
 
 class Scorer:
-    """Computes metrics block by block, in any order of the blocks, and keeps one row a user."""
+    """Computation of metrics block by block, in any order of the blocks, with one row a user."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Scorer:
         *,
         curve_ks: Sequence[int] = (),
     ) -> None:
-        """Make room for ``n_users`` users whose lists have up to ``n`` places; see ``score_top_n``."""
+        """Allocate rows for ``n_users`` users with lists of up to ``n`` items; see ``score_top_n``."""
         self.n, self.n_users = n, n_users
         self.curves = {s.at(None).name: {k: s.at(k) for k in curve_ks} for s in metrics if s.metric.takes_k}
         self.asked = {s.name: s for s in metrics}
@@ -119,8 +119,8 @@ class Scorer:
             if isinstance(s.metric, OverallMetric)
         }
 
-    def add(self, blocks: UserBlocks, place: Ints | None = None) -> None:
-        """Take in blocks; ``place`` (U,) says where each of their users stands among all; None: at the same place."""
+    def add(self, blocks: UserBlocks, position: Ints | None = None) -> None:
+        """Score blocks; ``position`` (U,) is that of each of their users among all; None: the same one."""
 
         def scored(cut: tuple[int, int]) -> dict[str, Floats]:
             context = blocks.context(*cut)
@@ -142,7 +142,7 @@ class Scorer:
         alone = self.states or any("train" in s.metric.needs or not is_built_in(s) for s in every)
         with ThreadPoolExecutor(1 if alone or len(cuts) < _WORTH_THREADS else _threads()) as pool:
             for cut, values in zip(cuts, pool.map(scored, cuts), strict=True):
-                rows = slice(*cut) if place is None else place[slice(*cut)]
+                rows = slice(*cut) if position is None else position[slice(*cut)]
                 for mean, column in zip(
                     self.precision, values.pop(_PR_CURVE, np.empty((0, 0))).T, strict=True
                 ):
@@ -192,12 +192,12 @@ def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
 
 
 def is_built_in(spec: MetricSpec) -> bool:
-    """Return whether a metric is one of evalplugin's own, of which all is known."""
+    """Return whether a metric is one of evalplugin's own, whose declarations can be relied on."""
     return type(spec.metric).__module__.startswith("evalplugin.")
 
 
 def check_request(metrics: Sequence[MetricSpec], has_train: bool, curve_ks: Sequence[int] = ()) -> None:
-    """Check what is asked before any work is done.
+    """Check the requested metrics and cutoffs before any work.
 
     Raises:
         DataError: A metric named twice or in need of the train data, a cutoff below 1.

@@ -1,4 +1,4 @@
-"""Metrics of how the list separates the relevant from the rest: bpref, AUC, interpolated precision."""
+"""Metrics of the separation of relevant items from others: bpref, AUC, interpolated precision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The train data as metrics look at it: how popular items are, who met them, which are met together."""
+"""Views of the train data for metrics: popularity, self-information and cosines of items."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["TrainData"]
 
 _CELLS = 2**22  # cells of the table of co-occurrences that is filled at a time
-_KNOWN = 2**23  # pairs whose similarity is kept for the next block: 128 MB
+_CACHED = 2**23  # pairs whose cosine is cached for the next block: 128 MB
 
 
 class TrainData:
-    """Views of the train data, each made when it is first asked for and then kept for all blocks."""
+    """Views of the train data, each computed at its first use and cached for all blocks."""
 
     def __init__(self, data: Interactions) -> None:
         self._data = data
@@ -30,17 +30,17 @@ class TrainData:
 
     @cached_property
     def n_users(self) -> int:
-        """How many users met any item."""
+        """Number of users with any interaction."""
         return int(np.count_nonzero(np.bincount(self._data.user, minlength=1)))
 
     @property
     def counts(self) -> Ints:
-        """How many users met each item: int64 (n_items,)."""
+        """Number of users who met each item: int64 (n_items,)."""
         return self._data.item_counts
 
     @cached_property
     def information(self) -> Floats:
-        """How surprising it is that a user met each item: -log2 of the share of users, float64 (n_items,).
+        """Self-information of each item, -log2 of the share of users who met it: float64 (n_items,).
 
         An item that nobody met counts as met by one user.
         """
@@ -88,7 +88,7 @@ class TrainData:
         new = np.setdiff1d(wanted, self._pair, assume_unique=True)
         if len(new):
             fresh = self._cosine_of(*np.divmod(new, n_items))
-            if len(new) + len(self._pair) > _KNOWN:  # forget what this block has no use for
+            if len(new) + len(self._pair) > _CACHED:  # evict what this block has no use for
                 kept = np.isin(self._pair, wanted, assume_unique=True)
                 self._pair, self._cosine = self._pair[kept], self._cosine[kept]
             self._pair = np.concatenate([self._pair, new])

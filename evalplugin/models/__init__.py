@@ -1,4 +1,4 @@
-"""Recommenders: what they are, those that come with evalplugin, and how lists are made from them."""
+"""Recommenders: protocols, built-in models, and top-N lists from them."""
 
 # Importing these modules registers their models.
 from evalplugin.models import baselines, sklearn, surprise

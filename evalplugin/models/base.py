@@ -1,4 +1,4 @@
-"""What a recommender is, and the registry of them."""
+"""Protocols of recommenders, and their registry."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Recommender(Protocol):
     A model that also predicts ratings has ``predict(users, items)`` (see RatingPredictor).
 
     Two more methods are optional. ``prepare() -> None`` imports the libraries and loads the compiled code that ``fit``
-    and scoring need: called once before ``fit``, it keeps the cold start apart from the work. ``fit_bytes(train) ->
+    and scoring need: called once before ``fit``, it separates the start-up time from the work. ``fit_bytes(train) ->
     int | None`` returns the bytes of memory that ``fit`` needs at its peak apart from ``train``, None if the model
     cannot tell; a fit that does not fit in memory can so be refused before it starts.
     """
@@ -35,7 +35,7 @@ class Recommender(Protocol):
 
 @runtime_checkable
 class ScoringRecommender(Protocol):
-    """A recommender that scores the whole catalogue; evalplugin picks the best n."""
+    """A recommender with scores for the whole catalogue, of which evalplugin selects the best n."""
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Learn from the train data."""
@@ -44,13 +44,13 @@ class ScoringRecommender(Protocol):
         """Return a score for every item: floats (len(users), n_items), higher is better.
 
         -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on which other users
-        are asked for with them. Users without train data get what the model has for strangers.
+        are asked for with them. Users without train data get the scores that the model has for cold users.
         """
 
 
 @runtime_checkable
 class ListRecommender(Protocol):
-    """A recommender that makes lists itself; evalplugin takes out what may not be listed."""
+    """A recommender with lists of its own, from which evalplugin removes items that are no candidates."""
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Learn from the train data."""
@@ -62,13 +62,13 @@ class ListRecommender(Protocol):
 
         Returns:
             Item codes (len(users), n), -1 behind the end of a short list, and their scores, of the same shape,
-            descending. ``n`` is larger than the list asked for in the config, to leave room for what is taken out.
+            descending. ``n`` is larger than the list asked for in the config, to leave room for what is removed.
         """
 
 
 @runtime_checkable
 class RatingPredictor(Protocol):
-    """A recommender that also predicts ratings, on the scale of the data."""
+    """A recommender with predicted ratings, on the scale of the data."""
 
     def predict(self, users: Codes, items: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return the predicted rating of each pair: floats (len(users),)."""

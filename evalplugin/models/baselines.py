@@ -1,4 +1,4 @@
-"""What every model has to beat: chance, and what everybody likes."""
+"""Baseline models: random and most popular items."""
 
 from __future__ import annotations
 

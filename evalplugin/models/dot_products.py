@@ -1,4 +1,4 @@
-"""Products of factor matrices whose rounding does not depend on what is computed along with them."""
+"""Dot products of factor matrices, rounded the same in any block."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["dot_products"]
 
 
 def dot_products(left: Floats, right: Floats) -> Floats:
-    """Return all dot products of the rows of two matrices, each to the bit what ``numpy.dot`` of the two rows is.
+    """Return all dot products of the rows of two matrices, each to the bit ``numpy.dot`` of the two rows.
 
-    A matrix product is faster, but its rounding depends on the place in the block, which decides ties by chance.
+    A matrix product is faster, but its rounding depends on the position in the block, which decides ties by chance.
     """
     products = np.empty((len(left), len(right)))
 

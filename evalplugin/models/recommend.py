@@ -1,4 +1,4 @@
-"""From a fitted model to lists: blocks of users, the candidates, the checks of the model's contract."""
+"""Top-N lists and predicted ratings from a fitted model, with checks of the model's contract."""
 
 from __future__ import annotations
 

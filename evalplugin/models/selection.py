@@ -1,4 +1,4 @@
-"""``TopN``: what a model recommends; and how the best n of a block of scores are chosen."""
+"""Top-N selection: the best n items of a block of scores, and ``TopN``, the resulting lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["NO_ITEM", "TopN", "rank_entries", "select_top_n", "selection_rows"]
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
-_STRIDE = 16  # one item in so many is looked at to guess how high the n-th best score is
+_STRIDE = 16  # one item in so many is sampled to estimate the n-th best score
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +90,12 @@ def select_top_n(scores: npt.NDArray[np.floating[Any]], n: int) -> tuple[Codes, 
 
 
 def selection_rows(n_items: int) -> int:
-    """Return how many rows of scores a thread selects from at a time: what a cache holds."""
+    """Return the number of rows of scores that a thread selects from at a time: what a cache holds."""
     return max(1, _CHUNK_CELLS // max(1, n_items))
 
 
 def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats) -> None:
-    """Write the best items of some rows; the arrays are as wide as lists are long, and stand at their defaults."""
+    """Write the best items of some rows; the arrays are as wide as lists are long, and hold their defaults."""
     n_rows, n_items = scores.shape
     n = item.shape[1]
     lowest = np.finfo(scores.dtype).min

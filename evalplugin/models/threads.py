@@ -1,4 +1,4 @@
-"""How many threads heavy work runs on, and how it is shared among them."""
+"""Threads: their number, and loops shared among them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIMIT: ContextVar[int | None] = ContextVar("evalplugin_threads", default=None)
 
 
 def thread_count() -> int:
-    """Return on how many threads work is shared: what was set, or else the CPUs that this process may use.
+    """Return the number of threads to work on: the one that was set, or else the CPUs this process may use.
 
     ``limit_threads`` comes before the environment variables NUMBA_NUM_THREADS and OMP_NUM_THREADS.
 

@@ -133,7 +133,7 @@ def _similarity(algorithm: Any, seconds: list[float]) -> dict[str, Any]:
     theirs, by_user = algorithm.sim, RatingLists.of(algorithm.trainset.ur, algorithm.trainset.n_users)
     order = np.lexsort((by_user.other, by_user.own))
     by_user = RatingLists(by_user.indptr, by_user.other[order], by_user.rating[order])
-    ratings = Ratings(by_user, by_user.turned(algorithm.trainset.n_items))
+    ratings = Ratings(by_user, by_user.transposed(algorithm.trainset.n_items))
     best = float("inf")
     for _ in range(3):
         if type(algorithm).__name__ != "KNNBaseline":

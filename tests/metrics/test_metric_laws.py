@@ -113,7 +113,7 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
         assert same == (need not in metric.needs), need
 
 
-def test_every_docstring_example_is_true() -> None:
+def test_docstring_examples_run() -> None:
     ran = 0
     for module in pkgutil.iter_modules(evalplugin.metrics.__path__, "evalplugin.metrics."):
         outcome = doctest.testmod(importlib.import_module(module.name))
@@ -202,9 +202,7 @@ def test_an_irrelevant_item_at_the_end_never_raises_precision(
 @pytest.mark.parametrize("name", [v for v in VARIANTS if parse(v).metric.takes_k])
 @FEWER
 @given(listed=LISTS, truth=TRUTH, k=st.integers(1, 12))
-def test_what_lies_below_k_changes_nothing(
-    name: str, listed: list[int], truth: dict[int, float], k: int
-) -> None:
+def test_items_below_k_change_nothing(name: str, listed: list[int], truth: dict[int, float], k: int) -> None:
     below = [i for i in range(15, -1, -1) if i not in listed[:k]]
     full = listed[:k] if len(listed) < k else [*listed[:k], *below]
     assert value(name, k, full, truth) == value(name, k, listed[:k], truth)

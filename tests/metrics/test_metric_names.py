@@ -77,7 +77,7 @@ def test_a_canonical_name_reads_back_as_the_same_metric(
 
 
 @given(st.text(alphabet="ndcgrap@()=,.0123456789+-_ '\"e", max_size=25))
-def test_any_text_is_a_metric_or_one_clear_error(text: str) -> None:
+def test_parse_of_any_text_returns_or_raises_parameter_error(text: str) -> None:
     with suppress(EvalpluginError):
         spec = parse(text)
         assert parse(spec.name) == spec
@@ -160,19 +160,19 @@ def test_any_text_is_a_metric_or_one_clear_error(text: str) -> None:
         ("", "'': expected the name of a metric, found the end"),
     ],
 )
-def test_a_wrong_name_says_what_is_wrong_where_and_what_is_allowed(text: str, message: str) -> None:
+def test_parse_error_has_position_and_allowed_values(text: str, message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         parse(text)
     assert str(caught.value) == message
     assert all(problem.path == () for problem in caught.value.problems)
 
 
-def test_an_unknown_metric_has_the_nearest_name() -> None:
+def test_unknown_metric_suggests_nearest_name() -> None:
     with pytest.raises(UnknownNameError, match=r"^unknown metric 'ndgc'; did you mean 'ndcg'\?$"):
         parse("ndgc@10")
 
 
-def test_a_metric_is_named_by_text() -> None:
+def test_parse_refuses_values_that_are_no_text() -> None:
     with pytest.raises(ParameterError, match=r"^a metric is named by text such as 'ndcg@10', not by 10$"):
         parse(10)  # type: ignore[arg-type]
 

@@ -59,7 +59,7 @@ def test_a_metric_in_one_file_is_used_by_name_and_keeps_the_contract(tmp_path: P
     check_metric("weighted_hits(weight=0.5)")
 
 
-def test_dense_and_sparse_views_say_the_same() -> None:
+def test_dense_and_sparse_views_of_the_context_agree() -> None:
     seen: list[ScoringContext] = []
 
     @metric("watch")
@@ -96,7 +96,7 @@ class Right(UserMetric):
         return context.undefined_without_relevant(np.zeros(context.n_users))
 
 
-def test_what_is_no_metric_is_refused() -> None:
+def test_metric_decorator_refuses_invalid_classes() -> None:
     @dataclass(frozen=True)
     class Alone:
         pass
@@ -156,7 +156,7 @@ def test_what_is_no_metric_is_refused() -> None:
         ("must return float64", lambda c, k: c.n_hits(k)),
     ],
 )
-def test_the_contract_finds_a_metric_that_breaks_a_law(law: str, compute: object) -> None:
+def test_check_metric_finds_broken_laws(law: str, compute: object) -> None:
     @metric("broken")
     @dataclass(frozen=True)
     class Broken(Right):
@@ -169,7 +169,7 @@ def test_the_contract_finds_a_metric_that_breaks_a_law(law: str, compute: object
         check_metric("broken")
 
 
-def test_the_contract_finds_a_metric_that_does_not_equal_itself() -> None:
+def test_check_metric_finds_name_that_does_not_round_trip() -> None:
     @metric("unequal")
     @dataclass(frozen=True, eq=False)
     class Unequal(UserMetric):
@@ -185,7 +185,7 @@ def test_the_contract_finds_a_metric_that_does_not_equal_itself() -> None:
         check_metric("unequal")
 
 
-def test_the_contract_finds_a_metric_that_writes_into_its_inputs() -> None:
+def test_check_metric_finds_changed_inputs() -> None:
     @metric("writer")
     @dataclass(frozen=True)
     class Writer(Right):
@@ -292,7 +292,7 @@ def unannotated(context: ScoringContext, k: int, *, weight=1) -> np.ndarray:  # 
         ),
     ],
 )
-def test_a_function_that_is_no_metric_is_refused(
+def test_metric_decorator_refuses_invalid_functions(
     function: Callable[..., Any], stated: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(PluginError, match=message):
@@ -300,7 +300,7 @@ def test_a_function_that_is_no_metric_is_refused(
     assert "wrong" not in METRICS.names()
 
 
-def test_a_function_states_what_a_metric_is() -> None:
+def test_function_metric_must_declare_direction_and_bounds() -> None:
     with pytest.raises(
         PluginError, match=r"metric 'wrong': a function needs higher_is_better: @metric\('wrong'"
     ):
@@ -321,13 +321,13 @@ def test_a_function_states_what_a_metric_is() -> None:
         ),
     ],
 )
-def test_the_contract_finds_a_metric_about_lists_that_breaks_a_law(law: str, compute: object) -> None:
+def test_check_metric_finds_broken_laws_of_list_metrics(law: str, compute: object) -> None:
     metric("broken", higher_is_better=True, bounds=(0, 100), about="lists")(compute)  # type: ignore[arg-type]
     with pytest.raises(AssertionError, match=law):
         check_metric("broken")
 
 
-def test_the_contract_finds_a_metric_that_a_constant_model_leaves_undefined() -> None:
+def test_check_metric_finds_metric_undefined_for_constant_predictions() -> None:
     @metric("spread", higher_is_better=True, bounds=(0, 100), needs=("predictions",))
     def spread(context: ScoringContext) -> np.ndarray:
         differs = np.bincount(context.truth_row, context.predictions != 1, minlength=context.n_users)

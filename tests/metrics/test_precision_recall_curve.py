@@ -35,7 +35,7 @@ def drawn(seed: int) -> tuple[TopN, Interactions]:
 
 
 @pytest.mark.parametrize("threshold", [None, 3.0])
-def test_the_curve_has_the_value_of_the_metric_at_every_level(threshold: float | None) -> None:
+def test_precision_recall_curve_equals_precision_at_recall(threshold: float | None) -> None:
     blocks = Blocks.of(*drawn(1), threshold=threshold)
     curve = np.concatenate([precision_recall_curve(context) for _, context in blocks])
     single = np.column_stack([apply(spec, blocks) for spec in LEVELS])
@@ -52,13 +52,13 @@ def test_scores_hold_the_mean_curve_where_curves_are_asked_for() -> None:
     assert score_top_n(top_n, truth, None, LEVELS, threshold=3).pr_curve == {}
 
 
-def test_folds_average_the_curve() -> None:
+def test_average_folds_averages_the_precision_recall_curve() -> None:
     folds = [score_top_n(*drawn(seed), None, LEVELS, threshold=None, curve_ks=(1,)) for seed in (3, 4)]
     for percent, value in average_folds(folds).pr_curve.items():
         assert value == pytest.approx((folds[0].pr_curve[percent] + folds[1].pr_curve[percent]) / 2)
 
 
-def test_auc_knows_what_the_lists_were_chosen_from() -> None:
+def test_auc_uses_the_number_of_candidates() -> None:
     one, ones = np.zeros(2, dtype=int), np.ones(2)
     truth, train = (
         interactions(one, np.array([0, 1]), ones, 3),

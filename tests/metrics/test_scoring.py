@@ -71,7 +71,7 @@ def test_a_user_with_a_list_and_without_truth_is_undefined() -> None:
     assert np.isnan(scores.column("rr")).tolist() == [False, True, True]
 
 
-def test_metrics_over_all_lists_stand_apart() -> None:
+def test_overall_metrics_are_separate_from_user_columns() -> None:
     scores = score_top_n(LISTS, TRUTH, None, specs("coverage@1", "rr", "coverage"), threshold=None)
     assert scores.metrics == ("rr",)
     assert scores.overall == {"coverage@1": 2 / 6, "coverage": 4 / 6}
@@ -148,7 +148,7 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
     assert once.at_k["ndcg"] == pytest.approx(again.at_k["ndcg"], rel=1e-13)
 
 
-def test_what_is_asked_wrongly_is_an_error() -> None:
+def test_invalid_requests_raise_data_error() -> None:
     with pytest.raises(DataError, match=r"^metric ndcg@3 is asked for twice$"):
         score_top_n(LISTS, TRUTH, None, specs("ndcg@3", "ndcg(gain=linear)@3"), threshold=None)
     with pytest.raises(DataError, match=r"^a curve's cutoffs start at 1, not at 0$"):
@@ -187,13 +187,13 @@ def test_what_is_asked_wrongly_is_an_error() -> None:
         ),
     ],
 )
-def test_lists_that_break_a_rule_are_an_error(lists: TopN, message: str) -> None:
+def test_invalid_lists_raise_data_error(lists: TopN, message: str) -> None:
     with pytest.raises(DataError) as caught:
         score_top_n(lists, TRUTH, None, specs("rr"), threshold=None)
     assert str(caught.value) == message
 
 
-def test_an_item_twice_in_a_truth_is_an_error() -> None:
+def test_duplicate_truth_item_raises_data_error() -> None:
     with pytest.raises(DataError, match=r"^the truth of user 'bob' has item 103 twice$"):
         score_top_n(LISTS, truth_of((1, 3, 1.0), (0, 0, 1.0), (1, 3, 2.0)), None, specs("rr"), threshold=None)
 
@@ -208,7 +208,7 @@ def test_an_item_twice_in_a_truth_is_an_error() -> None:
         ),
     ],
 )
-def test_predictions_that_break_a_rule_are_an_error(predictions: np.ndarray, message: str) -> None:
+def test_invalid_predictions_raise_data_error(predictions: np.ndarray, message: str) -> None:
     with pytest.raises(DataError) as caught:
         score_top_n(LISTS, TRUTH, None, specs("rmse"), threshold=None, predictions=predictions)
     assert str(caught.value) == message
@@ -224,7 +224,7 @@ def fold(users: list[str], values: list[list[float]], coverage: float, curve: fl
     )
 
 
-def test_folds_are_averaged_where_a_user_is_defined() -> None:
+def test_average_folds_ignores_undefined_values() -> None:
     one = fold(["ann", "cat"], [[1, 0.5], [0, nan]], 0.2, 0.1)
     two = fold(["bob", "cat"], [[0.25, 1], [1, nan]], 0.4, nan)
     both = average_folds([one, two])
@@ -237,12 +237,12 @@ def test_folds_are_averaged_where_a_user_is_defined() -> None:
     assert both.metrics == ("rr", "ap")
 
 
-def test_one_fold_is_its_own_average() -> None:
+def test_average_folds_of_one_fold_is_that_fold() -> None:
     one = fold(["ann"], [[1, 0.5]], 0.2, 0.1)
     assert average_folds([one]) is one
 
 
-def test_folds_that_do_not_fit_are_an_error() -> None:
+def test_average_folds_refuses_different_metrics() -> None:
     one = fold(["ann"], [[1, 0.5]], 0.2, 0.1)
     with pytest.raises(DataError, match=r"^there is no fold to average$"):
         average_folds([])
@@ -261,7 +261,7 @@ def test_a_summary_leaves_out_and_counts_what_is_undefined() -> None:
     assert (summary.quantiles[0], summary.quantiles[50], summary.quantiles[100]) == (0, 0.5, 3)
 
 
-def test_a_summary_of_too_few_values_is_undefined_not_wrong() -> None:
+def test_summary_of_too_few_values_is_nan() -> None:
     one, none = summarise(np.array([2.0])), summarise(np.array([nan]))
     assert (one.n, one.mean, one.p50) == (1, 2, 2)
     assert isnan(one.std)
@@ -269,7 +269,7 @@ def test_a_summary_of_too_few_values_is_undefined_not_wrong() -> None:
     assert all(map(isnan, (none.mean, none.std, none.p10, none.zero_share, none.quantiles[7])))
 
 
-def test_a_metric_that_needs_the_train_data_gets_it_or_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metric_that_needs_train_data_gets_it_or_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     (spec,) = specs("rr")
     monkeypatch.setattr(type(spec.metric), "needs", ("train",))
     with pytest.raises(DataError, match=r"^metric rr needs the train data$"):

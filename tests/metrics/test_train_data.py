@@ -41,7 +41,7 @@ def test_cosines_do_not_depend_on_how_much_is_kept_or_done_at_a_time(
     monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
     monkeypatch.setattr(train_data, "_CELLS", limit)
-    monkeypatch.setattr(train_data, "_KNOWN", limit)
+    monkeypatch.setattr(train_data, "_CACHED", limit)
     data = interactions(1)
     users_of, _ = sets(data)
     views = TrainData(data)

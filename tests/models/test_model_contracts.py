@@ -30,7 +30,7 @@ def test_every_registered_model_keeps_the_contract(name, params, check):
     check(lambda: MODELS.create(name, params))
 
 
-def test_every_registered_model_says_what_it_is():
+def test_every_registered_model_has_a_summary():
     for entry in MODELS:
         assert len(entry.summary) > 15, entry.name
         assert entry.summary.endswith((".", "everybody")), entry.name
@@ -57,7 +57,7 @@ class Good:
         return ((users[:, None] % 2 == np.arange(self.n) % 2) & (np.arange(self.n) < 30)).astype(float)
 
 
-def test_a_class_a_factory_and_a_name_can_be_checked():
+def test_check_recommender_takes_class_factory_or_name():
     check_recommender(Good)
     check_recommender(lambda: Good())
     check_recommender("example.together", power=1.5)
@@ -144,6 +144,6 @@ class Unpicklable(Good):
         (Unstable, "a predicted rating depends on what is asked for with it"),
     ],
 )
-def test_broken_models_are_found(broken, message):
+def test_check_recommender_finds_broken_models(broken, message):
     with pytest.raises(AssertionError, match=message):
         check_recommender(lambda: broken())

@@ -60,7 +60,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("n", [1, 10, N_ITEMS + 5])
 @pytest.mark.parametrize("block_users", [1, 7, 1000])
-def test_scores_become_the_best_candidates(kind, n, block_users):
+def test_recommend_selects_best_candidates(kind, n, block_users):
     candidates, allowed = KINDS[kind]
     top = recommend(ByScores(), USERS, n, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
     item, score = expected(allowed, n)
@@ -69,7 +69,7 @@ def test_scores_become_the_best_candidates(kind, n, block_users):
     np.testing.assert_array_equal(top.score, score)
 
 
-def test_of_included_items_the_excluded_ones_are_left_out():
+def test_recommend_removes_excluded_from_included_items():
     other, met = random_rows(2, 0.5)
     candidates = Candidates("judged", included=ROWS, excluded=other)
     for model in (ByScores(), ByLists()):
@@ -79,7 +79,7 @@ def test_of_included_items_the_excluded_ones_are_left_out():
 
 @pytest.mark.parametrize("kind", ["unseen", "judged", "sampled"])
 @pytest.mark.parametrize("block_users", [1, 7, 1000])
-def test_lists_lose_what_may_not_be_listed_and_keep_the_rest(kind, block_users):
+def test_list_recommender_loses_items_that_are_no_candidates(kind, block_users):
     # Asked for whole lists, so that no tie is cut off by the model: then both kinds of model must agree.
     candidates, allowed = KINDS[kind]
     top = recommend(ByLists(), USERS, N_ITEMS, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
@@ -88,7 +88,7 @@ def test_lists_lose_what_may_not_be_listed_and_keep_the_rest(kind, block_users):
     np.testing.assert_array_equal(top.score, score)
 
 
-def test_lists_are_asked_for_with_room_for_what_is_taken_out():
+def test_list_recommender_is_asked_for_extra_items():
     asked = []
 
     class Spy(ByLists):

@@ -49,7 +49,7 @@ def test_selection_equals_a_full_sort(scores, n, dtype):
     np.testing.assert_array_equal(score, expected_score)
 
 
-def test_rows_whose_sample_misleads_are_still_exact():
+def test_selection_is_exact_where_the_sample_misestimates():
     # Only the sampled items are high, so that the threshold leaves too few; only others are high: far too many.
     few, many = np.zeros((1, 3200)), np.ones((1, 3200))
     few[0, ::16] = np.arange(200)
@@ -76,7 +76,7 @@ def test_equal_scores_stand_in_catalogue_order_across_zero_signs():
     assert item.tolist() == [[2, 0, 1, 3, 4]]
 
 
-def test_no_rows_give_no_lists():
+def test_selection_of_no_rows_is_empty():
     item, score = select_top_n(np.empty((0, 1000)), 3)
     assert item.shape == score.shape == (0, 3)
 

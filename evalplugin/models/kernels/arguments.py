@@ -1,4 +1,4 @@
-"""Arguments that the loops over neighbours share."""
+"""Shared arguments of the loops over neighbours."""
 
 from __future__ import annotations
 

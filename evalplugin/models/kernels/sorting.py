@@ -1,4 +1,4 @@
-"""The neighbours of each user or item in order of similarity."""
+"""Sorting of the neighbours of each user or item by similarity."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from evalplugin.models.threads import for_ranges
 
 __all__ = ["chunk_of", "sort_all", "sort_neighbours"]
 
-_CHUNK_CELLS = 500_000  # similarities put in order at a time: 4 MB
+_CHUNK_CELLS = 500_000  # similarities sorted at a time: 4 MB
 
 
 def chunk_of(similarity: Matrix) -> int:
-    """Return for how many x a thread has the neighbours in order at a time."""
+    """Return the number of x whose neighbours a thread sorts at a time."""
     return max(1, _CHUNK_CELLS // max(1, len(similarity)))
 
 

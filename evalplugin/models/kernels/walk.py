@@ -1,4 +1,4 @@
-"""The walk along the neighbours of one user or item, which fills all estimates at once."""
+"""Means of neighbours where all lists ascend: one walk along the neighbours of an x fills all of its y."""
 
 from __future__ import annotations
 

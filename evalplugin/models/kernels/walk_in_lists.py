@@ -1,4 +1,4 @@
-"""The walk along the neighbours where equally similar ones count in the order of any list."""
+"""Means of neighbours where lists are in any order, which decides between equally similar neighbours."""
 
 from __future__ import annotations
 

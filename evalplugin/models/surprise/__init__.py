@@ -1,4 +1,4 @@
-"""The algorithms of scikit-surprise, fitted and turned into exact top-N lists."""
+"""Models on scikit-surprise: its algorithms, fitted, with exact top-N lists."""
 
 # Importing these modules registers their models.
 from evalplugin.models.surprise import factors, knn, simple

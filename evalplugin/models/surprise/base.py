@@ -142,7 +142,7 @@ class SurpriseModel:
 
 
 class ColdStartFromBiases(SurpriseModel):
-    """A model that estimates mean + user bias + item bias, those it knows, where user or item has no train data."""
+    """A model with mean + user bias + item bias, those it has learned, for users or items without train data."""
 
     def _cold_scores(self, users: Codes) -> Floats | float:
         user_bias, item_bias = self._biases()

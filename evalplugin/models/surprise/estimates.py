@@ -1,4 +1,4 @@
-"""What fitted scikit-surprise algorithms estimate, for blocks of users and for pairs, from their arrays.
+"""Estimates of fitted scikit-surprise algorithms, for blocks of users and for pairs.
 
 Everything is done in the order in which Surprise does it, so that estimates that are equal there are equal here: to
 the bit ``algorithm.predict(user, item, clip=False).est``.

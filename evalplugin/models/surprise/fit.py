@@ -1,4 +1,4 @@
-"""Fits of scikit-surprise algorithms from arrays, to the bit what Surprise computes from its lists."""
+"""Fits of scikit-surprise algorithms from arrays, with the bits that Surprise gets from its lists."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _agrees(name: str) -> bool:
     user, item = np.nonzero(rng.random((30, 40)) < 0.6)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=30))])
     by_user = RatingLists(indptr, item.astype(np.int32), rng.normal(3.0, 1.0, len(item)))
-    ratings = Ratings(by_user, by_user.turned(40))
+    ratings = Ratings(by_user, by_user.transposed(40))
     trainset = surprise.Trainset(
         by_user.to_surprise(), ratings.by_item.to_surprise(), 30, 40, len(item), (1, 5), {}, {}
     )

@@ -1,4 +1,4 @@
-"""What the nearest-neighbour algorithms of scikit-surprise estimate, for blocks of users and for pairs."""
+"""Estimates of the nearest-neighbour algorithms of scikit-surprise, for blocks of users and for pairs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class KNNEstimates(Estimates):
         self._by_x, self._by_y = ratings.sides(self.user_based)
         # For the ratings in the lists of the y, which is the order that Surprise's heap sees them in.
         self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
-        self._place = None if self._by_y.ascending else _places(self._by_y)
+        self._position = None if self._by_y.ascending else _positions(self._by_y)
         self._rows: NeighbourRows | None = None
         self._neighbours: list[SortedNeighbours] | None = None
         self._undefined = np.isnan(self.similarity.sum(axis=1))
@@ -114,10 +114,10 @@ class KNNEstimates(Estimates):
         from evalplugin.models.kernels.arguments import NeighbourRows
 
         entries, y = self._by_y.entries(ys)
-        place = None if self._place is None else self._place[entries]
+        position = None if self._position is None else self._position[entries]
         shape = len(self.similarity), len(ys)
         return NeighbourRows.of(
-            self._by_y.other[entries], y, self._values[entries], place, shape, self.algorithm.k
+            self._by_y.other[entries], y, self._values[entries], position, shape, self.algorithm.k
         )
 
     def _undefined_pairs(self, users: Ints) -> list[tuple[int, int]]:
@@ -194,7 +194,7 @@ class KNNBaselineEstimates(KNNEstimates):
         means += (self.mean + self.algorithm.bu[users]) + self.algorithm.bi[items]
 
 
-def _places(lists: RatingLists) -> Codes:
-    """Return at which place of its list each rating stands."""
+def _positions(lists: RatingLists) -> Codes:
+    """Return the position of each rating in its list."""
     first = np.repeat(lists.indptr[:-1], np.diff(lists.indptr))
     return (np.arange(len(lists.other)) - first).astype(np.int32)

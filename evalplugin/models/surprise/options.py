@@ -1,4 +1,4 @@
-"""Parameters that scikit-surprise algorithms share, the nested ``sim_options`` and ``bsl_options`` among them."""
+"""Shared parameters of scikit-surprise algorithms, with the nested ``sim_options`` and ``bsl_options``."""
 
 from __future__ import annotations
 

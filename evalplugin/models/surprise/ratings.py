@@ -1,4 +1,4 @@
-"""The ratings a scikit-surprise algorithm was fitted on, as arrays, and a trainset from arrays."""
+"""Ratings of a scikit-surprise trainset as arrays, and a trainset from arrays."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RatingLists:
 
     @cached_property
     def own(self) -> Codes:
-        """The inner id of the list that each rating stands in: int32 (m,)."""
+        """The inner id of each rating's list: int32 (m,)."""
         return np.repeat(np.arange(len(self.indptr) - 1, dtype=np.int32), np.diff(self.indptr))
 
     @cached_property
@@ -53,14 +53,14 @@ class RatingLists:
         return bool((rises | (self.own[1:] != self.own[:-1])).all())
 
     def entries(self, inner: Ints) -> tuple[Ints, Ints]:
-        """Return where the ratings of some lists stand, and at which place of ``inner`` their list stands."""
+        """Return the positions of the ratings of some lists, and the position of each one's list in ``inner``."""
         start, counts = self.indptr[inner], np.diff(self.indptr)[inner]
         row = np.repeat(np.arange(len(inner)), counts)
         first = np.cumsum(counts) - counts
         return np.arange(len(row)) + np.repeat(start - first, counts), row
 
-    def turned(self, n: int) -> RatingLists:
-        """Return the lists of the n others, each in ascending order."""
+    def transposed(self, n: int) -> RatingLists:
+        """Return the lists of the n others (the transpose), each in ascending order."""
         order = np.argsort(self.other, kind="stable")
         indptr = np.concatenate([[0], np.cumsum(np.bincount(self.other, minlength=n))]).astype(np.int64)
         return RatingLists(indptr, self.own[order], self.rating[order])
@@ -95,12 +95,12 @@ class Ratings:
 
     @property
     def n_users(self) -> int:
-        """How many users have ratings."""
+        """Number of users with ratings."""
         return len(self.by_user.indptr) - 1
 
     @property
     def n_items(self) -> int:
-        """How many items have ratings."""
+        """Number of items with ratings."""
         return len(self.by_item.indptr) - 1
 
     def sides(self, user_based: bool) -> tuple[RatingLists, RatingLists]:
@@ -124,13 +124,13 @@ class TrainsetArrays:
 
     @classmethod
     def of(cls, train: Interactions) -> TrainsetArrays:
-        """Return what a model knows after ``train``."""
+        """Return the arrays of train data."""
         rows = train.rows
         inner_user, user_codes = _ranks(rows.counts > 0)
         inner_item, item_codes = _ranks(train.item_counts > 0)
         indptr = np.concatenate([[0], np.cumsum(rows.counts[user_codes])])
         by_user = RatingLists(indptr, inner_item.astype(np.int32)[rows.item], rows.rating.astype(np.float64))
-        ratings = Ratings(by_user, by_user.turned(len(item_codes)))
+        ratings = Ratings(by_user, by_user.transposed(len(item_codes)))
         return cls(user_codes, item_codes, inner_user, inner_item, ratings, train.rating_scale)
 
     def trainset(self) -> surprise.Trainset:
@@ -154,7 +154,7 @@ class TrainsetArrays:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Let millions of small objects be made without a look for cycles at every few hundred of them."""
+    """Suspend garbage collection, which would search for cycles while millions of small objects are made."""
     enabled = gc.isenabled()
     gc.disable()
     try:

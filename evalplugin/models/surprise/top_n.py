@@ -33,7 +33,7 @@ _ASKED = ("estimate", "predict", "default_prediction", "switch")  # what an esti
 
 
 class SlowEstimates(UserWarning):
-    """Estimates are asked for pair by pair, as how they are made is not known."""
+    """Warning that an algorithm of unknown kind is asked for its estimates pair by pair."""
 
 
 def surprise_top_n(

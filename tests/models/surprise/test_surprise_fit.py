@@ -131,7 +131,7 @@ def test_lists_of_a_trainset_keep_their_order():
     assert lists.other.tolist() == [2, 0, 1]
     assert lists.rating.tolist() == [1.5, 3.0, 2.0]
     assert not lists.ascending
-    assert lists.turned(3).ascending
+    assert lists.transposed(3).ascending
     assert lists.to_surprise() == {0: [(2, 1.5), (0, 3.0)], 1: [(1, 2.0)]}
 
 
@@ -175,7 +175,7 @@ def test_threads_change_no_bit_of_other_models(name):
         np.testing.assert_array_equal(model.scores(users), alone)
 
 
-def test_exact_sums_are_ours_whatever_the_compiler_and_others_after_a_trial(monkeypatch):
+def test_similarity_kernels_are_tried_only_where_sums_round(monkeypatch):
     monkeypatch.setattr(surprise_fit, "_agrees", lambda name: False)
     stars, tenths = np.array([0.5, 4.5]), np.array([0.1, 4.0])
     for name in ("cosine", "msd", "pearson"):
@@ -186,7 +186,7 @@ def test_exact_sums_are_ours_whatever_the_compiler_and_others_after_a_trial(monk
 
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
-def test_where_the_trial_fails_surprise_computes_itself(monkeypatch, similarity):
+def test_similarity_falls_back_to_surprise_where_kernels_disagree(monkeypatch, similarity):
     data = random_data(7, 20, 15, 0.5, "tenths")
     options = {"name": similarity}
     expected = fit("KNNBaseline", data, sim_options=options).algorithm
@@ -209,7 +209,7 @@ def test_models_that_can_be_prepared_are_the_same_afterwards(name):
         assert pickle.dumps(model) == pickle.dumps(MODELS.create(name))
 
 
-def test_threads_are_as_many_as_are_set(monkeypatch):
+def test_thread_count_follows_limit_and_environment(monkeypatch):
     for variable in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(variable, raising=False)
     assert thread_count() >= 1

@@ -299,7 +299,7 @@ def test_wrong_parameters_are_refused(name, params, message):
         MODELS.create(f"surprise.{name}", params)
 
 
-def test_a_fit_says_what_it_needs():
+def test_fit_bytes_estimates_memory():
     data = many(7, 12, 15, 0.6)
     trainset = 200 * len(data)
 

@@ -90,7 +90,7 @@ def test_many_equal_similarities_in_any_order_are_cut_as_surprise_cuts_them(user
 
 
 @pytest.mark.parametrize("name", ["SVD", "SVDpp", "NMF", "SlopeOne", "CoClustering", "BaselineOnly"])
-def test_other_algorithms_give_the_lists_of_asking(name):
+def test_surprise_top_n_of_other_algorithms_equals_predict(name):
     np.random.seed(3)  # noqa: NPY002 - what Surprise's algorithms start from
     algorithm = getattr(surprise, name)().fit(trainset_of(shuffled_rows(2, 25, 30, 0.3, (1, 2, 3, 4, 5))))
     assert_same(algorithm)
@@ -127,7 +127,7 @@ class Renamed(surprise.SVD):
     """Learns in another way, and estimates as SVD does."""
 
 
-def test_an_unknown_estimate_is_asked_for_pair_by_pair_and_says_so():
+def test_unknown_estimate_warns_slow_estimates():
     rows = shuffled_rows(5, 10, 12, 0.4, (1, 2, 3, 4, 5))
     algorithm = Halved(random_state=1).fit(trainset_of(rows))
     done = []
@@ -139,7 +139,7 @@ def test_an_unknown_estimate_is_asked_for_pair_by_pair_and_says_so():
     assert done == [1] * 10
 
 
-def test_a_subclass_that_estimates_as_its_parent_is_as_fast():
+def test_surprise_top_n_of_a_subclass_uses_block_estimates():
     assert_same(Renamed(random_state=1).fit(trainset_of(shuffled_rows(5, 10, 12, 0.4, (1, 2, 3, 4, 5)))))
 
 
@@ -170,7 +170,7 @@ def test_raw_ids_keep_their_type():
         ("broken", {}, "SVD estimates nan for user 'u0' and item 'a'; it must be finite"),
     ],
 )
-def test_what_cannot_be_listed_is_refused(algorithm, options, message):
+def test_surprise_top_n_refuses_invalid_requests(algorithm, options, message):
     trainset = trainset_of([("u0", "a", 1), ("u1", "b", 5), ("u1", "c", 2)])
     if algorithm == "fitted":
         algorithm = surprise.SVD().fit(trainset)
