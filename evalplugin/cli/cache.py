@@ -13,7 +13,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE, DataError, UnknownNameError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import options
-from evalplugin.cli.shared import open_store
+from evalplugin.cli.shared import open_store, print_diagnostic
 
 if TYPE_CHECKING:
     from evalplugin.execution.store import EntryInfo
@@ -34,11 +34,11 @@ def list_(folder: Path) -> int:
     store = open_store(folder)
     found = [] if store is None else store.entries()
     if not found:
-        click.echo(f"nothing is stored in {folder}", err=True)
+        print_diagnostic(f"nothing is stored in {folder}")
         return EXIT_DONE
     _print_entries(found)
     total = size_text(sum(facts.size for facts in found))
-    click.echo(f"{_count(found)}, {total}, in {folder}", err=True)
+    print_diagnostic(f"{_count(found)}, {total}, in {folder}")
     return EXIT_DONE
 
 
@@ -98,15 +98,12 @@ def prune(older_than: str | None, max_size: str | None, everything: bool, dry_ru
     if gone:
         _print_entries(gone)
     left = [] if store is None else [f for f in store.entries() if not dry_run or f not in gone]
-    click.echo(
+    print_diagnostic(
         f"{'would remove' if dry_run else 'removed'} {_count(gone)}, {size_text(sum(f.size for f in gone))}; "
-        f"{len(left)} stay, {size_text(sum(f.size for f in left))}",
-        err=True,
+        f"{len(left)} stay, {size_text(sum(f.size for f in left))}"
     )
     for journal in [] if store is None else unfinished(store.journals):
-        click.echo(
-            f"the bake-off {journal.header.id}, which is not finished, keeps what it has used", err=True
-        )
+        print_diagnostic(f"the bake-off {journal.header.id}, which is not finished, keeps what it has used")
     return EXIT_DONE
 
 

@@ -11,7 +11,7 @@ import click
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
-from evalplugin.base.secrets import redact, redact_message
+from evalplugin.base.secrets import redact
 from evalplugin.cli import options
 from evalplugin.cli.cache import cache
 from evalplugin.cli.compare import compare
@@ -23,7 +23,7 @@ from evalplugin.cli.run import run
 from evalplugin.cli.schedule import schedule
 from evalplugin.cli.schema import schema
 from evalplugin.cli.score import score
-from evalplugin.cli.shared import show_error
+from evalplugin.cli.shared import print_diagnostic, show_error
 from evalplugin.cli.sync import sync
 from evalplugin.cli.validate import validate
 
@@ -39,13 +39,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return code if isinstance(code, int) else EXIT_DONE
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        print_diagnostic(error.format_message())
         return EXIT_USAGE
     except click.ClickException as error:
         error.show(sys.stderr)
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
-        click.echo("interrupted", err=True)
+        print_diagnostic("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has ended (`| head`): print nothing more, and no traceback at exit either.
@@ -53,13 +53,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_FAILED
     except EvalpluginError as error:
         if state["debug"]:
-            click.echo(redact_message(traceback.format_exc()), nl=False, err=True)
+            print_diagnostic(traceback.format_exc().rstrip("\n"))
         else:
             show_error(str(error))
         return error.exit_code
     except Exception:  # noqa: BLE001 - the edge of the program: shown whole
-        click.echo(redact(traceback.format_exc()), nl=False, err=True)
-        click.echo("this is a defect of evalplugin or of a plugin: please report the lines above", err=True)
+        print_diagnostic(redact(traceback.format_exc()).rstrip("\n"))
+        print_diagnostic("this is a defect of evalplugin or of a plugin: please report the lines above")
         return EXIT_FAILED
 
 

@@ -11,7 +11,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE, KeyPath
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
-from evalplugin.cli.shared import interrupt_on_signals, load_all
+from evalplugin.cli.shared import interrupt_on_signals, load_all, print_diagnostic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ def schedule(
         jobs,
         Options(if_changed, tuple(typed)),
         write=click.echo,
-        report=lambda text: click.echo(text, err=True),
+        report=print_diagnostic,
     ).run()
 
 
@@ -130,10 +130,9 @@ def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
 
     for name, uri in stores.items():
         if uri is not None and sqlite_path(resolve_uri(uri)) is not None and unit in REMOTE_UNITS:
-            click.echo(
+            print_diagnostic(
                 f"warning: {name} logs to {uri}, a file that is gone with the machine it runs on; name a server with "
-                f"--tracking-uri, or leave tracking.uri out and set MLFLOW_TRACKING_URI",
-                err=True,
+                f"--tracking-uri, or leave tracking.uri out and set MLFLOW_TRACKING_URI"
             )
 
 

@@ -9,7 +9,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import interrupt_on_signals
+from evalplugin.cli.shared import interrupt_on_signals, print_diagnostic
 
 __all__ = ["score"]
 
@@ -93,7 +93,7 @@ def score(
         else:
             click.echo(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
-    scores, specs = score_command.score(request, lambda text: click.echo(text, err=True))
+    scores, specs = score_command.score(request, print_diagnostic)
     rows = rows_of(scores)
     if shown == "table":
         from evalplugin.cli.show import show_scores

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evalplugin.base.secrets import redact_message
+
 if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
     from evalplugin.execution.store import StoreView
 
-__all__ = ["interrupt_on_signals", "load_all", "open_store", "show_error"]
+__all__ = ["interrupt_on_signals", "load_all", "open_store", "print_diagnostic", "show_error"]
 
 
 def load_all(
@@ -59,7 +61,12 @@ def interrupt_on_signals() -> None:
         signal.signal(hang_up, interrupt)
 
 
+def print_diagnostic(text: str) -> None:
+    """Print a line on stderr, without credentials."""
+    click.echo(redact_message(text), err=True)
+
+
 def show_error(text: str) -> None:
     """Print an error on stderr; each of several lines is a mistake with its location."""
     before = "" if "\n" in text else f"{click.style('error:', fg='red', bold=True)} "
-    click.echo(f"{before}{text}", err=True)
+    print_diagnostic(f"{before}{text}")

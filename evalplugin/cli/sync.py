@@ -12,7 +12,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
-from evalplugin.cli.shared import open_store, show_error
+from evalplugin.cli.shared import open_store, print_diagnostic, show_error
 
 __all__ = ["sync"]
 
@@ -34,9 +34,9 @@ def sync(context: click.Context, folder: Path) -> int:
         header = journal.header
         about = f"bake-off {header.id}, started {started_at(journal)}"
         if is_running(journal):
-            click.echo(f"{about}, is still running", err=True)
+            print_diagnostic(f"{about}, is still running")
             continue
-        click.echo(about, err=True)
+        print_diagnostic(about)
         try:
             if not header.command:
                 raise EvalpluginError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from rich.progress import (
 )
 
 from evalplugin.base.secrets import redact_message
+from evalplugin.cli.shared import print_diagnostic
 from evalplugin.execution.observer import Observer
 
 __all__ = ["observer"]
@@ -50,7 +50,7 @@ class _Bars(Observer):
 
 class _Lines(Observer):
     def report(self, text: str) -> None:
-        print(redact_message(text), file=sys.stderr, flush=True)
+        print_diagnostic(text)
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
