@@ -1,3 +1,3 @@
-"""A whole bake-off: from a checked config to results in MLflow, a decision and a notification."""
+"""Whole bake-offs: from a checked config to results in MLflow, a decision and a notification."""
 
 __all__: list[str] = []

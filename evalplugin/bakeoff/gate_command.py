@@ -1,4 +1,4 @@
-"""The decision on models that were logged: runs in a store -> who is the champion -> decision."""
+"""Gate decisions on logged models: runs read from MLflow, the champion among them, the decision."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def decide_logged(
     """Return what a gate decides on logged models, and the ids of the challengers' runs.
 
     The champion is one of these models, or another run on the same data. For a registered one, which may be named by
-    name@alias, it is the model of the same type and parameters; as long as nobody is registered, the baseline. Where
+    name@alias, it is the model of the same type and parameters; as long as none is registered, the baseline. Where
     none is named, it is the baseline.
 
     Args:

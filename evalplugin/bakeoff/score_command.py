@@ -1,4 +1,4 @@
-"""What the command ``score`` does, between reading its options and printing."""
+"""Scoring files of lists from other systems: per-user scores, another library's numbers, an MLflow run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Request", "log", "score", "score_as"]
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked on the command line."""
+    """The options of the command line."""
 
     lists: str
     truth: str
@@ -36,34 +36,34 @@ class Request:
     for_log: bool = False  # curves over the cutoff are computed too
 
 
-def score(asked: Request, report: Callable[[str], None]) -> tuple[ListScores, list[MetricSpec]]:
-    """Return the scores, after writing the file of per-user scores where one is asked for.
+def score(request: Request, report: Callable[[str], None]) -> tuple[ListScores, list[MetricSpec]]:
+    """Return the scores, after writing the file of per-user scores where the request names one.
 
     Raises:
         EvalpluginError: Whatever is wrong with the options or the files.
     """
-    specs = specs_of(asked.metrics)
-    if asked.out is not None:
-        check_output(asked.out)
+    specs = specs_of(request.metrics)
+    if request.out is not None:
+        check_output(request.out)
     scores = score_lists(
-        asked.lists,
-        asked.truth,
+        request.lists,
+        request.truth,
         specs,
-        train=asked.train,
-        threshold=asked.threshold,
-        columns=asked.columns,
-        format=asked.format,
-        text_ids=asked.text_ids,
-        memory=asked.memory,
-        curve_ks=lambda n: curve_ks(n, specs) if asked.for_log else (),
+        train=request.train,
+        threshold=request.threshold,
+        columns=request.columns,
+        format=request.format,
+        text_ids=request.text_ids,
+        memory=request.memory,
+        curve_ks=lambda n: curve_ks(n, specs) if request.for_log else (),
         report=report,
     )
-    if asked.out is not None:
-        write_per_user(scores.scores, asked.out)
+    if request.out is not None:
+        write_per_user(scores.scores, request.out)
     return scores, specs
 
 
-def score_as(asked: Request, library: str) -> dict[str, float]:
+def score_as(request: Request, library: str) -> dict[str, float]:
     """Return the numbers that another library prints for its own metrics, by its names.
 
     Raises:
@@ -74,22 +74,27 @@ def score_as(asked: Request, library: str) -> dict[str, float]:
     from evalplugin.lists.profiles import profile
 
     conventions = profile(library)
-    for option, value in (("--out", asked.out), ("--log", asked.for_log), ("--memory", asked.memory)):
+    for option, value in (("--out", request.out), ("--log", request.for_log), ("--memory", request.memory)):
         if value:
             raise DataError(f"--as reproduces the means that a library prints; {option} does not go with it")
-    names = [str(name) for name in asked.metrics]
+    names = [str(name) for name in request.metrics]
     if not names:
         raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")
     for name in names:
         conventions.metric(name)
     lists, truth, train = lists_and_truth(
-        asked.lists, asked.truth, asked.train, asked.columns, format=asked.format, text_ids=asked.text_ids
+        request.lists,
+        request.truth,
+        request.train,
+        request.columns,
+        format=request.format,
+        text_ids=request.text_ids,
     )
-    return conventions.score(lists, truth, names, train=train, threshold=asked.threshold)
+    return conventions.score(lists, truth, names, train=train, threshold=request.threshold)
 
 
 def log(
-    asked: Request,
+    request: Request,
     scores: ListScores,
     specs: Sequence[MetricSpec],
     *,
@@ -101,29 +106,29 @@ def log(
     from evalplugin.tracking.write.lists import ScoredLists, log_lists
 
     options = {
-        "lists": asked.lists,
-        "truth": asked.truth,
-        "train": asked.train,
+        "lists": request.lists,
+        "truth": request.truth,
+        "train": request.train,
         "metrics": [spec.name for spec in specs],
-        "threshold": asked.threshold,
-        "input_format": asked.format,
-        "columns": {key: value for key, value in vars(asked.columns).items() if value is not None},
+        "threshold": request.threshold,
+        "input_format": request.format,
+        "columns": {key: value for key, value in vars(request.columns).items() if value is not None},
     }
     given = {key: value for key, value in options.items() if value is not None}
     lists = ScoredLists(
         name=name,
         scores=scores.scores,
         metrics=specs,
-        threshold=asked.threshold,
-        truth=_interactions(asked, asked.truth, "truth"),
-        train=None if asked.train is None else _interactions(asked, asked.train, "train"),
+        threshold=request.threshold,
+        truth=_interactions(request, request.truth, "truth"),
+        train=None if request.train is None else _interactions(request, request.train, "train"),
         asked=given,
         origin="score",
-        dataset=asked.truth,
+        dataset=request.truth,
         data={key: given[key] for key in ("lists", "truth", "train") if key in given},
     )
     return log_lists(lists, experiment=experiment, tracking_uri=tracking_uri)
 
 
-def _interactions(asked: Request, path: str, role: Literal["truth", "train"]) -> Interactions:
-    return read_interactions(path, role, asked.columns, format=asked.format, text_ids=asked.text_ids)
+def _interactions(request: Request, path: str, role: Literal["truth", "train"]) -> Interactions:
+    return read_interactions(path, role, request.columns, format=request.format, text_ids=request.text_ids)

@@ -16,7 +16,7 @@ from evalplugin.cli.shared import interrupt_on_signals, load_all, print_diagnost
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from evalplugin.schedule import Planned
+    from evalplugin.schedule import ScheduledConfig
 
 __all__ = ["schedule"]
 
@@ -86,10 +86,10 @@ def schedule(
         argv += ["--outcome", str(outcome_file)] if outcome_file is not None else []
         return run_with(context, argv)
 
-    from evalplugin.schedule import planned
+    from evalplugin.schedule import scheduled_configs
 
     checked = load_all(configs, overrides, data_home)
-    jobs = planned(checked, configs, tracking_uri=tracking_uri)
+    jobs = scheduled_configs(checked, configs, tracking_uri=tracking_uri)
     stores = {config.name: tracking_uri or config.spec.tracking.uri for config in checked}
     if unit is not None:
         _refuse_secrets(given)
@@ -170,7 +170,7 @@ def _notify_texts(path: KeyPath, value: Any) -> list[str]:
 
 
 def _write_unit(
-    unit: str, jobs: Sequence[Planned], typed: Sequence[str], out: Path | None, image: str | None
+    unit: str, jobs: Sequence[ScheduledConfig], typed: Sequence[str], out: Path | None, image: str | None
 ) -> None:
     from evalplugin.schedule import units
 

@@ -1,4 +1,4 @@
-"""What a bake-off yields, as plain values: the results of its models and what they were asked."""
+"""Results of a bake-off as plain values: its description, its data, the results of its models."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "ModelResult", "new_
 
 @dataclass(frozen=True)
 class Costs:
-    """What one model took, all folds together."""
+    """The time and memory of one model, all folds together."""
 
     fit_seconds: float
     recommend_seconds: float
@@ -56,7 +56,7 @@ class DataInfo:
 
     @cached_property
     def background(self) -> Background:
-        """What a person needs to judge single users' lists; made once for all models."""
+        """Background to judge single users' lists; made once for all models."""
         return background_of(self.full, self.train, self.test)
 
 
@@ -90,7 +90,7 @@ class ModelResult:
 
     @property
     def failure(self) -> str | None:
-        """What a model that failed raised, in one line: the last of its traceback; None for one that did not."""
+        """The last line of the traceback; None for a model that did not fail."""
         if self.error is None:
             return None
         lines = self.error.strip().splitlines()
@@ -104,7 +104,7 @@ def new_id() -> str:
 
 @dataclass(frozen=True)
 class Bakeoff:
-    """What was asked: everything about a bake-off that is known before it runs."""
+    """The description of a bake-off: all that is known before it runs."""
 
     id: str  # unique, e.g. 20260101-120000-3f2a
     experiment: str
@@ -119,7 +119,7 @@ class Bakeoff:
     config_name: str  # file name or "python"
     config_text: str  # as written, comments included
     config_resolved: str  # YAML with every default filled in and every grid expanded
-    config_dir: str  # the folder the config stands in: where git is asked for the commit
+    config_dir: str  # the config's folder, whose git commit is logged
     config_hash: str
     metrics_hash: str
     datasets: tuple[str, ...] = ()  # names in config order

@@ -1,4 +1,4 @@
-"""A checked config -> data, folds and tasks -> results."""
+"""Preparing data and folds, and running the tasks of all models in order."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ __all__ = [
 ]
 
 Result = TaskResult | str  # a string is the traceback of a task that failed
-# Runs tasks, each with what it is called: yields the number of each and its result, in the order in which they end.
+# Runs numbered and labelled tasks; yields the number and the result of each, in the order in which they end.
 Executor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
 
 
 @dataclass(frozen=True)
 class PreparedData:
-    """One dataset under one split, ready for any model: the folds, and what each user may be shown."""
+    """One dataset under one split, ready for any model: folds, and the candidates of each user."""
 
     info: DataInfo
     folds: tuple[Split, ...]
@@ -57,14 +57,14 @@ class PreparedData:
 
 @dataclass(eq=False)
 class Job:
-    """One model on one dataset under one split: a task for each fold, and what has come of them so far."""
+    """One model on one dataset under one split: a task for each fold, and their results so far."""
 
     info: DataInfo
     model: ModelRecipe
     tasks: tuple[Task, ...]
     done: dict[int, Result] = field(default_factory=dict)  # by fold
-    lists: dict[int, Lists] = field(default_factory=dict)  # by fold: made before, and only to be scored
-    running: int = 0  # tasks that were handed out and have not ended
+    lists: dict[int, Lists] = field(default_factory=dict)  # by fold: cached, and only to be scored
+    running: int = 0  # tasks that were started and have not ended
 
     @property
     def failed(self) -> bool:
@@ -73,16 +73,16 @@ class Job:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether every task has ended or need not run."""
         return not self.running and (self.failed or len(self.done) == len(self.tasks))
 
     def label(self, fold: int) -> str:
-        """Return what the task of a fold is called."""
+        """Return the label of the task of a fold, for progress."""
         folds = len(self.tasks)
         return f"{self.model.name}, fold {fold + 1} of {folds}" if folds > 1 else self.model.name
 
     def name(self, fold: int) -> str:
-        """Return a name of the task of a fold that no other task of the bake-off has."""
+        """Return the unique name of the task of a fold within the bake-off."""
         return f"{self.info.dataset}/{self.info.split}/{self.model.name}/{fold}"
 
 
@@ -178,7 +178,7 @@ def _prepare(
 def _segments(
     config: CheckedConfig, folds: Sequence[Split], context: LoadContext
 ) -> tuple[list[Segmentation], list[str]]:
-    """Return the segments, and a note on each that nobody asked for and that says nothing here."""
+    """Return the segments, and a note on each default one that is left out as it has one group."""
     gate = config.spec.gate
     guarded = {} if gate is None else gate.guardrails.segments
     shown, notes = [], []
@@ -218,7 +218,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> J
 
 
 def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
-    """Fill in what is there already: what was computed before, and what is known to fail."""
+    """Fill jobs with cached results and lists, and with the failures that the journal holds."""
     known = {} if cache.journal is None else cache.journal.failures
     for job in jobs:
         job.done |= {fold: known[job.name(fold)] for fold in range(len(job.tasks)) if job.name(fold) in known}
@@ -243,7 +243,7 @@ def results_of(
         jobs: What is to be done, with what there is already.
         execute: Computes what is not there yet.
         cache: Where it is cache then.
-        starting: Is told the number of each job before anything is computed for it.
+        starting: Receives the number of each job before anything is computed for it.
     """
     for number, job in enumerate(jobs):
         if job.ended:

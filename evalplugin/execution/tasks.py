@@ -1,4 +1,4 @@
-"""A task: one model on one fold, a function of plain values to lists, scores and costs."""
+"""Tasks: one model on one fold, from plain values to lists, scores and costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker side of a task: a fresh process that runs it within its limits and writes its result to a file."""
+"""Worker side of a task: run it in a fresh process within its limits and write its result to a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Bake-offs by schedule: a scheduler of our own in the foreground, and units for those of others."""
+"""Schedules: a scheduler in the foreground, and units for other schedulers."""
 
 from evalplugin.schedule.scheduler import Options, Scheduler
-from evalplugin.schedule.units import KINDS, Kind, Planned, planned, units
+from evalplugin.schedule.units import KINDS, Kind, ScheduledConfig, scheduled_configs, units
 
-__all__ = ["KINDS", "Kind", "Options", "Planned", "Scheduler", "planned", "units"]
+__all__ = ["KINDS", "Kind", "Options", "ScheduledConfig", "Scheduler", "scheduled_configs", "units"]

@@ -1,4 +1,4 @@
-"""A scheduler in the foreground: each bake-off at its time, one at a time, each in a process of its own."""
+"""Scheduler in the foreground: bake-offs by their schedules, one at a time, each in its own process."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
-from evalplugin.schedule.units import Planned
+from evalplugin.schedule.units import ScheduledConfig
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.base import BaseScheduler
 
 __all__ = ["Options", "Scheduler", "Started", "start_process"]
 
-# Timers stand still while a machine sleeps: the clock is looked at this often.
-_LOOK_SECONDS = 60
+# Timers pause while a machine sleeps: the scheduler wakes up this often to read the clock.
+_WAKE_SECONDS = 60
 
 
 @dataclass(frozen=True)
 class Options:
-    """How each bake-off is run."""
+    """Options of every scheduled run."""
 
     if_changed: bool = False
     arguments: tuple[str, ...] = ()  # of the command line, to be handed on
@@ -39,15 +39,15 @@ class Options:
 
 @dataclass
 class Started:
-    """A bake-off that runs: how to wait for it, what it reports, how to end it."""
+    """A running bake-off: functions to wait for it, read its payload and end it."""
 
     wait: Callable[[], int]  # returns the exit code
-    report: Callable[[], dict[str, Any]]  # what came of it; {} where it could not say
-    stop: Callable[[bool], None]  # politely, or, with True, at once
+    report: Callable[[], dict[str, Any]]  # returns its payload; {} if it could not write one
+    stop: Callable[[bool], None]  # by SIGTERM, or, with True, by SIGKILL
 
 
-def start_process(job: Planned, options: Options) -> Started:
-    """Return a bake-off started in a process of its own; what it prints goes to our stderr.
+def start_process(job: ScheduledConfig, options: Options) -> Started:
+    """Start a bake-off in a process of its own; its stdout goes to our stderr.
 
     In a process of its own it gives back all memory, reads plugin files anew, and cannot take the scheduler down.
     """
@@ -88,13 +88,13 @@ def start_process(job: Planned, options: Options) -> Started:
 
 @dataclass
 class Scheduler:
-    """Runs configs by their schedules until it is told to stop."""
+    """Runs configs by their schedules until SIGTERM or Ctrl-C."""
 
-    jobs: Sequence[Planned]
+    jobs: Sequence[ScheduledConfig]
     options: Options
     write: Callable[[str], None]  # takes one line of JSON for each run
     report: Callable[[str], None]  # takes lines for people
-    start: Callable[[Planned, Options], Started] = start_process
+    start: Callable[[ScheduledConfig, Options], Started] = start_process
     _running: Started | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -127,7 +127,7 @@ class Scheduler:
         # One worker for all: bake-offs of several configs do not run at once either.
         base.add_executor(ThreadPoolExecutor(1), "default")
         base.add_executor(ThreadPoolExecutor(1), "clock")
-        base.add_job(_look, "interval", seconds=_LOOK_SECONDS, executor="clock", id="clock")
+        base.add_job(_wake, "interval", seconds=_WAKE_SECONDS, executor="clock", id="clock")
         # What is due at the same moment starts in the order of the ids, which is that of the jobs.
         by_id = {f"{number:09d}": job for number, job in enumerate(self.jobs)}
         for key, job in by_id.items():
@@ -160,7 +160,7 @@ class Scheduler:
         base.add_listener(left_out, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
         base.add_listener(failed, EVENT_JOB_ERROR)
 
-    def _run_one(self, job: Planned) -> None:
+    def _run_one(self, job: ScheduledConfig) -> None:
         begun = datetime.now(UTC)
         with self._lock:
             if self._stopping:
@@ -173,7 +173,7 @@ class Scheduler:
                 return
             self._idle.clear()
         try:
-            code, told = started.wait(), started.report()
+            code, payload = started.wait(), started.report()
             ended = datetime.now(UTC)
             self._line(
                 job,
@@ -182,8 +182,8 @@ class Scheduler:
                 end=_text(ended),
                 seconds=round((ended - begun).total_seconds(), 1),
                 exit_code=code,
-                **{key: told.get(key) for key in ("bakeoff", "outcome", "error", "failed")},
-                promoted=(told.get("decision") or {}).get("promoted"),
+                **{key: payload.get(key) for key in ("bakeoff", "outcome", "error", "failed")},
+                promoted=(payload.get("decision") or {}).get("promoted"),
             )
         finally:
             with self._lock:
@@ -206,15 +206,15 @@ class Scheduler:
             self._idle.wait()
         return EXIT_INTERRUPTED
 
-    def _next(self, job: Planned) -> datetime:
+    def _next(self, job: ScheduledConfig) -> datetime:
         return job.cron.next(datetime.now(UTC))
 
-    def _line(self, job: Planned, **facts: Any) -> None:
-        told = None if self._stopping else _text(self._next(job))
-        self.write(json.dumps({"config": str(job.file), **facts, "next": told}, ensure_ascii=False))
+    def _line(self, job: ScheduledConfig, **facts: Any) -> None:
+        following = None if self._stopping else _text(self._next(job))
+        self.write(json.dumps({"config": str(job.file), **facts, "next": following}, ensure_ascii=False))
 
 
-def _trigger(job: Planned) -> Any:
+def _trigger(job: ScheduledConfig) -> Any:
     from apscheduler.triggers.base import BaseTrigger
 
     class Trigger(BaseTrigger):  # type: ignore[misc]
@@ -227,8 +227,8 @@ def _trigger(job: Planned) -> Any:
     return Trigger()
 
 
-def _look() -> None:
-    """Do nothing: that the scheduler looks at the clock is all that is wanted."""
+def _wake() -> None:
+    """Do nothing: the scheduler reads the clock whenever a job is due."""
 
 
 def _when(time: datetime) -> str:

@@ -22,7 +22,7 @@ from evalplugin.tracking.location import DEFAULT_URI
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-__all__ = ["KINDS", "Kind", "Planned", "planned", "units"]
+__all__ = ["KINDS", "Kind", "ScheduledConfig", "scheduled_configs", "units"]
 
 Kind = Literal["cron", "systemd", "kubernetes", "github", "airflow"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -41,7 +41,7 @@ _FILES: dict[Kind, dict[str, str]] = {  # template -> name of the file
 
 
 @dataclass(frozen=True)
-class Planned:
+class ScheduledConfig:
     """A config that is to be run by schedule."""
 
     name: str  # of the unit: a few lower-case letters, digits and hyphens; different for every config
@@ -51,10 +51,10 @@ class Planned:
     variables: tuple[str, ...]  # of the environment, that it asks for
 
 
-def planned(
+def scheduled_configs(
     configs: Sequence[CheckedConfig], files: Sequence[Path], *, tracking_uri: str | None = None
-) -> list[Planned]:
-    """Return the configs with their schedules; ``files`` are where they stand, in the same order.
+) -> list[ScheduledConfig]:
+    """Return the configs with their schedules; ``files`` are their paths, in the same order.
 
     ``tracking_uri`` wins over the configs'.
 
@@ -69,7 +69,7 @@ def planned(
     if without:
         add = "schedule: {cron: 0 3 * * *, timezone: Europe/Berlin}"
         raise ConfigError([f"{name}: has no schedule; add one, such as {add}" for name in without])
-    found: list[Planned] = []
+    found: list[ScheduledConfig] = []
     for config, file in zip(configs, files, strict=True):
         schedule, notify = config.spec.schedule, config.spec.notify
         assert schedule is not None
@@ -77,7 +77,7 @@ def planned(
         if not (tracking_uri or config.spec.tracking.uri):
             variables.insert(0, _STORE)
         found.append(
-            Planned(
+            ScheduledConfig(
                 name=_name(file.stem, [one.name for one in found]),
                 file=file.absolute(),
                 schedule=schedule,
@@ -90,7 +90,7 @@ def planned(
 
 def units(
     kind: Kind,
-    jobs: Sequence[Planned],
+    jobs: Sequence[ScheduledConfig],
     *,
     folder: Path,
     options: Sequence[str] = (),
@@ -100,7 +100,7 @@ def units(
 
     Args:
         kind: For which scheduler.
-        jobs: What ``planned`` returned.
+        jobs: What ``scheduled_configs`` returned.
         folder: The working directory, absolute: relative paths of tracking stores are relative to it.
         options: Of the command line, to be handed on.
         image: The container image, for Kubernetes.
@@ -125,7 +125,7 @@ def units(
     return found
 
 
-def _values(job: Planned, folder: str, options: Sequence[str], image: str | None) -> dict[str, Any]:
+def _values(job: ScheduledConfig, folder: str, options: Sequence[str], image: str | None) -> dict[str, Any]:
     """Return what the templates show of a job."""
     arguments = ["-m", "evalplugin", "schedule", "--once", "--if-changed", *options]
     # The path of the config in a checkout or an image of the folder.

@@ -28,7 +28,7 @@ from evalplugin.config import load
 from evalplugin.config.cron import Cron
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from evalplugin.schedule import Options, Planned, Scheduler
+from evalplugin.schedule import Options, ScheduledConfig, Scheduler
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("store")
@@ -309,7 +309,7 @@ def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
     schedule = load(file).spec.schedule
     assert schedule is not None
     lines: list[str] = []
-    job = Planned("nightly", file, schedule, Soon("0 3 * * *", "UTC"), ())
+    job = ScheduledConfig("nightly", file, schedule, Soon("0 3 * * *", "UTC"), ())
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         code = Scheduler([job], Options(), lines.append, lambda text: None).run()

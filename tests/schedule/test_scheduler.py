@@ -16,7 +16,7 @@ import pytest
 
 from evalplugin.config.cron import Cron
 from evalplugin.config.sections import Schedule
-from evalplugin.schedule import Options, Planned, Scheduler
+from evalplugin.schedule import Options, ScheduledConfig, Scheduler
 from evalplugin.schedule.scheduler import Started, start_process
 
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -41,9 +41,11 @@ def soon() -> datetime:
     return datetime.now(UTC) + timedelta(seconds=0.5)
 
 
-def planned(name: str, *times: datetime, hours: float = 12.0) -> Planned:
+def planned(name: str, *times: datetime, hours: float = 12.0) -> ScheduledConfig:
     schedule = Schedule(cron="0 3 * * *", catch_up_hours=hours)
-    return Planned(name, Path(f"/configs/{name}.yaml"), schedule, Times("0 3 * * *", "UTC", times), ())
+    return ScheduledConfig(
+        name, Path(f"/configs/{name}.yaml"), schedule, Times("0 3 * * *", "UTC", times), ()
+    )
 
 
 def interrupt() -> None:
@@ -58,12 +60,12 @@ class Watched:
     """A scheduler whose bake-offs are made up; it is interrupted after as many lines as are wanted."""
 
     wanted: int
-    run: Callable[[Planned], tuple[int, dict[str, Any]]] = lambda job: (0, {})
+    run: Callable[[ScheduledConfig], tuple[int, dict[str, Any]]] = lambda job: (0, {})
     lines: list[dict[str, Any]] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
 
-    def of(self, *jobs: Planned) -> int:
+    def of(self, *jobs: ScheduledConfig) -> int:
         return Scheduler(jobs, Options(), self._write, self.said.append, start=self._start).run()
 
     def _write(self, line: str) -> None:
@@ -71,7 +73,7 @@ class Watched:
         if len(self.lines) == self.wanted:
             threading.Timer(0.05, interrupt).start()
 
-    def _start(self, job: Planned, options: Options) -> Started:
+    def _start(self, job: ScheduledConfig, options: Options) -> Started:
         self.started.append(job.name)
         code, told = self.run(job)
         return Started(wait=lambda: code, report=lambda: told, stop=lambda at_once: None)
@@ -140,7 +142,7 @@ def test_a_run_that_is_not_done_is_not_started_again() -> None:
     done = threading.Event()
     watched = Watched(2)
 
-    def start(job: Planned, options: Options) -> Started:
+    def start(job: ScheduledConfig, options: Options) -> Started:
         watched.started.append(job.name)
         return Started(wait=lambda: int(not done.wait(20)), report=dict, stop=lambda at_once: None)
 
@@ -181,7 +183,7 @@ def test_two_configs_do_not_run_at_once() -> None:
     when = soon()
     jobs = [planned("a", when), planned("b", when)]
 
-    def start(job: Planned, options: Options) -> Started:
+    def start(job: ScheduledConfig, options: Options) -> Started:
         watched.started.append(job.name)
         return Started(wait=wait, report=dict, stop=lambda at_once: None)
 
@@ -191,7 +193,7 @@ def test_two_configs_do_not_run_at_once() -> None:
 
 
 def test_a_run_that_cannot_be_started_does_not_end_the_scheduler() -> None:
-    def run(job: Planned) -> tuple[int, dict[str, Any]]:
+    def run(job: ScheduledConfig) -> tuple[int, dict[str, Any]]:
         raise OSError(12, "Cannot allocate memory")
 
     watched = Watched(1, run=run)
@@ -203,7 +205,7 @@ def test_a_run_that_cannot_be_started_does_not_end_the_scheduler() -> None:
 def test_ctrl_c_ends_the_bake_off_that_runs_and_waits_for_it() -> None:
     ended, stops = threading.Event(), []
 
-    def start(job: Planned, options: Options) -> Started:
+    def start(job: ScheduledConfig, options: Options) -> Started:
         def stop(at_once: bool) -> None:
             stops.append(at_once)
             ended.set()
@@ -225,7 +227,7 @@ def test_ctrl_c_ends_the_bake_off_that_runs_and_waits_for_it() -> None:
 def test_a_second_ctrl_c_does_not_wait() -> None:
     ended, stops = threading.Event(), []
 
-    def start(job: Planned, options: Options) -> Started:
+    def start(job: ScheduledConfig, options: Options) -> Started:
         def stop(at_once: bool) -> None:
             stops.append(at_once)
             if at_once:

@@ -23,7 +23,7 @@ from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
 from evalplugin.cli.schedule import UNITS
 from evalplugin.config import load
-from evalplugin.schedule import KINDS, planned, units
+from evalplugin.schedule import KINDS, scheduled_configs, units
 
 HERE = Path(__file__).parent
 NIGHTLY = HERE.parents[1] / "experiments" / "nightly"
@@ -61,7 +61,7 @@ def made(
     image: str | None = None,
     tracking_uri: str | None = None,
 ) -> dict[str, str]:
-    jobs = planned([load(file) for file in files], files, tracking_uri=tracking_uri)
+    jobs = scheduled_configs([load(file) for file in files], files, tracking_uri=tracking_uri)
     return units(kind, jobs, folder=Path.cwd(), options=options, image=image)
 
 
@@ -391,7 +391,7 @@ def test_the_units_of_the_nightly_example_are_those_that_are_printed(
     monkeypatch.setattr(sys, "executable", "/srv/recommender/.venv/bin/python")
     shutil.copy(NIGHTLY / "nightly.yaml", "nightly.yaml")
     Path("ratings.csv").touch()
-    (job,) = planned([load(Path("nightly.yaml"))], [Path("nightly.yaml")])
+    (job,) = scheduled_configs([load(Path("nightly.yaml"))], [Path("nightly.yaml")])
     server = ("--tracking-uri", "https://mlflow.example.org") if kind in ("kubernetes", "github") else ()
     found = units(
         kind,

@@ -1,4 +1,4 @@
-"""The store: finished steps of bake-offs on disk, and journals of the bake-offs that make them."""
+"""The store: cached steps on disk, and journals of bake-offs in progress."""
 
 from evalplugin.execution.store.entry import EntryInfo
 from evalplugin.execution.store.folder import STORE, Store, StoreView, store_path

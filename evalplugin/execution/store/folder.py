@@ -104,7 +104,7 @@ class StoreView:
 class Store(StoreView):
     """A folder of entries that several processes share.
 
-    An entry is a folder that is written beside and renamed into its place, so that it is there whole or not at all.
+    An entry is a folder that is written to scratch space and renamed, so that it exists whole or not at all.
     ``SHA256SUMS`` in it holds the checksum of every file and is verified at each reading (``sha256sum -c`` reads it
     too): what is damaged is removed, and is to be computed anew. Beyond ``max_size`` the entries that were not used
     for the longest time go, but none of a bake-off in progress.

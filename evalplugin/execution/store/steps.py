@@ -1,4 +1,4 @@
-"""The steps of a bake-off in the store: what each depends on, how it is written, and how it is read bit by bit."""
+"""Cached steps (folds, lists, scores): their dependencies, and their files."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass
 class StepCache:
-    """What a bake-off takes from the store and leaves in it; a step whose code has no version is computed always."""
+    """The cached steps of a bake-off in a store; a step whose code has no version is never cached."""
 
     store: Store
     fresh: bool = False  # whether only what this bake-off has computed itself is taken
