@@ -303,7 +303,7 @@ def test_the_decision_is_logged_on_the_summary_run(
     asked = ["--bakeoff", bakeoff_of(uri, without_gate), "--champion", "svd"]
     assert gate(uri, *asked) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("KEEP: the champion stays\nsvd stays: popularity: ndcg@10 -")
+    assert out.startswith("KEEP: the champion stays\nsvd stays: popularity: ndcg@10 −")
     assert f"logged on the run {run}: decision.md, decision.json\n" in err
     tags = client.get_run(run).data.tags
     logged = {key: tags[f"evalplugin.{key}"] for key in ("outcome", "champion", "promoted")}

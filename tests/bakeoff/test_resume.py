@@ -186,7 +186,7 @@ POINTS: dict[str, tuple[str | None, int, int]] = {
     "after-a-model-that-failed": ("[2 of 3] failing", 1, 1),
     "logged-and-not-ended": ("before set_terminated", 3, 1),
     "comparing": ("begin compare", 1, 1),
-    "the-summary-is-half-logged": ("after log_batch", 7, 1),
+    "the-summary-is-half-logged": ("after log_batch", 5, 1),
     "all-is-done-but-the-end": ("after set_terminated", 4, 1),
     "with-workers": ("before log_batch", 1, 2),
 }
@@ -249,8 +249,8 @@ def test_a_bake_off_that_is_killed_is_resumed_to_the_same_end(
 def test_a_finished_model_is_not_logged_again(killed: tuple[Path, dict[str, list[int]]]) -> None:
     folder, _ = killed
     heard = json.loads((folder / "comparing" / "heard-resume.json").read_text())
-    # Differences of two models, the summary; nothing of the three models themselves.
-    assert Counter(heard)["after log_batch"] == 3 + 1
+    # Differences of the one model that has any, the summary; nothing of the three models themselves.
+    assert Counter(heard)["after log_batch"] == 1 + 1
     assert Counter(heard)["after log_inputs"] == 0
     assert any(line.startswith("continuing the bake-off") for line in heard)
     assert not any(line.startswith("begin fit") for line in heard)
