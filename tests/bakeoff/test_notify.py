@@ -87,12 +87,12 @@ def python(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", code, *arguments]
 
 
-def test_an_address_gets_the_message_as_json(hook: Hook) -> None:
+def test_webhook_receives_payload_as_json(hook: Hook) -> None:
     assert tell(Notify(url=f"{hook.url}/a/b")) == (None, [])
     assert hook.seen == [("/a/b", MESSAGE)]
 
 
-def test_a_command_gets_the_message_on_its_standard_input(tmp_path: Path) -> None:
+def test_command_receives_payload_on_stdin(tmp_path: Path) -> None:
     command = python("import sys; open('told.json', 'w').write(sys.stdin.read())")
     assert tell(Notify(command=command), tmp_path) == (None, [])
     assert json.loads((tmp_path / "told.json").read_text()) == MESSAGE
@@ -111,7 +111,7 @@ def test_a_command_gets_the_message_on_its_standard_input(tmp_path: Path) -> Non
         (["interrupted"], "interrupted", [], True),
     ],
 )
-def test_only_what_is_asked_for_is_told(
+def test_only_selected_outcomes_are_notified(
     hook: Hook, on: list[Any], outcome: str, failed: list[dict[str, str]], told: bool
 ) -> None:
     message = {"outcome": outcome, "failed": failed}
@@ -119,20 +119,20 @@ def test_only_what_is_asked_for_is_told(
     assert bool(hook.seen) == told
 
 
-def test_a_server_that_is_busy_is_asked_again(hook: Hook) -> None:
+def test_webhook_retries_busy_server(hook: Hook) -> None:
     hook.answers = [503, 429]
     assert tell(Notify(url=hook.url)) == (None, [1, 2])
     assert len(hook.seen) == 3
 
 
-def test_after_the_last_try_there_is_a_warning(hook: Hook) -> None:
+def test_webhook_warns_after_last_try(hook: Hook) -> None:
     hook.answers = [500] * 9
     warning, waits = tell(Notify(url=hook.url, tries=4))
     assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it answered 500"
     assert waits == [1, 2, 4]
 
 
-def test_an_answer_that_stays_the_same_is_not_asked_for_again(hook: Hook) -> None:
+def test_webhook_does_not_retry_permanent_errors(hook: Hook) -> None:
     for status, why in (
         (302, "it answered 302, and redirects are not followed"),
         (404, "it answered 404"),
@@ -172,25 +172,25 @@ def answering(*parts: bytes, every: float = 0.0) -> Iterator[str]:
         (b"HTTP/1.1 200" + b" OK" * 50_000 + b"\r\n", "its answer is not HTTP"),
     ],
 )
-def test_what_is_wrong_with_an_answer_is_said(answer: bytes, why: str) -> None:
+def test_webhook_explains_broken_responses(answer: bytes, why: str) -> None:
     with answering(answer) as url:
         warning, _ = tell(Notify(url=url, tries=1))
     assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: {why}"
 
 
-def test_an_address_that_is_not_secure_at_all_is_no_matter_of_certificates(hook: Hook) -> None:
+def test_webhook_tells_missing_tls_from_untrusted_certificate(hook: Hook) -> None:
     warning, _ = tell(Notify(url=hook.url.replace("http:", "https:"), tries=1))
     assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it makes no secure connection"
 
 
-def test_an_answer_that_comes_in_bits_is_not_waited_for() -> None:
+def test_webhook_time_limit_ends_dripping_response() -> None:
     bits = [bytes([byte]) for byte in b"HTTP/1.1 204 No Content\r\n\r\n"]
     with answering(*bits, every=0.05) as url:
         warning, _ = tell(Notify(url=url, tries=1, timeout_seconds=0.2))
     assert warning == "notify.url (127.0.0.1) was not told of the bake-off: no answer within 0.2 s"
 
 
-def test_half_a_character_is_told_too(hook: Hook) -> None:
+def test_webhook_escapes_lone_surrogates(hook: Hook) -> None:
     assert tell(Notify(url=hook.url), message={**MESSAGE, "error": "k\udcff"}) == (None, [])
     assert hook.seen[0][1]["error"] == "k\udcff"
 
@@ -203,7 +203,7 @@ def test_half_a_character_is_told_too(hook: Hook) -> None:
         ("http://127.0.0.1:${HOOK}", "that is no address that can be posted to", 1),
     ],
 )
-def test_no_warning_shows_a_secret(
+def test_notification_warnings_hide_secrets(
     url: str, why: str, tries: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOOK", SECRET)
@@ -213,13 +213,13 @@ def test_no_warning_shows_a_secret(
     assert SECRET not in "".join(capfd.readouterr())
 
 
-def test_an_address_may_come_from_the_environment(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_webhook_url_may_come_from_environment(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", f"{hook.url}/{SECRET}")
     assert tell(Notify(url="${HOOK}")) == (None, [])
     assert hook.seen[0][0] == f"/{SECRET}"
 
 
-def test_a_variable_that_is_not_set_is_named() -> None:
+def test_unset_variables_are_named() -> None:
     for spec in (Notify(url="https://h/${HOOK_A}/${HOOK_B}"), Notify(command=["tell", "${HOOK_A}${HOOK_B}"])):
         warning, _ = tell(spec)
         assert warning is not None
@@ -228,7 +228,7 @@ def test_a_variable_that_is_not_set_is_named() -> None:
         )
 
 
-def test_what_a_command_says_last_is_shown_without_its_secret(
+def test_last_output_line_of_failed_command_is_shown_redacted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK", SECRET)
@@ -239,7 +239,7 @@ def test_what_a_command_says_last_is_shown_without_its_secret(
     assert waits == [1]
 
 
-def test_a_command_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
+def test_missing_command_is_a_warning(tmp_path: Path) -> None:
     warning, waits = tell(Notify(command=["./tell-them"]), tmp_path)
     assert warning == (
         "notify.command (./tell-them) was not told of the bake-off: it cannot be started: No such file or directory"
@@ -247,14 +247,14 @@ def test_a_command_that_is_not_there_is_a_warning(tmp_path: Path) -> None:
     assert waits == []
 
 
-def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
     warning, _ = tell(Notify(command=python(code), tries=1, timeout_seconds=0.3), tmp_path)
     assert warning is not None
     assert warning.endswith("was not told of the bake-off: it took more than 0.3 s")
 
 
-def test_the_message_holds_the_standings_and_the_decision_and_no_credentials(
+def test_payload_holds_standings_and_decision_without_credentials(
     make: SimpleNamespace, config: CheckedConfig
 ) -> None:
     result = make.whole()
@@ -288,7 +288,7 @@ def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, co
     assert payload_of(config, fine, ())["outcome"] == "done"
 
 
-def test_a_model_that_failed_is_told_for_every_dataset(make: SimpleNamespace, config: CheckedConfig) -> None:
+def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, config: CheckedConfig) -> None:
     failed = [
         make.failed_result("broken", info=replace(make.data_info(), dataset=name), error=f"E: {name}")
         for name in ("toy", "shop")
@@ -299,7 +299,7 @@ def test_a_model_that_failed_is_told_for_every_dataset(make: SimpleNamespace, co
     ]  # fmt: skip
 
 
-def test_an_error_is_told_with_the_same_keys(make: SimpleNamespace, config: CheckedConfig) -> None:
+def test_failure_payload_has_the_same_keys(make: SimpleNamespace, config: CheckedConfig) -> None:
     message = failure_payload(config, DataError("ratings.csv at https://u:p@h: not there"))
     assert message["outcome"] == "failure"
     assert message["error"] == "ratings.csv at https://***@h: not there"

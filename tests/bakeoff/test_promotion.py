@@ -108,7 +108,7 @@ def without_gate(uri: str) -> SimpleNamespace:
     return SimpleNamespace(links=run_bakeoff(load(asked)).links)
 
 
-def test_on_the_first_night_the_baseline_stands_for_the_champion(uri: str, first: SimpleNamespace) -> None:
+def test_baseline_is_champion_while_none_is_registered(uri: str, first: SimpleNamespace) -> None:
     assert first.entered.champion == first.decision.champion == "popularity"
     assert first.decision.notes[0].startswith(
         f"there is no {NAME}@champion in the registry yet: the baseline"
@@ -123,7 +123,7 @@ def test_on_the_first_night_the_baseline_stands_for_the_champion(uri: str, first
     )
 
 
-def test_a_champion_takes_part_that_the_config_does_not_have(uri: str, second: SimpleNamespace) -> None:
+def test_registered_champion_is_added_to_the_config(uri: str, second: SimpleNamespace) -> None:
     assert [model.name for model in second.entered.config.models] == ["popularity", "equal", "champion"]
     assert second.decision.champion == "champion"
     assert second.decision.notes[0].startswith(
@@ -136,9 +136,7 @@ def test_neither_an_equal_nor_a_worse_challenger_is_promoted(second: SimpleNames
     assert second.aliases == {"champion": 1}
 
 
-def test_a_better_challenger_takes_the_place_of_a_champion_that_the_config_has(
-    uri: str, third: SimpleNamespace
-) -> None:
+def test_better_challenger_replaces_champion(uri: str, third: SimpleNamespace) -> None:
     assert third.entered.champion == "svd"
     assert third.entered.config.models[-1].name == "svd"
     assert (third.decision.promoted, third.aliases) == ("nmf", {"champion": 2, "previous": 1})
@@ -163,7 +161,7 @@ def test_the_registered_lists_are_as_long_as_asked_for(
     assert json.loads(version.tags["evalplugin.metrics"]).keys() == {"ndcg@10", "recall@10", "coverage@10"}
 
 
-def test_a_champion_that_stays_may_get_newer_lists(uri: str, third: SimpleNamespace) -> None:
+def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: SimpleNamespace) -> None:
     found = night(uri, ["popularity", SVD], register={"name": NAME, "refresh": True})
     assert (found.decision.outcome, found.decision.champion) == ("keep", "champion")
     assert found.aliases == {"champion": 3, "previous": 1}
@@ -197,7 +195,7 @@ def test_the_champion_of_a_later_bakeoff_stays(
     assert "evalplugin.registered" not in MlflowClient(uri).get_run(found.links.summary_run_id).data.tags
 
 
-def test_a_baseline_that_stands_for_a_champion_is_never_registered(uri: str, third: SimpleNamespace) -> None:
+def test_baseline_in_role_of_champion_is_never_registered(uri: str, third: SimpleNamespace) -> None:
     found = night(uri, ["popularity", "random"], register={"name": "nobody-yet", "refresh": True})
     assert (found.decision.outcome, found.decision.champion) == ("keep", "popularity")
     assert [model.name for model in MlflowClient(uri).search_registered_models()] == [NAME]
@@ -217,7 +215,7 @@ def test_a_dry_run_counts_the_champion_too(
     assert not Path("new.db").exists()
 
 
-def test_an_alias_that_is_mistyped_is_told(
+def test_unknown_alias_is_an_error(
     uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), "--champion", f"{NAME}@champio") == 2
@@ -239,7 +237,7 @@ def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
         with_champion(load({**asked, "gate": {"champion": {"run": "svdd"}}}), uri)
 
 
-def test_a_baseline_that_stands_for_the_champion_cannot_be_the_only_challenger(uri: str) -> None:
+def test_baseline_in_role_of_champion_cannot_be_the_only_challenger(uri: str) -> None:
     asked = config(uri, ["popularity", SVD], register={"name": "nobody-yet"})
     asked["gate"]["challengers"] = ["popularity"]
     with pytest.raises(
@@ -256,7 +254,7 @@ def test_without_a_gate_nothing_changes(uri: str) -> None:
     assert with_champion(load(asked), uri) is None
 
 
-def test_a_champion_of_a_plugin_that_is_not_loaded_is_told(
+def test_champion_of_unloaded_plugin_is_an_error(
     uri: str, first: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from evalplugin.models import MODELS
@@ -281,7 +279,7 @@ def bakeoff_of(uri: str, found: SimpleNamespace) -> str:
     return str(MlflowClient(uri).get_run(found.links.summary_run_id).data.tags["evalplugin.bakeoff"])
 
 
-def test_the_command_decides_on_logged_models_as_the_night_did(
+def test_gate_command_decides_as_the_bake_off_did(
     uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = bakeoff_of(uri, third)
@@ -352,7 +350,7 @@ def test_a_decision_that_was_made_before_is_not_replaced(
         (["--champion", "svd", "--challenger", "popularity", "--fail-on", "keep"], 1),
     ],
 )
-def test_the_exit_code_says_what_came_of_it(
+def test_gate_exit_code_follows_decision(
     uri: str, third: SimpleNamespace, options: list[str], code: int
 ) -> None:
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), "--dry-run", *options) == code
@@ -383,14 +381,14 @@ def test_the_exit_code_says_what_came_of_it(
         (["--config", "nightly.yml"], "nightly.yml: no such file"),
     ],
 )
-def test_wrong_options_are_told(
+def test_wrong_gate_options_are_errors(
     uri: str, third: SimpleNamespace, options: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *options) == 2
     assert told in capsys.readouterr().err
 
 
-def test_a_config_without_a_gate_is_told(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gate_command_refuses_config_without_gate(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = config(uri, ["popularity"])
     del asked["gate"], asked["register"]
     Path("plain.yaml").write_text(yaml.safe_dump(asked))

@@ -228,7 +228,7 @@ def assert_same_end(place: Path, uninterrupted: Path) -> None:
 
 
 @pytest.mark.parametrize("point", [name for name in POINTS if name != "whole"])
-def test_a_bake_off_that_is_killed_is_resumed_to_the_same_end(
+def test_killed_bake_off_resumes_to_the_same_result(
     point: str, killed: tuple[Path, dict[str, list[int]]]
 ) -> None:
     folder, codes = killed
@@ -256,7 +256,7 @@ def test_a_finished_model_is_not_logged_again(killed: tuple[Path, dict[str, list
     assert not any(line.startswith("begin fit") for line in heard)
 
 
-def test_a_failure_is_not_tried_again_by_a_resume(killed: tuple[Path, dict[str, list[int]]]) -> None:
+def test_resume_does_not_retry_failed_model(killed: tuple[Path, dict[str, list[int]]]) -> None:
     folder, _ = killed
     heard = json.loads((folder / "after-a-model-that-failed" / "heard-resume.json").read_text())
     assert not any("fit failing" in line for line in heard)
@@ -334,7 +334,7 @@ def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> No
     ],
     ids=["name", "tracking and workers", "parameter", "seed", "n", "candidates", "split", "data"],
 )
-def test_what_lists_depend_on_is_computed_anew_when_it_changes(
+def test_changed_dependency_invalidates_cached_lists(
     tmp_path: Path, changes: dict[str, Any], fitted: int
 ) -> None:
     models = {"models": ["counted", "popularity"], "metrics": ["ndcg@10"]}
@@ -353,7 +353,7 @@ def computed(config: Path) -> int:
     return fits() - before
 
 
-def test_changed_code_of_a_plugin_is_computed_anew(tmp_path: Path) -> None:
+def test_changed_plugin_code_invalidates_cache(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["counted"], compare={})
     assert computed(config) == 2
     assert computed(config) == 0
@@ -361,9 +361,7 @@ def test_changed_code_of_a_plugin_is_computed_anew(tmp_path: Path) -> None:
     assert computed(config) == 2
 
 
-def test_what_a_plugin_file_imports_belongs_to_its_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_imports_of_a_plugin_file_belong_to_its_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "own_plugin.py").write_text(
         "import dataclasses, evalplugin, sklearn\n@evalplugin.model('own')\n@dataclasses.dataclass\nclass Own:\n"
@@ -403,7 +401,7 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
     )
 
 
-def test_what_is_damaged_is_not_counted_as_there(tmp_path: Path) -> None:
+def test_damaged_entries_are_not_counted_as_cached(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["counted", "popularity"])
     bake(config)
     store = Store(store_path())
@@ -469,7 +467,7 @@ def test_every_step_reads_back_bit_by_bit(tmp_path: Path, text: bool) -> None:
         assert repr(getattr(read.per_user, name)) == repr(getattr(made.per_user, name))
 
 
-def test_a_model_of_a_notebook_is_never_stored_as_its_code_has_no_version(tmp_path: Path) -> None:
+def test_model_defined_in_notebook_is_never_cached(tmp_path: Path) -> None:
     from dataclasses import dataclass
 
     @evalplugin.model("of a notebook")
@@ -494,7 +492,7 @@ def test_a_model_of_a_notebook_is_never_stored_as_its_code_has_no_version(tmp_pa
     assert cache.result(task) is None
 
 
-def test_predictions_that_nobody_asked_for_may_fail_and_are_asked_for_again_when_needed(
+def test_unneeded_predictions_may_fail_and_are_retried_when_needed(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "odd.py").write_text(
@@ -510,9 +508,7 @@ def test_predictions_that_nobody_asked_for_may_fail_and_are_asked_for_again_when
     assert result.failure == "ValueError: no ratings"
 
 
-def test_a_journal_that_cannot_be_written_costs_no_bake_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unwritable_journal_does_not_fail_bake_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     append = Journal._append
 
     def full(self: Journal, line: Any) -> None:
@@ -527,7 +523,7 @@ def test_a_journal_that_cannot_be_written_costs_no_bake_off(
     assert list(Store(store_path()).journals.iterdir()) == []
 
 
-def test_a_full_disk_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_does_not_lose_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = Said()
     cache = StepCache(Store(tmp_path / "s", report=said.report))
     task = task_of(load(write_config(tmp_path, models=["popularity"])), cache)
@@ -542,7 +538,7 @@ def test_a_full_disk_costs_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert said.has("No space left on device")
 
 
-def test_the_first_result_of_two_processes_is_that_of_both(tmp_path: Path) -> None:
+def test_concurrent_processes_share_the_first_stored_result(tmp_path: Path) -> None:
     checked = load(write_config(tmp_path, models=["popularity"]))
     ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
     task = task_of(checked, ours)
@@ -558,7 +554,7 @@ def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
     assert scores.values.tobytes() == result.per_user.values.tobytes()
 
 
-def test_lists_that_are_made_anew_have_scores_of_their_own(tmp_path: Path) -> None:
+def test_recomputed_lists_get_their_own_scores(tmp_path: Path) -> None:
     cache = StepCache(Store(tmp_path / "s"))
     task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), cache)
     first = cache.store_result(task, run_task(task, "x", Observer()))
@@ -575,7 +571,7 @@ def test_lists_that_are_made_anew_have_scores_of_their_own(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("turn", [1, 2, 3])
-def test_two_processes_at_once_end_with_the_same_lists_and_their_scores(
+def test_concurrent_processes_end_with_matching_lists_and_scores(
     tmp_path: Path, turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
@@ -604,7 +600,7 @@ def test_two_processes_at_once_end_with_the_same_lists_and_their_scores(
 # ---- resuming
 
 
-def test_without_anything_to_resume_it_is_an_ordinary_run(tmp_path: Path) -> None:
+def test_resume_without_unfinished_bake_off_is_an_ordinary_run(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["popularity"])
     outcome, said = bake(config, "resume")
     assert said.has("nothing to continue: no bake-off of this config was cut off; this is a new one")
@@ -627,7 +623,7 @@ def interrupted(config: Path, **options: Any) -> Said:
     return said
 
 
-def test_what_was_interrupted_is_resumed_in_the_same_runs(tmp_path: Path) -> None:
+def test_interrupted_bake_off_resumes_in_the_same_runs(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["popularity", "counted"])
     said = interrupted(config, command=["config.yaml", "--set", "a b"])
     assert said.lines[-1] == "to go on: python -m evalplugin run --resume config.yaml --set 'a b'"
@@ -640,7 +636,7 @@ def test_what_was_interrupted_is_resumed_in_the_same_runs(tmp_path: Path) -> Non
     assert fits() == 2
 
 
-def test_an_ordinary_run_takes_the_place_of_one_that_was_cut_off(tmp_path: Path) -> None:
+def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["popularity"])
     said = interrupted(config)
     assert said.lines[-1] == "to go on: evalplugin.run(..., resume=True)"
@@ -660,7 +656,7 @@ def test_an_ordinary_run_takes_the_place_of_one_that_was_cut_off(tmp_path: Path)
         ("config", "no bake-off of this config was cut off"),
     ],
 )
-def test_what_has_changed_since_is_not_continued(tmp_path: Path, change: str, words: str) -> None:
+def test_resume_refuses_changed_data_code_or_experiment(tmp_path: Path, change: str, words: str) -> None:
     data = pd.DataFrame({"user": [1, 1, 1, 2, 2, 2], "item": [1, 2, 3, 1, 2, 3]})
     data.to_csv(tmp_path / "data.csv", index=False)
     small = {
@@ -689,7 +685,7 @@ def test_what_has_changed_since_is_not_continued(tmp_path: Path, change: str, wo
     assert outcome.result.models[0].error is None
 
 
-def test_a_bake_off_that_another_process_runs_is_not_continued(tmp_path: Path) -> None:
+def test_resume_skips_bake_off_of_running_process(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["popularity"])
     interrupted(config)
     (path,) = Store(store_path()).journals.glob("*.jsonl")
@@ -710,7 +706,7 @@ def test_a_fresh_bake_off_is_resumed_with_what_it_computed_itself(tmp_path: Path
     assert outcome.result.models[0].costs != old.result.models[0].costs
 
 
-def test_what_a_fresh_bake_off_was_about_to_write_is_not_taken_from_an_older_one(
+def test_resumed_fresh_bake_off_ignores_older_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = write_config(tmp_path, models=["counted"], compare={})
@@ -750,7 +746,7 @@ def test_from_python_too_a_bake_off_is_resumed_and_has_workers_and_limits(tmp_pa
 # ---- a tracking store that goes away
 
 
-def test_a_tracking_store_that_goes_away_costs_no_result(
+def test_lost_tracking_store_does_not_lose_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = write_config(tmp_path, models=["popularity", "breaking", "counted"])
@@ -788,7 +784,7 @@ def rename(old: str, new: str) -> None:
     next(m for m in reversed(plugins) if hasattr(m, "rename")).rename(old, new)
 
 
-def test_what_was_not_computed_cannot_be_logged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sync_refuses_uncomputed_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(tmp_path, models=["counted", "popularity"])
     interrupted(config, command=[str(config)])
     store = Store(store_path())
@@ -804,7 +800,7 @@ def test_what_was_not_computed_cannot_be_logged(tmp_path: Path, capsys: pytest.C
         bake(write_config(tmp_path, models=["random"], compare={}), "sync")
 
 
-def test_what_was_started_elsewhere_is_synced_there(
+def test_sync_refuses_bake_off_of_another_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = write_config(tmp_path, models=["popularity"])
@@ -821,7 +817,7 @@ def test_what_was_started_elsewhere_is_synced_there(
     assert f"it was started in {start}: go there" in capsys.readouterr().err
 
 
-def test_what_was_started_with_credentials_is_not_synced_without_them(
+def test_sync_refuses_redacted_credentials(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     command = ("--tracking-uri", "http://***@host", "config.yaml")
@@ -832,7 +828,7 @@ def test_what_was_started_with_credentials_is_not_synced_without_them(
     assert "error: its credentials are not kept: set MLFLOW_TRACKING_URI" in capsys.readouterr().err
 
 
-def test_what_another_process_runs_is_not_synced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sync_skips_bake_off_of_running_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = write_config(tmp_path, models=["popularity"])
     interrupted(config, command=[str(config)])
     (path,) = Store(store_path()).journals.glob("*.jsonl")
@@ -844,7 +840,7 @@ def test_what_another_process_runs_is_not_synced(tmp_path: Path, capsys: pytest.
     held.close(finished=True)
 
 
-def test_a_store_that_the_environment_names_is_synced_by_its_name(
+def test_sync_of_store_named_by_environment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = write_config(tmp_path, models=["popularity"])
@@ -861,7 +857,7 @@ def test_a_store_that_the_environment_names_is_synced_by_its_name(
     assert not Path(".evalplugin").exists()
 
 
-def test_a_tracking_store_that_is_not_there_leaves_nothing_to_resume(tmp_path: Path) -> None:
+def test_unreachable_tracking_store_leaves_no_journal(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["counted"], compare={})
     (tmp_path / "no.db").write_text("no database " * 100)
     with pytest.raises(TrackingError, match="cannot reach it"):

@@ -145,7 +145,7 @@ def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(
     assert {name: first[name] for name in same} == {name: again[name] for name in same}
 
 
-def test_a_model_that_fails_fails_alone(tmp_path: Path) -> None:
+def test_failing_model_does_not_stop_others(tmp_path: Path) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
     file = config(tmp_path, plugins=["failing.py"], models=["random", "failing", "popularity"])
     code, out, err = run("run", str(file))
@@ -202,7 +202,7 @@ def test_less_than_one_worker_is_refused(tmp_path: Path) -> None:
         evalplugin.run(config(tmp_path), workers=-1)
 
 
-def test_a_tracking_server_that_is_not_there_is_told_before_anything_is_fitted(tmp_path: Path) -> None:
+def test_unreachable_tracking_server_fails_before_any_fit(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -129,7 +129,7 @@ def test_sampled_candidates_are_the_same_for_every_model_and_in_every_run() -> N
     np.testing.assert_array_equal(included.counts[tested], 4 + np.minimum(10, unknown))
 
 
-def test_data_that_breaks_a_rule_is_told_before_any_model_runs() -> None:
+def test_invalid_data_fails_before_any_model_runs() -> None:
     checked = load(config(split={"type": "last_n", "n": 5000}))
     with pytest.raises(DataError):
         prepare(checked, None, Observer())
@@ -150,7 +150,7 @@ def test_a_plan_counts_tasks_users_and_bytes() -> None:
     assert planned.tasks[0].block_mb * 2**20 == users * 80 * 8
 
 
-def test_long_reads_are_told_in_tenths() -> None:
+def test_download_progress_is_reported_in_tenths() -> None:
     observer = Listening()
     report = _report_tenths(observer)
     for done in range(1, 101):
@@ -162,12 +162,12 @@ def test_long_reads_are_told_in_tenths() -> None:
     ]
 
 
-def test_a_load_context_without_a_listener_keeps_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+def test_load_context_is_silent_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     LoadContext().report("reading", 0.5)
     assert capsys.readouterr() == ("", "")
 
 
-def test_what_a_process_pays_once_is_counted_apart_from_the_work() -> None:
+def test_start_up_costs_are_separate_from_fit_costs() -> None:
     checked = load(
         config(models=[{"name": "knn", "type": "surprise.KNNBasic", "params": {"k": 5}}, "random"])
     )

@@ -221,7 +221,7 @@ HOWS = {
 }
 
 
-def test_a_task_that_dies_dies_alone_and_says_how(tmp_path: Path) -> None:
+def test_crashed_task_fails_alone_with_exit_reason(tmp_path: Path) -> None:
     models = [{"name": how, "type": "bad", "params": {"how": how}} for how in HOWS]
     checked = config(tmp_path, models=["random", *models, "popularity"], split={"type": "last_n", "n": 2})
     found = {r.model: r for r in results(checked, tmp_path, 2)}
@@ -233,7 +233,7 @@ def test_a_task_that_dies_dies_alone_and_says_how(tmp_path: Path) -> None:
     assert "Fatal Python error: Segmentation fault" in (found["segfault"].error or "")
 
 
-def test_a_task_that_hangs_is_stopped_and_says_where(tmp_path: Path) -> None:
+def test_time_limit_stops_hanging_task_with_traceback(tmp_path: Path) -> None:
     models = [{"name": how, "type": "bad", "params": {"how": how}} for how in ("hang", "hang in C")]
     checked = config(tmp_path, models=[*models, "random"], split={"type": "last_n", "n": 2})
     found = {r.model: r for r in results(checked, tmp_path, 3, Limits(seconds=4.0))}
@@ -243,7 +243,7 @@ def test_a_task_that_hangs_is_stopped_and_says_where(tmp_path: Path) -> None:
     assert found["random"].error is None
 
 
-def test_a_process_that_cannot_end_itself_is_killed_a_little_later(
+def test_stopped_process_is_killed_after_grace_period(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(workers_module, "_GRACE_SECONDS", 0.0)
@@ -253,7 +253,7 @@ def test_a_process_that_cannot_end_itself_is_killed_a_little_later(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can bound the memory of a process")
-def test_a_task_that_wants_too_much_memory_fails_alone(tmp_path: Path) -> None:
+def test_memory_limit_fails_task_alone(tmp_path: Path) -> None:
     greedy = {"name": "greedy", "type": "bad", "params": {"how": "memory"}}
     checked = config(tmp_path, models=[greedy, "popularity"], split={"type": "last_n", "n": 2})
     greedy_result, other = results(checked, tmp_path, 2, Limits(memory=2**30))
@@ -264,9 +264,7 @@ def test_a_task_that_wants_too_much_memory_fails_alone(tmp_path: Path) -> None:
     assert other.error is None
 
 
-def test_memory_is_not_bounded_where_that_cannot_be_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_limit_is_refused_outside_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(
         EvalpluginError, match=r"limits\.memory: only Linux can bound the memory of a process"
@@ -276,7 +274,7 @@ def test_memory_is_not_bounded_where_that_cannot_be_done(
         )
 
 
-def test_a_fold_that_fails_ends_its_model_and_the_first_failure_is_told(tmp_path: Path) -> None:
+def test_failed_fold_ends_its_model_with_first_failure(tmp_path: Path) -> None:
     models = [{"name": "bad", "type": "bad"}, "popularity"]
     bad, popularity = results(config(tmp_path, models=models, split={"type": "kfold", "k": 4}), tmp_path, 2)
     assert bad.failure == "ZeroDivisionError: division by zero"
@@ -297,14 +295,14 @@ def test_every_task_has_a_process_of_its_own_with_its_share_of_the_threads(
     assert list(seen.values()) == [[str(os.getpid()), share, share, "1"]] * 2
 
 
-def test_linear_algebra_has_one_thread_in_this_process_too_so_that_it_rounds_the_same(tmp_path: Path) -> None:
+def test_blas_has_one_thread_in_this_process_too(tmp_path: Path) -> None:
     noting = {"type": "noting", "params": {"folder": str(tmp_path)}}
     checked = config(tmp_path, models=[noting])
     list(results_of(jobs_of(checked, prepare(checked, None, Observer())), sequential_executor(Observer())))
     assert (tmp_path / str(os.getpid())).read_text().split()[3:] == ["1"]
 
 
-def test_what_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
+def test_closing_the_executor_kills_its_workers(tmp_path: Path) -> None:
     hanging = {"name": "hang", "type": "bad", "params": {"how": "hang"}}
     checked = config(tmp_path, models=["popularity", hanging], split={"type": "last_n", "n": 2})
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
@@ -366,7 +364,7 @@ evalplugin.run(config, workers=2)
 """
 
 
-def test_a_script_that_starts_a_bake_off_when_it_is_imported_is_told_so(tmp_path: Path) -> None:
+def test_script_without_main_guard_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED.format(uri=f"sqlite:///{tmp_path}/mlflow.db"))
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
@@ -378,7 +376,7 @@ def test_a_script_that_starts_a_bake_off_when_it_is_imported_is_told_so(tmp_path
 
 
 @pytest.mark.skipif(os.name != "posix", reason="groups of processes are POSIX")
-def test_what_a_task_has_started_ends_with_it(tmp_path: Path) -> None:
+def test_children_of_a_task_are_killed_with_it(tmp_path: Path) -> None:
     models = [
         {"name": how, "type": "leaving", "params": {"how": how, "folder": str(tmp_path)}}
         for how in ("ends", "dies")
@@ -399,7 +397,7 @@ def test_what_a_task_has_started_ends_with_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_what_a_model_prints_is_talk(tmp_path: Path, workers: int, capfd: pytest.CaptureFixture[str]) -> None:
+def test_model_output_goes_to_stderr(tmp_path: Path, workers: int, capfd: pytest.CaptureFixture[str]) -> None:
     talking = {"name": "talking", "type": "bad", "params": {"how": "print"}}
     checked = config(tmp_path, models=[talking], split={"type": "last_n", "n": 2})
     if workers:
@@ -414,7 +412,7 @@ def test_what_a_model_prints_is_talk(tmp_path: Path, workers: int, capfd: pytest
 
 
 @pytest.mark.parametrize("how", ["sys.exit", "GeneratorExit"])
-def test_a_model_that_would_end_the_program_fails_alone_in_this_process_too(tmp_path: Path, how: str) -> None:
+def test_sys_exit_of_a_model_fails_it_alone(tmp_path: Path, how: str) -> None:
     checked = config(
         tmp_path,
         models=[{"name": "bad", "type": "bad", "params": {"how": how}}, "popularity"],
@@ -427,13 +425,13 @@ def test_a_model_that_would_end_the_program_fails_alone_in_this_process_too(tmp_
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux can bound the memory of a process")
-def test_too_little_memory_to_import_anything_is_told_as_such(tmp_path: Path) -> None:
+def test_memory_limit_below_imports_is_reported(tmp_path: Path) -> None:
     checked = config(tmp_path, models=["random"], split={"type": "last_n", "n": 2})
     (found,) = results(checked, tmp_path, 1, Limits(memory=1024))
     assert found.failure == "out of memory: the process of the task may allocate 1.0 KB (limits.memory)"
 
 
-def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -444,7 +442,7 @@ def test_a_disk_that_is_full_is_told_in_words(tmp_path: Path, monkeypatch: pytes
         results(config(tmp_path, models=["random"]), tmp_path, 2)
 
 
-def test_why_a_task_ended_does_not_depend_on_when_it_is_looked_at(tmp_path: Path) -> None:
+def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path) -> None:
     import multiprocessing
 
     process = multiprocessing.get_context("spawn").Process(target=os._exit, args=(3,))
@@ -456,7 +454,7 @@ def test_why_a_task_ended_does_not_depend_on_when_it_is_looked_at(tmp_path: Path
     assert ended.result() == HOWS["exit"]
 
 
-def test_a_result_that_cannot_be_written_is_no_failure_of_the_model(tmp_path: Path) -> None:
+def test_unwritable_result_is_a_store_error(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SMALL_FILES.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

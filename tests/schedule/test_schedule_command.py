@@ -118,7 +118,7 @@ def once(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
-def test_there_is_nothing_to_do_where_nothing_has_changed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_if_changed_skips_unchanged_bake_off(capsys: pytest.CaptureFixture[str]) -> None:
     config()
     code, out = once(capsys, "--outcome", "outcome.jsonl")
     assert code == 0
@@ -166,7 +166,7 @@ def test_what_goes_into_a_bake_off_is_its_data_its_config_and_its_code() -> None
         assert {key for key in before if after[key] != before[key]} == {part}
 
 
-def test_somebody_is_told_and_that_this_fails_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_notification_does_not_fail_bake_off(capsys: pytest.CaptureFixture[str]) -> None:
     Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
     config(notify={"command": [sys.executable, "tell.py"]})
     assert main(["run", "nightly.yaml"]) == 0
@@ -180,7 +180,7 @@ def test_somebody_is_told_and_that_this_fails_costs_nothing(capsys: pytest.Captu
     )
 
 
-def test_that_nobody_will_be_told_is_said_before_the_work(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unset_notification_variables_warn_before_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     config(notify={"url": "https://h/${HOOK_THAT_IS_NOT_SET}"})
     assert main(["run", "nightly.yaml"]) == 0
     err = capsys.readouterr().err
@@ -190,7 +190,7 @@ def test_that_nobody_will_be_told_is_said_before_the_work(capsys: pytest.Capture
     assert err.endswith("environment variable not set: HOOK_THAT_IS_NOT_SET\n")
 
 
-def test_somebody_is_told_of_a_bake_off_that_could_not_be_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_bake_off_is_notified(capsys: pytest.CaptureFixture[str]) -> None:
     Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
     config(notify={"command": [sys.executable, "tell.py"], "on": ["failure"]})
     Path("ratings.csv").write_text("user,item\n1,2\n")
@@ -204,7 +204,7 @@ def outcomes() -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path("outcome.jsonl").read_text().splitlines()]
 
 
-def test_somebody_is_told_of_a_config_that_has_become_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_config_is_notified(capsys: pytest.CaptureFixture[str]) -> None:
     Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
     notify = {"command": [sys.executable, "tell.py"], "on": ["failure"]}
     shutil.copy(config(notify=notify), "twin.yaml")
@@ -230,7 +230,7 @@ def test_somebody_is_told_of_a_config_that_has_become_wrong(capsys: pytest.Captu
     assert json.loads(Path("told.json").read_text()) == told[0]
 
 
-def test_a_config_that_is_wrong_is_told_to_whom_it_names_rightly(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_config_is_notified_by_its_valid_section(capsys: pytest.CaptureFixture[str]) -> None:
     config(models=["rnadom"], notify={"command": ["./nobody"]})
     assert main(["run", "--dry-run", "nightly.yaml"]) == 2
     (mistake,) = capsys.readouterr().err.splitlines()
@@ -248,7 +248,7 @@ def test_a_config_that_is_wrong_is_told_to_whom_it_names_rightly(capsys: pytest.
     assert "./nobody" not in capsys.readouterr().err
 
 
-def test_python_tells_of_a_config_that_is_wrong_too() -> None:
+def test_invalid_config_is_notified_from_python() -> None:
     Path("tell.py").write_text("import sys; open('told.json', 'w').write(sys.stdin.read())")
     config(notify={"command": [sys.executable, "tell.py"]})
     Path("ratings.csv").unlink()
@@ -257,7 +257,7 @@ def test_python_tells_of_a_config_that_is_wrong_too() -> None:
     assert "datasets[0].path" in json.loads(Path("told.json").read_text())["error"]
 
 
-def test_a_model_that_failed_is_told_for_each_dataset(capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_model_is_notified_for_each_dataset(capsys: pytest.CaptureFixture[str]) -> None:
     Path("boom.py").write_text(BROKEN)
     datasets = [
         {"name": name, "type": "synthetic", "n_users": 20, "n_interactions": 400} for name in ("one", "two")
@@ -272,7 +272,7 @@ def test_a_model_that_failed_is_told_for_each_dataset(capsys: pytest.CaptureFixt
     assert "boom · one failed: ValueError: no\nboom · two failed: ValueError: no\n" in out
 
 
-def test_an_outcome_that_cannot_be_written_is_said_before_the_work(
+def test_unwritable_outcome_file_is_refused_before_the_run(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     config()
@@ -282,7 +282,7 @@ def test_an_outcome_that_cannot_be_written_is_said_before_the_work(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a file that is always full")
-def test_an_outcome_that_cannot_be_written_costs_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_outcome_file_does_not_fail_bake_off(capsys: pytest.CaptureFixture[str]) -> None:
     config()
     assert main(["run", "--outcome", "/dev/full", "nightly.yaml"]) == 0
     out, err = capsys.readouterr()

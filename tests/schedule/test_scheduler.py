@@ -86,7 +86,7 @@ def _interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_a_run_is_one_line_with_what_came_of_it() -> None:
+def test_scheduled_run_is_one_json_line() -> None:
     failed = [{"dataset": "shop", "split": "last_n", "model": "knn", "error": "ValueError: no"}]
     told = {"bakeoff": "b-1", "outcome": "promote", "decision": {"promoted": "svd"}, "failed": failed}
     watched = Watched(1, run=lambda job: (0, told))
@@ -100,13 +100,13 @@ def test_a_run_is_one_line_with_what_came_of_it() -> None:
     assert line["next"] == NEVER.isoformat()
 
 
-def test_the_next_run_is_said_at_the_start() -> None:
+def test_next_run_is_reported_at_start() -> None:
     watched = Watched(1)
     watched.of(planned("nightly", soon()), planned("weekly"))
     assert watched.said[1] == "weekly.yaml: 0 3 * * * in UTC; next run 2100-01-01 00:00 UTC"
 
 
-def test_of_what_was_missed_only_one_run_is_made_up_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missed_runs_are_coalesced_into_one(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(1)
     missed = [ago(hours=h) for h in (49, 25, 1)]
     job = planned("nightly", *missed)
@@ -127,7 +127,7 @@ def _from_the_first(times: list[datetime]) -> Callable[[Times, datetime], dateti
     return next_
 
 
-def test_what_is_too_late_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_run_beyond_catch_up_is_skipped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     watched = Watched(1)
     missed = [ago(hours=3)]
     monkeypatch.setattr(Times, "next", _from_the_first(missed))
@@ -138,7 +138,7 @@ def test_what_is_too_late_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) 
     assert datetime.fromisoformat(line["due"]) == missed[0].replace(microsecond=0)
 
 
-def test_a_run_that_is_not_done_is_not_started_again() -> None:
+def test_running_job_is_not_started_again() -> None:
     done = threading.Event()
     watched = Watched(2)
 
@@ -160,7 +160,7 @@ def test_a_run_that_is_not_done_is_not_started_again() -> None:
     ]
 
 
-def test_what_is_due_at_once_starts_in_the_order_that_is_given() -> None:
+def test_simultaneous_runs_start_in_given_order() -> None:
     watched, when = Watched(4), soon()
     names = ["weekly", "clock", "a", "nightly"]
     assert watched.of(*(planned(name, when) for name in names)) == 0
@@ -202,7 +202,7 @@ def test_a_run_that_cannot_be_started_does_not_end_the_scheduler() -> None:
     assert watched.lines[0]["exit_code"] == 1
 
 
-def test_ctrl_c_ends_the_bake_off_that_runs_and_waits_for_it() -> None:
+def test_ctrl_c_terminates_running_bake_off_and_waits() -> None:
     ended, stops = threading.Event(), []
 
     def start(job: ScheduledConfig, options: Options) -> Started:
@@ -224,7 +224,7 @@ def test_ctrl_c_ends_the_bake_off_that_runs_and_waits_for_it() -> None:
     assert watched.said[-1] == "ending the bake-off that runs; again to end it at once"
 
 
-def test_a_second_ctrl_c_does_not_wait() -> None:
+def test_second_ctrl_c_kills_at_once() -> None:
     ended, stops = threading.Event(), []
 
     def start(job: ScheduledConfig, options: Options) -> Started:
@@ -245,7 +245,7 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
     assert (code, stops) == (130, [False, True])
 
 
-def test_a_bake_off_is_a_process_of_its_own_whose_output_is_talk(
+def test_scheduled_bake_off_prints_to_stderr(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # In place of `python -m evalplugin`: what it is called with, and what it says.
@@ -263,9 +263,7 @@ def test_a_bake_off_is_a_process_of_its_own_whose_output_is_talk(
     assert err == "called with schedule --once --outcome --if-changed --set a=1\n"
 
 
-def test_what_a_signal_has_ended_has_the_exit_code_of_a_shell(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exit_code_of_signal_is_that_of_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "hangs"
     script.write_text("#!/bin/sh\nsleep 60\n")
     script.chmod(0o755)

@@ -215,7 +215,7 @@ def test_long_names_are_cut_and_stay_different() -> None:
 
 
 @pytest.mark.parametrize("kind", ["cron", "systemd", "airflow"])
-def test_the_store_that_the_environment_names_is_not_forgotten(kind: Any) -> None:
+def test_units_name_tracking_uri_variable(kind: Any) -> None:
     plain, hook = config(), config("hook.yaml", notify={"url": "https://h/${HOOK}"})
     said = "Without MLFLOW_TRACKING_URI, runs are logged to sqlite:///mlflow.db.\n"
     assert said in "".join(made(kind, plain).values())
@@ -229,20 +229,20 @@ def test_the_store_that_the_environment_names_is_not_forgotten(kind: Any) -> Non
         assert "MLFLOW_TRACKING_URI" not in text
 
 
-def test_a_timer_of_a_user_runs_while_nobody_is_logged_in() -> None:
+def test_systemd_timer_enables_linger() -> None:
     for text in made("systemd", config()).values():
         assert "loginctl enable-linger" in text.splitlines()[1]
 
 
 @pytest.mark.parametrize("names", [("nightly.yaml", "./nightly.yaml"), ("nightly.yaml", "link.yaml")])
-def test_a_config_that_is_given_twice_is_refused(names: tuple[str, str]) -> None:
+def test_duplicate_config_is_refused(names: tuple[str, str]) -> None:
     config()
     Path("link.yaml").symlink_to("nightly.yaml")
     with pytest.raises(ConfigError, match="yaml: is given twice; give each config once"):
         made("cron", *map(Path, names))
 
 
-def test_a_config_without_a_schedule_is_told() -> None:
+def test_config_without_schedule_is_an_error() -> None:
     file = config(schedule=None)
     with pytest.raises(
         ConfigError, match=r"nightly.yaml: has no schedule; add one, such as schedule: \{cron"
@@ -250,7 +250,7 @@ def test_a_config_without_a_schedule_is_told() -> None:
         made("cron", file)
 
 
-def test_a_path_that_a_unit_cannot_hold_is_told() -> None:
+def test_unprintable_path_is_an_error() -> None:
     file = config("two\nlines.yaml")
     with pytest.raises(DataError, match="characters that cannot be printed"):
         made("cron", file)
@@ -298,7 +298,7 @@ def test_the_command_prints_one_file_or_writes_all(capsys: pytest.CaptureFixture
         (["--print", "crn"], "'crn' is not one of 'cron'"),
     ],
 )
-def test_what_makes_no_sense_is_told(
+def test_contradicting_schedule_options_are_errors(
     argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config()
@@ -318,9 +318,7 @@ def test_what_makes_no_sense_is_told(
         ("notify", "{command: ['${A}', secret]}"),
     ],
 )
-def test_whom_to_tell_is_not_shown_in_a_unit(
-    key: str, value: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_unit_refuses_notification_secrets(key: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
     config()
     assert main(["schedule", "--print", "cron", "--set", f"{key}={value}", "nightly.yaml"]) == 2
     out, err = capsys.readouterr()
@@ -333,13 +331,13 @@ def test_whom_to_tell_is_not_shown_in_a_unit(
     "assignment",
     ["notify.url=${HOOK}", "notify.url=https://host/${A}/${B}", "notify={url: 'https://h', tries: 2}"],
 )
-def test_a_host_and_placeholders_may_be_shown(assignment: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unit_may_show_host_and_placeholders(assignment: str, capsys: pytest.CaptureFixture[str]) -> None:
     config()
     assert main(["schedule", "--print", "cron", "--set", assignment, "nightly.yaml"]) == 0
     assert shlex.quote(assignment) in capsys.readouterr().out
 
 
-def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_unit_file_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     config()
     Path("afile").touch()
     Path("folder/evalplugin.crontab").mkdir(parents=True)
@@ -349,7 +347,7 @@ def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_folder_of_datasets_is_the_one_that_is_typed(
+def test_unit_has_data_home_as_typed(
     kind: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config()
@@ -365,7 +363,7 @@ def test_the_folder_of_datasets_is_the_one_that_is_typed(
 
 @pytest.mark.parametrize("argv", [["--print", "github"], ["--print", "cron"], []])
 @pytest.mark.parametrize("uri", ["./mlruns", "file:./mlruns"])
-def test_a_store_that_cannot_be_used_is_told_at_once(
+def test_unusable_tracking_uri_is_refused_at_once(
     argv: list[str], uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config(tracking={"uri": uri})
@@ -373,7 +371,7 @@ def test_a_store_that_cannot_be_used_is_told_at_once(
     assert f"error: tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
 
 
-def test_a_store_that_would_be_lost_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+def test_local_tracking_store_in_remote_unit_warns(capsys: pytest.CaptureFixture[str]) -> None:
     config(tracking={"uri": "sqlite:///mlflow.db"})
     assert main(["schedule", "--print", "github", "nightly.yaml"]) == 0
     assert "logs to sqlite:///mlflow.db, a file that is gone with the machine" in capsys.readouterr().err
@@ -385,9 +383,7 @@ def test_a_store_that_would_be_lost_is_warned_of(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_units_of_the_nightly_example_are_those_that_are_printed(
-    kind: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nightly_example_units_are_up_to_date(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/srv/recommender/.venv/bin/python")
     shutil.copy(NIGHTLY / "nightly.yaml", "nightly.yaml")
     Path("ratings.csv").touch()

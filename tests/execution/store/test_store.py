@@ -58,7 +58,7 @@ def journal(store: Store, name: str = "one", *keys: str) -> Journal:
     return started
 
 
-def test_what_was_written_is_found_with_its_facts(tmp_path: Path) -> None:
+def test_written_entry_is_found_with_its_info(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     key = write(store)
     folder = Store(tmp_path / "s").find(key)
@@ -81,7 +81,7 @@ def test_a_key_depends_on_every_value_and_on_no_order() -> None:
     assert len({key_of(d) for d in ({"a": 1}, {"a": 2}, {"a": "1"}, {"b": 1}, {"a": 1.5}, {})}) == 6
 
 
-def test_sums_are_those_that_sha256sum_reads(tmp_path: Path) -> None:
+def test_checksums_are_in_sha256sum_format(tmp_path: Path) -> None:
     store = Store(tmp_path)
     folder = store.find(write(store))
     assert folder is not None
@@ -90,7 +90,7 @@ def test_sums_are_those_that_sha256sum_reads(tmp_path: Path) -> None:
     assert all(re.fullmatch(r"[0-9a-f]{64}  [a-z.]+", line) for line in lines)
 
 
-def test_damage_of_any_byte_is_told_and_the_entry_is_gone(tmp_path: Path) -> None:
+def test_damage_of_any_byte_is_reported_and_entry_removed(tmp_path: Path) -> None:
     said: list[str] = []
     store = Store(tmp_path, report=said.append)
     key = write(store)
@@ -143,7 +143,7 @@ def folder_in_the_place(path: Path) -> None:
     ids=["file", "link to nothing", "alien folder"],
 )
 @pytest.mark.parametrize("found_first", [True, False])
-def test_what_stands_in_the_place_of_an_entry_is_replaced(
+def test_foreign_file_at_path_of_entry_is_replaced(
     tmp_path: Path, put: Callable[[Path], object], found_first: bool
 ) -> None:
     store = Store(tmp_path)
@@ -157,7 +157,7 @@ def test_what_stands_in_the_place_of_an_entry_is_replaced(
     assert store.find(key) is not None
 
 
-def test_a_damaged_entry_that_cannot_be_removed_is_told_and_not_used(
+def test_unremovable_damaged_entry_is_reported_and_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -197,13 +197,13 @@ def test_the_first_of_two_entries_stays_unless_it_is_replaced(tmp_path: Path) ->
     assert (store.folder_of(key) / "a.bin").read_bytes() == b"third"
 
 
-def test_looking_for_nothing_finds_nothing(tmp_path: Path) -> None:
+def test_missing_entry_is_not_found(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.find("0" * 64) is None
     assert not store.is_intact("0" * 64)
 
 
-def test_what_was_used_last_stays_when_the_store_is_full(tmp_path: Path) -> None:
+def test_least_recently_used_entries_are_pruned_first(tmp_path: Path) -> None:
     one = Store(tmp_path)
     keys = [write(one, b"x" * 1000, number=number) for number in range(4)]
     for place, key in enumerate(keys):
@@ -223,7 +223,7 @@ def test_an_entry_larger_than_the_store_stays_until_the_next_one(tmp_path: Path)
     assert store.find(large) is None
 
 
-def test_what_a_bake_off_in_progress_uses_is_never_pruned(tmp_path: Path) -> None:
+def test_entries_of_bake_off_in_progress_are_never_pruned(tmp_path: Path) -> None:
     store = Store(tmp_path)
     used, cut_off, old, other = (write(store, number=n) for n in range(4))
     running = journal(store, "running", used)
@@ -250,7 +250,7 @@ def test_pruning_goes_by_age_and_by_size(tmp_path: Path) -> None:
     assert [f.key for f in store.entries()] == [keys[2]]
 
 
-def test_an_empty_or_alien_folder_is_as_old_as_it_is(tmp_path: Path) -> None:
+def test_foreign_folders_are_pruned_by_their_age(tmp_path: Path) -> None:
     store = Store(tmp_path)
     empty, alien = (tmp_path / "entries/ab" / name for name in ("empty", "alien"))
     empty.mkdir(parents=True)
@@ -298,7 +298,7 @@ def test_several_processes_write_read_and_prune_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by", ["a bake-off in progress", "one that has no journal yet"])
-def test_what_is_used_while_pruning_begins_stays(
+def test_entry_used_while_pruning_starts_is_not_pruned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
 ) -> None:
     store, reader = Store(tmp_path), StepCache(Store(tmp_path))
@@ -319,7 +319,7 @@ def test_what_is_used_while_pruning_begins_stays(
     assert [facts.key for facts in store.entries()] == [used]
 
 
-def test_an_entry_is_noted_before_it_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_is_recorded_before_lookup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
     reader, key = StepCache(store), write(store, number=0)
     use_at(store, key, 3600)
@@ -334,7 +334,7 @@ def test_an_entry_is_noted_before_it_is_looked_for(tmp_path: Path, monkeypatch: 
     assert reader._read({**DEPENDS, "number": 0}, lambda folder: (folder / "a.bin").read_bytes())
 
 
-def test_an_entry_that_is_pruned_while_it_is_read_is_not_there(tmp_path: Path) -> None:
+def test_entry_pruned_while_read_is_missing(tmp_path: Path) -> None:
     reader = StepCache(Store(tmp_path))
     write(reader.store, number=0)
 
@@ -345,7 +345,7 @@ def test_an_entry_that_is_pruned_while_it_is_read_is_not_there(tmp_path: Path) -
     assert reader._read({**DEPENDS, "number": 0}, read) is None
 
 
-def test_an_entry_that_is_pruned_while_it_is_checked_is_not_damaged(
+def test_entry_pruned_while_verified_is_not_reported_as_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -363,7 +363,7 @@ def test_an_entry_that_is_pruned_while_it_is_checked_is_not_damaged(
     assert said == []
 
 
-def test_a_column_that_vanishes_while_folds_are_read_is_not_taken_for_one_that_never_was(
+def test_column_pruned_while_folds_are_read_is_not_taken_as_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes, ids = np.arange(2, dtype=np.int32), np.arange(2)
@@ -390,7 +390,7 @@ def killed_while_writing(path: Path) -> None:
     Store(path).write("lists", "x", DEPENDS, {"a": lambda f: f.write(b"1" * 9999), "b": die})
 
 
-def test_what_a_killed_process_has_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+def test_scratch_of_killed_process_is_removed(tmp_path: Path) -> None:
     process = in_process(killed_while_writing, tmp_path)
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
@@ -400,7 +400,7 @@ def test_what_a_killed_process_has_left_half_written_is_cleared_away(tmp_path: P
     assert list((tmp_path / "scratch").iterdir()) == []
 
 
-def test_the_scratch_of_a_process_that_lives_is_left_alone(tmp_path: Path) -> None:
+def test_scratch_of_living_process_is_kept(tmp_path: Path) -> None:
     store = Store(tmp_path)
     with store.scratch() as folder:
         (folder / "x").write_text("mine")
@@ -432,7 +432,7 @@ def tree(folder: Path) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("names", [["notes.txt"], ["entries/2024/post.md"], ["a", "b", "c", "d"]])
-def test_a_folder_with_something_else_is_no_store_and_stays_as_it_is(
+def test_folder_with_foreign_files_is_refused_and_unchanged(
     tmp_path: Path, names: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in names:
@@ -480,7 +480,7 @@ def test_an_empty_folder_becomes_a_store_and_one_that_was_begun_is_completed(
     assert Store(tmp_path).find(key) is not None  # a store stays one
 
 
-def test_looking_only_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_store_view_only_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     store = Store(tmp_path / "s")
     key = write(store)
     (store.path / "lock").unlink()
@@ -491,7 +491,7 @@ def test_looking_only_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert tree(store.path) == before
 
 
-def test_a_store_that_is_held_for_long_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_lock_timeout_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store_folder, "_LOCK_SECONDS", 0)
     first, second = Store(tmp_path), Store(tmp_path)
     with (
@@ -511,7 +511,7 @@ def test_an_entry_is_named_by_the_first_digits_of_its_key(tmp_path: Path) -> Non
         store.entry("")
 
 
-def test_a_journal_tells_what_was_done_after_any_kind_of_end(tmp_path: Path) -> None:
+def test_reopened_journal_has_all_records(tmp_path: Path) -> None:
     store = Store(tmp_path)
     written = journal(store, "b", "k1", "k2")
     written.record_use("k1")
@@ -547,7 +547,7 @@ def test_the_newest_journal_comes_first_and_one_without_a_first_line_is_none(tmp
     assert keys_in_use(tmp_path) == set()
 
 
-def test_a_journal_that_cannot_be_begun_leaves_nothing(
+def test_journal_that_cannot_be_created_leaves_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
@@ -568,7 +568,7 @@ def test_a_journal_that_cannot_be_begun_leaves_nothing(
     assert list(store.journals.iterdir()) == []
 
 
-def test_what_cannot_be_noted_is_said_once_and_leaves_no_half_line(tmp_path: Path) -> None:
+def test_unwritable_journal_is_reported_once_and_has_no_partial_line(tmp_path: Path) -> None:
     said: list[str] = []
     store = Store(tmp_path)
     written = journal(store, "one", "k1")
@@ -594,7 +594,7 @@ def test_what_cannot_be_noted_is_said_once_and_leaves_no_half_line(tmp_path: Pat
     assert list(store.journals.iterdir()) == []
 
 
-def test_a_journal_that_cannot_be_removed_is_told_and_let_go(
+def test_unremovable_journal_is_reported_and_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
