@@ -1,11 +1,11 @@
-"""Whether runs were scored on the same data under the same rules, and what they have in common if not."""
+"""Agreement of runs on data, rules, metrics and users, and the results that they have in common."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,24 +15,9 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.tracking.read.logged import LoggedRun
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Agreed", "Scored", "agree"]
-
-
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """A run's results, and all that must agree for them to be compared with another's."""
-
-    name: str  # of the model
-    bakeoff: str  # id
-    result: ComparedModel
-    rules: Rules
-    folds: int
-    definitions: Mapping[str, str]  # metric -> hash of what it means, in the order asked for
-    truth: Callable[[], pa.Table | None]  # user, item, rating; None: it was not kept
+__all__ = ["Agreed", "agree"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +30,7 @@ class Agreed:
     notes: tuple[str, ...] = ()
 
 
-def agree(runs: Sequence[Scored], *, intersect: bool) -> Agreed:
+def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     """Return what can be compared: everything where all agrees, else, if asked for, what the runs have in common.
 
     In common are the metrics of the same name and definition, and the users. Where the test data differ, only users
@@ -83,41 +68,41 @@ def agree(runs: Sequence[Scored], *, intersect: bool) -> Agreed:
     return Agreed(tuple(_only(c, common, users) for c in models), tuple(common), rules, tuple(notes))
 
 
-_RULES: dict[str, Callable[[Scored], Any]] = {
+_RULES: dict[str, Callable[[LoggedRun], Any]] = {
     "folds": lambda run: run.folds,
     "length of the lists": lambda run: run.rules.n,
     "candidates": lambda run: run.rules.candidates,
     "relevance threshold": lambda run: run.rules.threshold,
 }
-_DATA: dict[str, Callable[[Scored], Any]] = {
+_DATA: dict[str, Callable[[LoggedRun], Any]] = {
     "test data": lambda run: run.rules.test_digest[:12],
     "train data": lambda run: (run.rules.train_digest or "none")[:12],
 }
 
 
-def _differing(what: str, of: Callable[[Scored], Any], runs: Sequence[Scored]) -> str | None:
+def _differing(what: str, of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str | None:
     """Return a line about a value in which runs differ, with every value and who has it; None where all agree."""
     return f"{what}: {_by_value(of, runs)}" if len({of(run) for run in runs}) > 1 else None
 
 
-def _by_value(of: Callable[[Scored], Any], runs: Sequence[Scored]) -> str:
-    who: dict[Any, list[Scored]] = {}
+def _by_value(of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str:
+    who: dict[Any, list[LoggedRun]] = {}
     for run in runs:
         who.setdefault(of(run), []).append(run)
     return "; ".join(f"{value} in {_names(have, runs)}" for value, have in who.items())
 
 
-def _names(some: Sequence[Scored], every: Sequence[Scored]) -> str:
+def _names(some: Sequence[LoggedRun], every: Sequence[LoggedRun]) -> str:
     """Return how some of the runs are called, by bake-off where there are several of them."""
     names: dict[str, list[str]] = {}
     for run in some:
-        names.setdefault(run.bakeoff, []).append(run.name)
+        names.setdefault(run.bakeoff, []).append(run.model)
     if len({run.bakeoff for run in every}) == 1:
-        return ", ".join(run.name for run in some)
+        return ", ".join(run.model for run in some)
     return " and ".join(f"{', '.join(models)} of bake-off {bakeoff}" for bakeoff, models in names.items())
 
 
-def _differing_metrics(runs: Sequence[Scored]) -> str | None:
+def _differing_metrics(runs: Sequence[LoggedRun]) -> str | None:
     if len({run.rules.metrics_hash for run in runs}) == 1:
         return None
     lines = []
@@ -130,11 +115,11 @@ def _differing_metrics(runs: Sequence[Scored]) -> str | None:
     return "metrics: " + "; ".join(lines or ["they were defined by another version"])
 
 
-def _definition(metric: str, run: Scored) -> str:
+def _definition(metric: str, run: LoggedRun) -> str:
     return run.definitions[metric]
 
 
-def _differing_users(runs: Sequence[Scored]) -> str | None:
+def _differing_users(runs: Sequence[LoggedRun]) -> str | None:
     done = [run for run in runs if run.result.scores is not None]
     users = [_users(run) for run in done]
     if all(np.array_equal(these, users[0]) for these in users):
@@ -142,7 +127,7 @@ def _differing_users(runs: Sequence[Scored]) -> str | None:
     return _differing("users", lambda run: f"{len(_users(run)):,}", done) or "users: as many, but others"
 
 
-def _common_metrics(runs: Sequence[Scored]) -> tuple[list[str], list[str]]:
+def _common_metrics(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
     every = dict.fromkeys(m for run in runs for m in run.definitions)
     common = [m for m in every if len({run.definitions.get(m) for run in runs}) == 1]
     left_out = [m for m in every if m not in common]
@@ -154,7 +139,7 @@ def _common_metrics(runs: Sequence[Scored]) -> tuple[list[str], list[str]]:
     ]
 
 
-def _common_users(runs: Sequence[Scored]) -> tuple[npt.NDArray[np.generic] | None, list[str]]:
+def _common_users(runs: Sequence[LoggedRun]) -> tuple[npt.NDArray[np.generic] | None, list[str]]:
     """Return the users that all runs have, with the same truth; None: everybody."""
     done = [run for run in runs if run.result.scores is not None]
     sets = [_users(run) for run in done]
@@ -176,18 +161,18 @@ def _common_users(runs: Sequence[Scored]) -> tuple[npt.NDArray[np.generic] | Non
     return common, [f"users in common{words}: {len(common):,} of {counts}"]
 
 
-def _users_of_same_truth(runs: Iterable[Scored]) -> npt.NDArray[np.generic]:
+def _users_of_same_truth(runs: Iterable[LoggedRun]) -> npt.NDArray[np.generic]:
     """Return the users whose held-out items and ratings are the same in all runs."""
     import pandas as pd
 
     frames = []
     for run in runs:
-        table = run.truth()
+        table = run.table("truth")
         if run.folds > 1 or table is None:
             why = "several folds" if run.folds > 1 else "no data/truth.parquet"
             raise DataError(
                 f"the test data of the runs differ, so only users whose truth is the same could be compared, but "
-                f"{run.name} has {why} to tell them by"
+                f"{run.model} has {why} to tell them by"
             )
         frames.append(table.select(["user", "item", "rating"]).to_pandas())
     first, *others = frames
@@ -223,6 +208,6 @@ def _only(
     return replace(model, scores=cut, fold_means=())
 
 
-def _users(run: Scored) -> npt.NDArray[np.generic]:
+def _users(run: LoggedRun) -> npt.NDArray[np.generic]:
     assert run.result.scores is not None
     return run.result.scores.users

@@ -1,20 +1,18 @@
-"""Runs in an MLflow store -> contests: the way back from what was logged."""
+"""Contests, read back from the runs of an MLflow store."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.secrets import redact
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.connection import connect_to_existing, talking
 from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.read.agreement import Scored, agree
+from evalplugin.tracking.read.agreement import agree
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
 
@@ -31,17 +29,15 @@ def read_contests(
     baseline: str | None = None,
     primary: str | None = None,
 ) -> list[Contest]:
-    """Return what the runs of a store compare: one contest for each dataset and split.
+    """Return the contests of runs in a store: one for each dataset and split, with notes on the selection.
 
-    The lists, and what else only a page shows, are left where they are: see ``with_lists``. What was decided on the
-    way stands in each contest's ``notes``.
+    Lists, truth, history and titles, which only a page shows, are not read: see ``with_lists``.
 
     Args:
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
-        bakeoff: A bake-off's id, or ``latest``: the one that was finished last. That is also the choice where
-            nothing is named at all.
+        bakeoff: A bake-off's id, or ``latest``: the one that was finished last, which is also the default.
         runs: Ids or names of runs, or names of models: the latest run of each name.
-        experiment: Where to look; by itself: the latest run of each model there.
+        experiment: The experiment that is searched; by itself: the latest run of each model in it.
         intersect: Where runs differ in metrics, users or data, compare what they have in common; else they are
             refused.
         baseline: The model that the others are compared with; None: that of the runs, if they have one.
@@ -54,13 +50,11 @@ def read_contests(
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
     with talking(uri, "read the runs"):
-        store = redact(uri)
-        found = find_runs(client, store, bakeoff=bakeoff, runs=runs, experiment=experiment)
-        logged = [LoggedRun(client, run) for run in found.runs]
+        found = find_runs(client, uri, bakeoff=bakeoff, runs=runs, experiment=experiment)
         contests, notes = [], list(found.notes)
-        for group in _same_data(logged):
+        for group in _same_data(found.runs):
             if len(group) < 2:
-                notes.append(f"left out: {group[0].model} is the only model on {group[0].place}")
+                notes.append(f"left out: {group[0].model} is the only model on {group[0].data_name}")
                 continue
             contests.append(
                 _contest(found.name, group, intersect=intersect, baseline=baseline, primary=primary)
@@ -113,26 +107,17 @@ def _contest(
     name: str, runs: Sequence[LoggedRun], *, intersect: bool, baseline: str | None, primary: str | None
 ) -> Contest:
     labels, notes = _labels(runs)
-    agreed = agree(
-        [
-            Scored(
-                run.model, run.bakeoff, run.compared(label), run.rules, run.folds, run.definitions,
-                truth=partial(run.table, "truth"),
-            )
-            for run, label in zip(runs, labels, strict=True)
-        ],
-        intersect=intersect,
-    )  # fmt: skip
+    agreed = agree(runs, intersect=intersect)
     notes += agreed.notes
-    places = dict.fromkeys(run.place for run in runs)
-    if len(places) > 1:
-        notes.append(f"the same data under several names: {'; '.join(places)}")
+    names = dict.fromkeys(run.data_name for run in runs)
+    if len(names) > 1:
+        notes.append(f"the same data under several names: {'; '.join(names)}")
     first = runs[0]
     contest = Contest(
         name=name,
         dataset=first.tag("dataset"),
         split=first.tag("split"),
-        models=agreed.models,
+        models=tuple(replace(model, model=label) for model, label in zip(agreed.models, labels, strict=True)),
         metrics=agreed.metrics,
         baseline=None,
         seed=first.seed,
@@ -148,18 +133,18 @@ def _contest(
 
 
 def _labels(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
-    """Return a name for each run: its model's, with something added where two runs are of one model."""
+    """Return a different name for each run, its model's where it can be, and notes on the others."""
     models = [run.model for run in runs]
     twice = dict.fromkeys(model for model in models if models.count(model) > 1)
     if not twice:
         return models, []
-    ways: tuple[Callable[[LoggedRun], str], ...] = (
-        lambda run: str(run.run.info.run_name),
+    options: tuple[Callable[[LoggedRun], str], ...] = (
+        lambda run: run.name,
         lambda run: f"{run.model} · {run.bakeoff}",
-        lambda run: f"{run.model} · {run.run.info.run_id}",
+        lambda run: f"{run.model} · {run.id}",
     )
-    for way in ways:
-        labels = [way(run) if run.model in twice else run.model for run in runs]
+    for option in options:
+        labels = [option(run) if run.model in twice else run.model for run in runs]
         if len(set(labels)) == len(labels):
             break
     notes = []
@@ -170,7 +155,7 @@ def _labels(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
 
 
 def _baseline(runs: Sequence[LoggedRun], labels: Sequence[str], notes: list[str]) -> str | None:
-    """Return the label of the baseline of the bake-offs, where it is among the runs and is one."""
+    """Return the label of the bake-offs' baseline; None unless exactly one of the runs is a baseline."""
     named = list(dict.fromkeys(filter(None, (run.param("eval.baseline") for run in runs))))
     there = [label for label, run in zip(labels, runs, strict=True) if run.model in named]
     if len(there) == 1:
@@ -199,7 +184,7 @@ def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]
 def _segments(runs: Sequence[LoggedRun], notes: list[str]) -> tuple[Segmentation, ...]:
     """Return the groups of users, from one run of each bake-off; of two of one name the later bake-off's."""
     one_each: dict[str, LoggedRun] = {}
-    for run in sorted(runs, key=lambda run: run.run.info.start_time, reverse=True):
+    for run in sorted(runs, key=lambda run: run.started, reverse=True):
         if run.bakeoff not in one_each and run.segments:  # a run that failed has none
             one_each[run.bakeoff] = run
     found: dict[str, Segmentation] = {}

@@ -1,4 +1,4 @@
-"""One model's run, read back from MLflow."""
+"""The run of one model, read back from MLflow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.comparison.compared import ComparedModel
@@ -25,6 +24,7 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_name, metric_names
+from evalplugin.tracking.read.tables import ids_of, segments_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,22 +33,43 @@ if TYPE_CHECKING:
 
 __all__ = ["LoggedRun"]
 
-# A comma inside of parentheses is part of a metric's name.
-_BETWEEN_METRICS = re.compile(r", (?![^()]*\))")
+_METRIC_SEPARATOR = re.compile(r", (?![^()]*\))")  # a comma inside of parentheses is part of a metric's name
 
 
 @dataclass(eq=False)
 class LoggedRun:
-    """The run of one model; everything is read when it is asked for, once.
-
-    What should be there and is not raises TrackingError.
-    """
+    """The run of one model; everything is read on demand, once, and raises TrackingError where it is missing."""
 
     client: MlflowClient = field(repr=False)
     run: Run = field(repr=False)
 
     def __str__(self) -> str:
-        return f"run {self.run.info.run_name} ({self.run.info.run_id})"
+        return f"run {self.name} ({self.id})"
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return str(self.run.info.run_id)
+
+    @property
+    def name(self) -> str:
+        """The run's name."""
+        return str(self.run.info.run_name)
+
+    @property
+    def status(self) -> str:
+        """RUNNING, FINISHED, FAILED or KILLED."""
+        return str(self.run.info.status)
+
+    @property
+    def started(self) -> int:
+        """When the run was started, in milliseconds since 1970."""
+        return int(self.run.info.start_time)
+
+    @property
+    def experiment_id(self) -> str:
+        """The id of the experiment that the run is in."""
+        return str(self.run.info.experiment_id)
 
     @property
     def model(self) -> str:
@@ -61,34 +82,46 @@ class LoggedRun:
         return self.tag("bakeoff")
 
     @property
-    def place(self) -> str:
-        """The names of dataset and split, for people."""
+    def data_name(self) -> str:
+        """The names of dataset and split, for messages."""
         return ", ".join(filter(None, (self.tag("dataset"), self.tag("split"))))
 
     def tag(self, key: str) -> str:
         """Return a tag of ours; empty where there is none."""
         return str(self.run.data.tags.get(f"evalplugin.{key}", ""))
 
+    def mapping(self, key: str) -> dict[str, str]:
+        """Return a tag of ours that holds a mapping; empty where there is none, or where it was too long for a tag."""
+        try:
+            known = json.loads(self.tag(key))
+        except ValueError:
+            return {}
+        return {str(name): str(value) for name, value in known.items()}
+
     def param(self, key: str) -> str | None:
-        """Return a parameter; None where there is none, or where none was set."""
+        """Return a parameter; None where there is none, or where it is null."""
         text = self.run.data.params.get(key)
         return None if text in (None, "null") else str(text)
 
     @cached_property
-    def rules(self) -> Rules:
-        """What must agree with another run's."""
-        digests = {
+    def digests(self) -> dict[str, str]:
+        """Digests of the data, by context: ``training`` and ``evaluation``."""
+        return {
             tag.value: given.dataset.digest
             for given in (self.run.inputs.dataset_inputs if self.run.inputs else ())
             for tag in given.tags
             if tag.key == "mlflow.data.context"
         }
-        if "evaluation" not in digests:
+
+    @cached_property
+    def rules(self) -> Rules:
+        """The rules it was scored under, which must be those of another run to compare them."""
+        if "evaluation" not in self.digests:
             raise TrackingError(f"{self} does not say on which test data it was scored")
         threshold = self.param("eval.threshold")
         return Rules(
-            train_digest=digests.get("training"),
-            test_digest=digests["evaluation"],
+            train_digest=self.digests.get("training"),
+            test_digest=self.digests["evaluation"],
             n=int(self._needed("eval.n")),
             candidates=self._needed("eval.candidates"),
             threshold=None if threshold is None else float(threshold),
@@ -97,7 +130,7 @@ class LoggedRun:
 
     @cached_property
     def folds(self) -> int:
-        """On how many folds the model was scored."""
+        """The number of folds that the model was scored on."""
         return int(self._needed("split.folds"))
 
     @cached_property
@@ -110,17 +143,19 @@ class LoggedRun:
         """The metric that ranked the models of the bake-off."""
         return self._needed("eval.primary")
 
+    @property
+    def metrics(self) -> list[str]:
+        """Canonical names of the metrics, in config order."""
+        return _METRIC_SEPARATOR.split(self.param("eval.metrics") or "")
+
     @cached_property
     def definitions(self) -> dict[str, str]:
-        """A hash of what each metric means, by canonical name, in the order in which they were asked for."""
-        try:
-            known = json.loads(self.tag("definitions"))
-        except ValueError:  # not there, or too long for a tag
-            known = {}
-        # What is not known equals nothing but itself in the same whole set of definitions.
+        """A hash of each metric's definition, by canonical name, in config order."""
+        known = self.mapping("definitions")
+        # An unknown definition equals none but itself in the same whole set of definitions.
         unknown = f"unknown, of {self.tag('metrics_hash')[:12]}"
-        names = _BETWEEN_METRICS.split(self._needed("eval.metrics"))
-        for name in names:
+        self._needed("eval.metrics")
+        for name in self.metrics:
             try:
                 parse(name)
             except UnknownNameError as error:
@@ -128,7 +163,7 @@ class LoggedRun:
                     f"{self} was scored by a metric that is not known here: {error}; --plugin FILE brings a metric of "
                     f"your own"
                 ) from None
-        return {name: str(known.get(name, unknown)) for name in names}
+        return {name: known.get(name, unknown) for name in self.metrics}
 
     @cached_property
     def params(self) -> dict[str, Any]:
@@ -149,27 +184,28 @@ class LoggedRun:
 
     @cached_property
     def error(self) -> str | None:
-        """What a failed model raised, in one line; None for one that did not fail."""
-        if self.run.info.status != "FAILED":
+        """The exception of a failed model, in one line; None for one that did not fail."""
+        if self.status != "FAILED":
             return None
-        if "traceback.txt" not in {file.path for file in self.client.list_artifacts(self.run.info.run_id)}:
+        if "traceback.txt" not in {file.path for file in self.client.list_artifacts(self.id)}:
             return "failed without a message"
         with self._downloaded("traceback.txt") as file:
             lines = file.read_text(encoding="utf-8").strip().splitlines()
         return lines[-1].strip() if lines else "failed without a message"
 
-    def compared(self, label: str) -> ComparedModel:
-        """Return the results under a name, without the lists."""
+    @cached_property
+    def result(self) -> ComparedModel:
+        """The model's results, without the lists."""
         scores = None if self.error is not None else self._scores()
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
         return ComparedModel(
-            model=label,
+            model=self.model,
             type=self.tag("model_type"),
             scores=scores,
             costs=None if all(map(math.isnan, costs.values())) else Costs(**costs),
             fold_means=() if scores is None else self._fold_means(scores),
-            run_id=self.run.info.run_id,
+            run_id=self.id,
             error=self.error,
         )
 
@@ -198,13 +234,7 @@ class LoggedRun:
     def segments(self) -> tuple[Segmentation, ...]:
         """The groups of users; none where there are none."""
         table = self.table("segments")
-        if table is None:
-            return ()
-        described = json.loads(table.schema.metadata[b"evalplugin"])["segments"]
-        users = _ids(table.column("user"))
-        return tuple(
-            _segmentation(name, labels, users, table.column(name)) for name, labels in described.items()
-        )
+        return () if table is None else segments_of(table)
 
     def _needed(self, key: str) -> str:
         text = self.param(key)
@@ -214,12 +244,12 @@ class LoggedRun:
 
     @cached_property
     def _files(self) -> frozenset[str]:
-        return frozenset(file.path for file in self.client.list_artifacts(self.run.info.run_id, "data"))
+        return frozenset(file.path for file in self.client.list_artifacts(self.id, "data"))
 
     @contextmanager
     def _downloaded(self, path: str) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-            yield Path(self.client.download_artifacts(self.run.info.run_id, path, folder))
+            yield Path(self.client.download_artifacts(self.id, path, folder))
 
     def _scores(self) -> PerUserScores:
         table = self.table("per_user")
@@ -233,7 +263,7 @@ class LoggedRun:
         curves = {f: self._history(f"at_k/{name}") for f, name in metric_names(families).items()}
         logged = self.run.data.metrics
         return PerUserScores(
-            users=_ids(table.column("user")),
+            users=ids_of(table.column("user")),
             values=np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
             metrics=names,
             # What is undefined was not logged.
@@ -255,23 +285,5 @@ class LoggedRun:
         """Return a metric's value at each step, in their order; nothing where it was not logged."""
         if key not in self.run.data.metrics:
             return {}
-        points = self.client.get_metric_history(self.run.info.run_id, key)
+        points = self.client.get_metric_history(self.id, key)
         return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
-
-
-def _segmentation(
-    name: str, labels: Sequence[str], users: npt.NDArray[np.generic], column: pa.ChunkedArray
-) -> Segmentation:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    place = pc.index_in(column, value_set=pa.array(labels, pa.string()))
-    group = pc.fill_null(place, -1).to_numpy().astype(np.int32)
-    order = np.argsort(users, kind="stable")
-    return Segmentation(name, tuple(labels), users[order], group[order])
-
-
-def _ids(column: pa.ChunkedArray) -> npt.NDArray[Any]:
-    import pyarrow.types as types
-
-    return column.to_numpy() if types.is_integer(column.type) else np.array(column.to_pylist(), dtype=object)

@@ -1,48 +1,43 @@
-"""Bake-offs of the past, read from the runs of an experiment."""
+"""Past bake-offs, read from the runs of an experiment."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.base.secrets import redact
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.tracking.connection import BRIEFLY, connect, connect_to_existing, talking
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
-from evalplugin.tracking.read.runs import experiments_called, in_config_order
+from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.query import run_pages, search_runs
+from evalplugin.tracking.read.runs import DONE, experiments_called, in_config_order
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 __all__ = ["LAST", "Finished", "last_finished", "past_around", "past_of", "read_past"]
 
-LAST = 30  # bake-offs that a trend shows, if nothing else is asked for
-_PAGE = 500  # runs that are asked for at a time
-_ENDED = ("FINISHED", "FAILED")
-# Tags of the summary run where there was a gate.
-_DECIDED = ("outcome", "champion", "promoted", "decided_dataset", "decided_split")
-# A comma inside of parentheses is part of a metric's name.
-_BETWEEN_METRICS = re.compile(r", (?![^()]*\))")
-# What must be the same for the values of two bake-offs to be comparable, beside the definition of the metric.
-_ASKED = ("eval.n", "eval.candidates", "eval.threshold", "split.type", "split.folds")
+LAST = 30  # bake-offs that a trend shows by default
+_PAGE = 500  # runs that are requested at a time
+_ROLE = "tags.`evalplugin.role` = '{}'"
+# Parameters that must be the same for the values of two bake-offs to be comparable.
+_RULES = ("eval.n", "eval.candidates", "eval.threshold", "split.type", "split.folds")
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A bake-off that was finished, and what went into it."""
+    """A finished bake-off and its inputs."""
 
     id: str
     at: datetime  # when it was finished, in UTC
     inputs: Mapping[str, str]  # hashes of config, data and code
-    outcome: str | None  # what its gate decided
+    outcome: str | None  # of its gate
 
 
 def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
@@ -61,20 +56,20 @@ def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
         if home is None:
             return None
         query = f"attributes.status = 'FINISHED' and tags.`evalplugin.inputs` LIKE '%{config}%'"
-        runs = _search(client, home.experiment_id, "summary", 1, query=query)[0]
-    if not runs or runs[0].data.metrics.get("models_failed", 0.0) > 0 or _is_unregistered(runs[0]):
+        found = search_runs(client, [home.experiment_id], f"{_ROLE.format('summary')} and {query}", limit=1)
+    if not found or found[0].run.data.metrics.get("models_failed", 0.0) > 0 or _is_unregistered(found[0]):
         return None
-    (run,) = runs
+    (run,) = found
     return Finished(
-        id=_tag(run, "bakeoff"),
-        at=datetime.fromtimestamp((run.info.end_time or run.info.start_time) / 1000, UTC),
-        inputs=_mapping(_tag(run, "inputs")),
-        outcome=_tag(run, "outcome") or None,
+        id=run.bakeoff,
+        at=datetime.fromtimestamp((run.run.info.end_time or run.started) / 1000, UTC),
+        inputs=run.mapping("inputs"),
+        outcome=run.tag("outcome") or None,
     )
 
 
 def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = LAST) -> list[PastBakeoff]:
-    """Return the latest bake-offs of an experiment, the oldest first; only what stands in the runs themselves is read.
+    """Return the latest bake-offs of an experiment, the oldest first; no artifact is read.
 
     Args:
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
@@ -88,24 +83,24 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
     with talking(uri, "read the bake-offs"):
-        (home,) = experiments_called(client, redact(uri), experiment)
+        (home,) = experiments_called(client, uri, experiment)
         found = past_of(client, home, last)
     if not found:
         make = "make one: python -m evalplugin run CONFIG"
-        raise DataError(f"the experiment {experiment!r} of {redact(uri)} has no bake-offs; {make}")
+        raise DataError(f"the experiment {experiment!r} of {uri} has no bake-offs; {make}")
     return found
 
 
 def past_of(client: MlflowClient, experiment_id: str, last: int = LAST) -> list[PastBakeoff]:
     """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first."""
     models = _models(client, experiment_id, last)
-    summaries = _summaries(client, experiment_id, models)
+    summaries = _summaries(client, experiment_id, models) if models else {}
     found = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
     return sorted(found, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
 
 
 def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list[PastBakeoff]:
-    """Return the latest bake-offs of the experiment that runs stand in; none where they stand in several.
+    """Return the latest bake-offs of the experiment that runs are in; none where they are in several.
 
     Raises:
         TrackingError: The store cannot be reached.
@@ -113,110 +108,78 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
     with talking(uri, "read the bake-offs before"):
-        homes = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
-        return past_of(client, homes.pop()) if len(homes) == 1 else []
+        experiments = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
+        return past_of(client, experiments.pop()) if len(experiments) == 1 else []
 
 
-def _models(client: MlflowClient, home: str, last: int) -> dict[str, list[Run]]:
+def _models(client: MlflowClient, experiment: str, last: int) -> dict[str, list[LoggedRun]]:
     """Return the runs of models that have ended, by bake-off, each in config order; those of the latest bake-offs."""
-    found: dict[str, list[Run]] = {}
-    token = None
-    while True:
-        runs, token = _search(client, home, "model", _PAGE, token)
-        for run in runs:
-            if run.info.status in _ENDED:
-                found.setdefault(_tag(run, "bakeoff"), []).append(run)
-        # The last one seen may go on over the next page.
-        if not token or len(found) > last:
+    found: dict[str, list[LoggedRun]] = {}
+    for page in run_pages(client, [experiment], _ROLE.format("model"), _PAGE):
+        for run in page:
+            if run.status in DONE:
+                found.setdefault(run.bakeoff, []).append(run)
+        if len(found) > last:  # the runs of the last bake-off may go on over the next page
             break
     return {name: in_config_order(runs) for name, runs in list(found.items())[:last]}
 
 
-def _summaries(client: MlflowClient, home: str, bakeoffs: Collection[str]) -> dict[str, Run]:
+def _summaries(client: MlflowClient, experiment: str, bakeoffs: Collection[str]) -> dict[str, LoggedRun]:
     """Return the summary runs of bake-offs, as far as they have one."""
-    found: dict[str, Run] = {}
-    token = None
-    while len(found) < len(bakeoffs):
-        runs, token = _search(client, home, "summary", _PAGE, token)
-        for run in runs:
-            if (name := _tag(run, "bakeoff")) in bakeoffs:
-                found.setdefault(name, run)
-        if not token:
+    found: dict[str, LoggedRun] = {}
+    for page in run_pages(client, [experiment], _ROLE.format("summary"), _PAGE):
+        for run in page:
+            if run.bakeoff in bakeoffs:
+                found.setdefault(run.bakeoff, run)
+        if len(found) == len(bakeoffs):
             break
     return found
 
 
-def _search(
-    client: MlflowClient, home: str, role: str, most: int, token: str | None = None, query: str = ""
-) -> tuple[list[Run], str | None]:
-    page = client.search_runs(
-        [home],
-        f"tags.`evalplugin.role` = '{role}'" + (f" and {query}" if query else ""),
-        max_results=most,
-        order_by=["attributes.start_time DESC"],
-        page_token=token,
-    )
-    return list(page), page.token
-
-
-def _bakeoff(name: str, runs: list[Run], summary: Run | None) -> PastBakeoff:
-    first = runs[0]
+def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) -> PastBakeoff:
+    decision: dict[str, str | None] = {}
+    if summary is not None:
+        decision = {key: summary.tag(key) or None for key in ("outcome", "champion", "promoted")}
+    decided = None if summary is None else (summary.tag("decided_dataset"), summary.tag("decided_split"))
     return PastBakeoff(
         id=name,
-        at=datetime.fromtimestamp(min(run.info.start_time for run in runs) / 1000, UTC),
-        primary=str(first.data.params.get("eval.primary", "")),
-        baseline=_set(first.data.params.get("eval.baseline")),
+        at=datetime.fromtimestamp(min(run.started for run in runs) / 1000, UTC),
+        primary=runs[0].param("eval.primary") or "",
+        baseline=runs[0].param("eval.baseline"),
         models=tuple(map(_model, runs)),
-        **({} if summary is None else _decision(summary)),
+        outcome=decision.get("outcome"),
+        champion=decision.get("champion"),
+        promoted=decision.get("promoted"),
+        unregistered=summary is not None and _is_unregistered(summary),
+        decided=decided if decided is not None and all(decided) else None,
     )
 
 
-def _decision(summary: Run) -> dict[str, Any]:
-    outcome, champion, promoted, dataset, split = (_tag(summary, key) or None for key in _DECIDED)
-    decided = None if dataset is None or split is None else (dataset, split)
-    return {
-        "outcome": outcome,
-        "champion": champion,
-        "promoted": promoted,
-        "decided": decided,
-        "unregistered": _is_unregistered(summary),
-    }
+def _is_unregistered(summary: LoggedRun) -> bool:
+    return summary.tag("registered").startswith("failed")
 
 
-def _is_unregistered(summary: Run) -> bool:
-    return _tag(summary, "registered").startswith("failed")
-
-
-def _model(run: Run) -> PastModel:
-    params = run.data.params
-    names = _BETWEEN_METRICS.split(params.get("eval.metrics", ""))
-    digests = {
-        tag.value: given.dataset.digest
-        for given in (run.inputs.dataset_inputs if run.inputs else ())
-        for tag in given.tags
-        if tag.key == "mlflow.data.context"
-    }
+def _model(run: LoggedRun) -> PastModel:
+    params = run.run.data.params
+    # With another type or other parameters it is another model of the same name.
+    recipe = sorted(key for key in params if key.startswith("model.") and key != "model.name")
     return PastModel(
-        model=_tag(run, "model"),
-        dataset=_tag(run, "dataset"),
-        split=_tag(run, "split"),
-        run_id=run.info.run_id,
-        values={} if run.info.status == "FAILED" else _values(run.data.metrics, names),
-        definitions=_mapping(_tag(run, "definitions")),
-        asked=json.dumps({key: params.get(key) for key in (*_ASKED, *_recipe(params))}),
-        data=digests.get("evaluation", ""),
+        model=run.model,
+        dataset=run.tag("dataset"),
+        split=run.tag("split"),
+        run_id=run.id,
+        values={} if run.status == "FAILED" else _values(run),
+        definitions=run.mapping("definitions"),
+        asked=json.dumps({key: params.get(key) for key in (*_RULES, *recipe)}),
+        data=run.digests.get("evaluation", ""),
     )
 
 
-def _recipe(params: Mapping[str, str]) -> list[str]:
-    """Return the keys of a model's type and parameters: with others it is another model of the same name."""
-    return sorted(key for key in params if key.startswith("model.") and key != "model.name")
-
-
-def _values(logged: Mapping[str, float], names: list[str]) -> dict[str, Value]:
-    everybody = logged.get("users", 0.0) + logged.get("users_undefined", 0.0)
+def _values(run: LoggedRun) -> dict[str, Value]:
+    logged = run.run.data.metrics
+    users = logged.get("users", 0.0) + logged.get("users_undefined", 0.0)
     found = {}
-    for name in names:
+    for name in run.metrics:
         try:
             key = metric_name(name)
         except TrackingError:
@@ -227,22 +190,6 @@ def _values(logged: Mapping[str, float], names: list[str]) -> dict[str, Value]:
                 low=logged.get(f"ci/{key}.low", math.nan),
                 high=logged.get(f"ci/{key}.high", math.nan),
                 std=logged.get(f"dist/{key}.std", math.nan),
-                users=int(everybody - logged.get(f"undefined/{key}", 0.0)),
+                users=int(users - logged.get(f"undefined/{key}", 0.0)),
             )
     return found
-
-
-def _mapping(text: str) -> dict[str, str]:
-    try:
-        known = json.loads(text)
-    except ValueError:  # not there, or too long for a tag
-        return {}
-    return {str(name): str(value) for name, value in known.items()}
-
-
-def _set(text: str | None) -> str | None:
-    return None if text in (None, "null") else text
-
-
-def _tag(run: Run, key: str) -> str:
-    return str(run.data.tags.get(f"evalplugin.{key}", ""))

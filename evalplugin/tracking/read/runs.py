@@ -1,32 +1,34 @@
-"""Which runs are compared: those of a bake-off, those that are named, or each model's latest in an experiment."""
+"""Selection of runs: those of a bake-off, those that are named, or each model's latest in an experiment."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.secrets import redact
+from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.query import PAGE_SIZE, pages, search_runs
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
-__all__ = ["LATEST", "Found", "experiments_called", "find_runs", "in_config_order"]
+__all__ = ["DONE", "LATEST", "Found", "experiments_called", "find_runs", "in_config_order"]
 
 LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
-_LOOKED_AT = 1000  # runs, the latest, when each model's latest is looked for
-_DONE = ("FINISHED", "FAILED")
+DONE = ("FINISHED", "FAILED")  # status of runs that have ended by themselves
 _MODELS = "tags.`evalplugin.role` = 'model'"
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
 class Found:
-    """Runs of models, what they are together called, and what was decided in choosing them, in words."""
+    """Runs of models, their common name, and notes on the selection."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[LoggedRun, ...]
     name: str
     notes: tuple[str, ...] = ()
 
@@ -34,7 +36,7 @@ class Found:
 def find_runs(
     client: MlflowClient, store: str, *, bakeoff: str | None, runs: Sequence[str], experiment: str | None
 ) -> Found:
-    """Return the runs that were asked for; ``store`` is what the store is called in messages.
+    """Return the selected runs of a store; ``store`` is its URI, for messages.
 
     Raises:
         DataError: Nothing is there by that name, or it is not a run with results of ours; two ways to choose at once.
@@ -59,13 +61,8 @@ def experiments_called(client: MlflowClient, store: str, name: str | None) -> di
         experiment = client.get_experiment_by_name(name)
         if experiment is not None and experiment.lifecycle_stage == "active":
             return {str(experiment.experiment_id): name}
-    every: dict[str, str] = {}
-    token = None
-    while True:
-        page = client.search_experiments(page_token=token)
-        every.update({e.experiment_id: e.name for e in page})
-        if not (token := page.token):
-            break
+    found = chain.from_iterable(pages(lambda token: client.search_experiments(page_token=token)))
+    every = {str(e.experiment_id): str(e.name) for e in found}
     if name is not None:
         near = did_you_mean(name, list(every.values()), noun="there are")
         raise DataError(f"{store} has no experiment {name!r}{near}")
@@ -74,7 +71,7 @@ def experiments_called(client: MlflowClient, store: str, name: str | None) -> di
 
 @dataclass(frozen=True)
 class _Scope:
-    """Where to look: one experiment, or all that are not deleted."""
+    """The experiments that are searched: one, or all that are not deleted."""
 
     client: MlflowClient
     experiments: dict[str, str]  # id -> name
@@ -83,7 +80,7 @@ class _Scope:
     @classmethod
     def of(cls, client: MlflowClient, store: str, name: str | None) -> _Scope:
         found = experiments_called(client, store, name)
-        return cls(client, found, store if name is None else f"the experiment {name!r}")
+        return cls(client, found, redact(store) if name is None else f"the experiment {name!r}")
 
     def bakeoff(self, bakeoff: str) -> Found:
         """Return the models of one bake-off, in config order."""
@@ -95,7 +92,7 @@ class _Scope:
             [] if "'" in bakeoff else self._search(f"{_MODELS} and tags.`evalplugin.bakeoff` = '{bakeoff}'")
         )
         if not runs:
-            known = list(dict.fromkeys(_tag(run, "bakeoff") for run in self._search(_MODELS, _LOOKED_AT)))
+            known = list(dict.fromkeys(run.bakeoff for run in self._search(_MODELS, PAGE_SIZE)))
             raise DataError(
                 f"{self.words} has no bake-off {bakeoff!r}{did_you_mean(bakeoff, known[:10], noun='latest')}"
             )
@@ -104,29 +101,29 @@ class _Scope:
 
     def named(self, names: Sequence[str]) -> Found:
         """Return runs by id, or the latest of each name: a run's name, or a model's."""
-        found: dict[str, Run] = {}
+        found: dict[str, LoggedRun] = {}
         for name in names:
             runs = [self._by_id(name)] if _RUN_ID.fullmatch(name) else self._by_name(name)
-            found.update({run.info.run_id: run for run in runs})
-        homes = dict.fromkeys(run.info.experiment_id for run in found.values())
-        bakeoffs = dict.fromkeys(_tag(run, "bakeoff") for run in found.values())
-        called = bakeoffs if len(bakeoffs) == 1 else [self.experiments.get(home, home) for home in homes]
-        return Found(tuple(found.values()), ", ".join(called))
+            found.update({run.id: run for run in runs})
+        experiments = dict.fromkeys(run.experiment_id for run in found.values())
+        bakeoffs = dict.fromkeys(run.bakeoff for run in found.values())
+        common = bakeoffs if len(bakeoffs) == 1 else [self.experiments.get(e, e) for e in experiments]
+        return Found(tuple(found.values()), ", ".join(common))
 
     def latest_of_each_model(self) -> Found:
         """Return each model's latest run, for each dataset and split, the earliest first."""
-        runs = self._search(_MODELS, _LOOKED_AT)
+        runs = self._search(_MODELS, PAGE_SIZE)
         if not runs:
             raise DataError(
                 f"{self.words} has no runs of evalplugin's models; make some: python -m evalplugin run"
             )
         notes = []
-        if len(runs) == _LOOKED_AT:
-            notes.append(f"only the latest {_LOOKED_AT:,} runs of {self.words} were looked at")
+        if len(runs) == PAGE_SIZE:
+            notes.append(f"only the latest {PAGE_SIZE:,} runs of {self.words} were looked at")
         done, undone = _done(runs)
-        latest: dict[tuple[str, ...], Run] = {}
+        latest: dict[tuple[str, ...], LoggedRun] = {}
         for run in done:
-            latest.setdefault(tuple(_tag(run, key) for key in ("dataset", "split", "model")), run)
+            latest.setdefault((run.tag("dataset"), run.tag("split"), run.model), run)
         return Found(
             tuple(in_config_order(latest.values())), ", ".join(self.experiments.values()), (*notes, *undone)
         )
@@ -139,96 +136,70 @@ class _Scope:
                 f"{self.words} has no finished bake-off; name runs or an experiment, or make one: "
                 f"python -m evalplugin run CONFIG"
             )
-        of = (
-            ""
-            if len(self.experiments) == 1
-            else f" (experiment {self.experiments[runs[0].info.experiment_id]!r})"
-        )
-        return _tag(runs[0], "bakeoff"), of
+        (run,) = runs
+        name = self.experiments[run.experiment_id]
+        return run.bakeoff, "" if len(self.experiments) == 1 else f" (experiment {name!r})"
 
-    def _by_id(self, run_id: str) -> Run:
+    def _by_id(self, run_id: str) -> LoggedRun:
         from mlflow.exceptions import MlflowException
 
         try:
-            run = self.client.get_run(run_id)
+            run = LoggedRun(self.client, self.client.get_run(run_id))
         except MlflowException as error:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             raise DataError(f"no run has the id {run_id}") from None
-        role = _tag(run, "role")
+        role = run.tag("role")
         if role == "summary":
             raise DataError(
-                f"run {run_id} is the summary of a bake-off: compare its models with --bakeoff {_tag(run, 'bakeoff')}"
+                f"run {run_id} is the summary of a bake-off: compare its models with --bakeoff {run.bakeoff}"
             )
         if role != "model":
             raise DataError(
-                f"run {run_id} ({run.info.run_name}) is not a run of evalplugin: it has no scores of users"
+                f"run {run_id} ({run.name}) is not a run of evalplugin: it has no scores of users"
             )
-        if run.info.status not in _DONE:
-            raise DataError(f"run {run_id} ({run.info.run_name}) is {run.info.status}: it has no results")
+        if run.status not in DONE:
+            raise DataError(f"run {run_id} ({run.name}) is {run.status}: it has no results")
         return run
 
-    def _by_name(self, name: str) -> list[Run]:
+    def _by_name(self, name: str) -> list[LoggedRun]:
         quote = '"' if "'" in name else "'"
-        found: dict[str, Run] = {}
-        # With several datasets or splits, a run is called more than its model.
+        found: dict[str, LoggedRun] = {}
+        # With several datasets or splits, the name of a run is more than its model's.
         for key in () if quote in name else ("attributes.run_name", "tags.`evalplugin.model`"):
-            page = self._search(f"{_MODELS} and {key} = {quote}{name}{quote}", _LOOKED_AT)
-            found.update({run.info.run_id: run for run in _done(page)[0]})
-        runs = sorted(found.values(), key=lambda run: run.info.start_time, reverse=True)
-        if not runs:
-            known = dict.fromkeys(run.info.run_name for run in self._search(_MODELS, _LOOKED_AT))
+            runs = self._search(f"{_MODELS} and {key} = {quote}{name}{quote}", PAGE_SIZE)
+            found.update({run.id: run for run in _done(runs)[0]})
+        if not found:
+            known = dict.fromkeys(run.name for run in self._search(_MODELS, PAGE_SIZE))
             near = did_you_mean(name, list(known), noun="there are")
             raise DataError(f"{self.words} has no run with results called {name!r}{near}")
-        homes = dict.fromkeys(self.experiments[run.info.experiment_id] for run in runs)
-        if len(homes) > 1:
+        runs = sorted(found.values(), key=lambda run: run.started, reverse=True)
+        experiments = dict.fromkeys(self.experiments[run.experiment_id] for run in runs)
+        if len(experiments) > 1:
             raise DataError(
-                f"{name!r} is a run of several experiments: choose one with --experiment: {', '.join(homes)}"
+                f"{name!r} is a run of several experiments: choose one with --experiment: {', '.join(experiments)}"
             )
-        latest: dict[tuple[str, str], Run] = {}
+        latest: dict[tuple[str, str], LoggedRun] = {}
         for run in runs:
-            latest.setdefault((_tag(run, "dataset"), _tag(run, "split")), run)
+            latest.setdefault((run.tag("dataset"), run.tag("split")), run)
         return list(latest.values())
 
-    def _search(self, query: str, most: int | None = None) -> list[Run]:
-        """Return the runs that fit, latest first, at most so many."""
-        runs: list[Run] = []
-        token = None
-        while self.experiments:
-            page = self.client.search_runs(
-                list(self.experiments),
-                query,
-                max_results=min(most or _LOOKED_AT, _LOOKED_AT),
-                order_by=["attributes.start_time DESC"],
-                page_token=token,
-            )
-            runs += page
-            if not (token := page.token) or (most is not None and len(runs) >= most):
-                break
-        return runs
+    def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
+        return search_runs(self.client, list(self.experiments), query, limit)
 
 
-def _done(runs: Iterable[Run]) -> tuple[list[Run], list[str]]:
-    """Return the runs that have come to an end of their own, and a line about the others."""
+def _done(runs: Iterable[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
+    """Return the runs that have ended by themselves, and a note on the others."""
     every = list(runs)
-    others = [f"{run.info.run_name} ({run.info.status})" for run in every if run.info.status not in _DONE]
+    others = [f"{run.name} ({run.status})" for run in every if run.status not in DONE]
     notes = [f"left out, as they have no results: {', '.join(others)}"] if others else []
-    return [run for run in every if run.info.status in _DONE], notes
+    return [run for run in every if run.status in DONE], notes
 
 
-def in_config_order(runs: Iterable[Run]) -> list[Run]:
+def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
     """Return runs bake-off by bake-off, the earliest first; each in config order, whatever was computed first."""
     every = list(runs)
-    begun: dict[str, int] = {}
+    started: dict[str, int] = {}
     for run in every:
-        bakeoff, start = _tag(run, "bakeoff"), run.info.start_time
-        begun[bakeoff] = min(start, begun.get(bakeoff, start))
-
-    def place(run: Run) -> tuple[int, int, int]:
-        return begun[_tag(run, "bakeoff")], int(_tag(run, "place") or 0), run.info.start_time
-
-    return sorted(every, key=place)
-
-
-def _tag(run: Run, key: str) -> str:
-    return str(run.data.tags.get(f"evalplugin.{key}", ""))
+        started[run.bakeoff] = min(run.started, started.get(run.bakeoff, run.started))
+    return sorted(every, key=lambda run: (started[run.bakeoff], int(run.tag("place") or 0), run.started))

@@ -29,7 +29,6 @@ from evalplugin.tracking.connection import (
 )
 from evalplugin.tracking.location import resolve_uri, sqlite_path
 from evalplugin.tracking.names import shorten
-from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.registry.served import ServedLists
 
@@ -149,8 +148,8 @@ def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
     with talking(uri, f"read the run {run}"):
-        runs = find_runs(client, redact(uri), bakeoff=None, runs=[run], experiment=None).runs
-        latest = LoggedRun(client, max(runs, key=lambda one: one.info.start_time))
+        runs = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None).runs
+        latest = max(runs, key=lambda one: one.started)
         return Recipe(
             latest.model, latest.tag("model_type"), latest.params, f"{latest} of bake-off {latest.bakeoff}"
         )

@@ -13,6 +13,7 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Decision
 from evalplugin.tracking.connection import connect_to_existing, talking
 from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.write.contents import DECISION, decision_files, decision_tags
@@ -21,7 +22,6 @@ from evalplugin.tracking.write.writer import RunWriter, redact_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Run
 
 __all__ = ["log_decision", "run_ids"]
 
@@ -40,9 +40,9 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
     note = ""
     with talking(uri, "log the decision"):
         if (summary := _summary_of(client, run_ids)) is not None:
-            run_id = str(summary.info.run_id)
-            if "evalplugin.outcome" not in summary.data.tags:
-                _log(RunWriter(client, summary.info.experiment_id), run_id, decision)
+            run_id = summary.id
+            if not summary.tag("outcome"):
+                _log(RunWriter(client, summary.experiment_id), run_id, decision)
                 return _logged_on(run_id)
             if _has(client, run_id, decision):
                 return f"the run {run_id} has this decision already"
@@ -70,7 +70,7 @@ def run_ids(tracking_uri: str | None, run: str) -> tuple[str, ...]:
     client = connect_to_existing(uri)
     with talking(uri, f"find the run {run}"):
         found = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None)
-    return tuple(str(one.info.run_id) for one in found.runs)
+    return tuple(run.id for run in found.runs)
 
 
 def _log(writer: RunWriter, run_id: str, decision: Decision) -> None:
@@ -96,9 +96,9 @@ def _has(client: MlflowClient, run_id: str, decision: Decision) -> bool:
     return first == second
 
 
-def _summary_of(client: MlflowClient, run_ids: Sequence[str]) -> Run | None:
-    runs = [client.get_run(run_id) for run_id in run_ids]
-    bakeoffs = {(run.info.experiment_id, run.data.tags.get("evalplugin.bakeoff", "")) for run in runs}
+def _summary_of(client: MlflowClient, run_ids: Sequence[str]) -> LoggedRun | None:
+    runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
+    bakeoffs = {(run.experiment_id, run.bakeoff) for run in runs}
     if len(bakeoffs) > 1:
         return None
     ((experiment, bakeoff),) = bakeoffs

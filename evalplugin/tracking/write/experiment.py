@@ -50,5 +50,5 @@ def close_dead_runs(client: MlflowClient, experiment_id: str) -> None:
     host = process_tags()["evalplugin.host"].replace("'", "")
     query = f"attributes.status = 'RUNNING' and tags.`evalplugin.host` = '{host}'"
     for run in search_runs(client, [experiment_id], query):
-        if is_gone(run.data.tags):
-            client.set_terminated(run.info.run_id, "KILLED")
+        if is_gone(run.run.data.tags):
+            client.set_terminated(run.id, "KILLED")

@@ -21,6 +21,7 @@ from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.past import past_of
 from evalplugin.tracking.read.query import search_runs
+from evalplugin.tracking.read.runs import DONE
 from evalplugin.tracking.write.artifacts import picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import model_items, summary_items
@@ -215,13 +216,12 @@ class MlflowTracker:
         """Go on with the runs that the bake-off has: those that are not complete are this process's from now on."""
         query = f"tags.`evalplugin.bakeoff` = '{self.bakeoff.id}'"
         for run in search_runs(self.client, [self.experiment_id], query):
-            run_id, tags = self.writer.attach(run), run.data.tags
-            if tags["evalplugin.role"] == "summary":
+            run_id = self.writer.attach(run.run)
+            if run.tag("role") == "summary":
                 self.summary_run_id = run_id
             else:
-                dataset, split, model = (tags[f"evalplugin.{part}"] for part in ("dataset", "split", "model"))
-                self._resumed[dataset, split, model] = run_id
-            if run.info.status in ("FINISHED", "FAILED"):
+                self._resumed[run.tag("dataset"), run.tag("split"), run.model] = run_id
+            if run.status in DONE:
                 self._complete.add(run_id)
             else:
                 self.writer.reopen(run_id, starmap(Tag, process_tags().items()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,25 +16,28 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.tracking.read.agreement import Scored, agree
+from evalplugin.tracking.read.agreement import agree
 
 RULES = Rules("train1", "test1", 10, "unseen", 4.0, "hash1")
 DEFINITIONS = {"ndcg@10": "a", "rr": "b", "coverage@10": "c"}
 
 
-def scored(name: str, users: Sequence[Any] = (1, 2, 3), **changes: Any) -> Scored:
+def scored(name: str, users: Sequence[Any] = (1, 2, 3), **changes: Any) -> Any:
     ids = np.array(users, dtype=object if isinstance(users[0], str) else np.int64)
     values = np.stack([np.arange(len(ids)) / 10, np.full(len(ids), 0.5)], axis=1)
     scores = PerUserScores(
         ids, values, ("ndcg@10", "rr"), {"coverage@10": 0.7}, {"ndcg": {10: 0.1}, "rr": {10: 0.5}}, {0: 1.0}
     )
     result = ComparedModel(name, "random", scores, fold_means=(scores.means,))
-    made = Scored(name, "b1", result, RULES, 1, DEFINITIONS, truth=lambda: None)
-    return replace(made, **changes)
+    logged = {
+        "model": name, "bakeoff": "b1", "result": result, "rules": RULES, "folds": 1,
+        "definitions": DEFINITIONS, "table": lambda name: None, **changes,
+    }  # fmt: skip
+    return SimpleNamespace(**logged)
 
 
-def failed(name: str) -> Scored:
-    return replace(scored(name), result=ComparedModel(name, "random", None, error="it broke"))
+def failed(name: str) -> Any:
+    return scored(name, result=ComparedModel(name, "random", None, error="it broke"))
 
 
 def test_what_agrees_stays_whole() -> None:
@@ -118,13 +122,14 @@ def test_without_a_user_in_common_nothing_is_compared(users: tuple[Any, ...]) ->
 def test_of_other_test_data_only_users_of_the_same_truth_are_compared() -> None:
     def truth(*rows: tuple[int, int, float]) -> Any:
         columns = zip(*rows, strict=True)
-        return lambda: pa.table(dict(zip(("user", "item", "rating"), map(list, columns), strict=True)))
+        table = pa.table(dict(zip(("user", "item", "rating"), map(list, columns), strict=True)))
+        return {"truth": table}.get
 
     one = truth((1, 10, 5.0), (1, 11, 3.0), (2, 10, 5.0), (3, 10, 4.0))
     # User 1 has one item more, user 2 is the same, user 3 rated otherwise.
     two = truth((1, 10, 5.0), (1, 11, 3.0), (1, 12, 1.0), (2, 10, 5.0), (3, 10, 2.0))
     other = replace(RULES, test_digest="test2", train_digest="train2")
-    runs = [scored("a", truth=one), scored("b", truth=two, rules=other)]
+    runs = [scored("a", table=one), scored("b", table=two, rules=other)]
     with pytest.raises(
         DataError, match="test data: test1 in a; test2 in b\n  train data: train1 in a; train2 in b"
     ):
