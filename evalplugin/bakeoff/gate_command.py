@@ -111,7 +111,7 @@ def _registered(
     contest: Contest, gate: Gate, champion: str, tracking_uri: str | None
 ) -> tuple[str, Gate, str]:
     """Return which model of the contest a registered one is, what is required of the others, and a note on it."""
-    from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
+    from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
     recipe = recipe_of_registered(tracking_uri, champion)
     if recipe is None:

@@ -33,7 +33,7 @@ from evalplugin.models import MODELS
 from evalplugin.report.markdown import decision_markdown
 
 if TYPE_CHECKING:
-    from evalplugin.tracking.registry.registered import Registered
+    from evalplugin.tracking.registry.registration import Registered
     from evalplugin.tracking.registry.served import ServedLists
 
 __all__ = ["GatedConfig", "decide_bakeoff", "register_winner", "with_champion"]
@@ -79,7 +79,7 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
         return GatedConfig(config, champion)
-    from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
+    from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
     if champion.run is not None:
         recipe = recipe_of_run(tracking_uri, champion.run)
@@ -147,7 +147,7 @@ def register_winner(
     stays = decision.champion if decision.outcome == "keep" and not gated.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
-    from evalplugin.tracking.registry.registered import Evidence, register_lists
+    from evalplugin.tracking.registry.registration import Evidence, register_lists
 
     model = next(m for m in config.models if m.name == winner)
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))

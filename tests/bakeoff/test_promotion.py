@@ -18,7 +18,7 @@ from evalplugin.cli import main
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
-from evalplugin.tracking.registry.registered import recipe_of_registered, recipe_of_run
+from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
 NMF = {"name": "nmf", "type": "sklearn.NMF", "params": {"n_components": 8}}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunWriter", "redact_text", "without_credentials", "write_artifact"]
+__all__ = ["RunWriter", "log_items", "redact_text", "without_credentials", "write_artifact"]
 
 
 @dataclass
@@ -48,45 +48,53 @@ class RunWriter:
         self.open_runs.add(run_id)
 
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
-        """Log items into a run; logged twice, they are stored once.
-
-        Files are written to ``folder`` and stay there; None: to a temporary folder.
-        """
-        from mlflow import entities
-
+        """Log items into a run; see ``log_items``."""
         # One fixed time a run: a value that is sent again is then the same value, and stored once.
-        at = self._started.get(run_id, 0)
-        metrics, params, tags, datasets, artifacts = [], [], [], [], []
-        for item in map(without_credentials, items):
-            match item:
-                case Metric():
-                    metrics.append(entities.Metric(item.key, item.value, at, item.step))
-                case Param():
-                    params.append(entities.Param(item.key, item.text))
-                case Tag():
-                    tags.append(entities.RunTag(item.key, shorten(item.value)))
-                case Dataset():
-                    datasets.append(_dataset_input(item))
-                case Artifact():
-                    artifacts.append(item)
-        if metrics or params or tags:
-            # The client sends as many at a time as MLflow allows.
-            self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
-        if datasets:
-            self.client.log_inputs(run_id, datasets)
-        if artifacts:
-            self._upload(run_id, artifacts, folder)
+        log_items(self.client, run_id, items, at=self._started.get(run_id, 0), folder=folder)
 
     def end(self, run_id: str, status: str) -> None:
         """End a run as FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status)
         self.open_runs.discard(run_id)
 
-    def _upload(self, run_id: str, artifacts: Iterable[Artifact], folder: Path | None) -> None:
+
+def log_items(
+    client: MlflowClient, run_id: str, items: Iterable[Item], *, at: int = 0, folder: Path | None = None
+) -> None:
+    """Log items into a run, without credentials.
+
+    Args:
+        client: Of the store.
+        run_id: The run.
+        items: In any order; metrics and parameters are logged before files.
+        at: The time of the metrics, in milliseconds since 1970.
+        folder: Where files are written to and stay; None: a temporary folder.
+    """
+    from mlflow import entities
+
+    metrics, params, tags, datasets, artifacts = [], [], [], [], []
+    for item in map(without_credentials, items):
+        match item:
+            case Metric():
+                metrics.append(entities.Metric(item.key, item.value, at, item.step))
+            case Param():
+                params.append(entities.Param(item.key, item.text))
+            case Tag():
+                tags.append(entities.RunTag(item.key, shorten(item.value)))
+            case Dataset():
+                datasets.append(_dataset_input(item))
+            case Artifact():
+                artifacts.append(item)
+    if metrics or params or tags:
+        # The client sends as many at a time as MLflow allows.
+        client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+    if datasets:
+        client.log_inputs(run_id, datasets)
+    if artifacts:
         with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="evalplugin-") as path:
             for artifact in artifacts:
                 write_artifact(artifact, Path(path))
-            self.client.log_artifacts(run_id, str(path))
+            client.log_artifacts(run_id, str(path))
 
 
 def without_credentials(item: Item) -> Item:

@@ -33,13 +33,8 @@ from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
 from evalplugin.tracking.connection import BRIEFLY
-from evalplugin.tracking.registry.registered import (
-    Evidence,
-    Registered,
-    _crown,
-    recipe_of_registered,
-    register_lists,
-)
+from evalplugin.tracking.registry.champion import recipe_of_registered
+from evalplugin.tracking.registry.registration import Evidence, Registered, move_aliases, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
 
 NAME = "toy-recommender"
@@ -77,10 +72,10 @@ def lists(data: Interactions | None = None, type: str = "popularity", **asked: A
 
 def answers(served: ServedLists, folder: Path) -> Any:
     """The registered recommender with these lists, without a registry around it."""
-    from evalplugin.tracking.registry.served.recommender import LISTS, ListRecommender
+    from evalplugin.tracking.registry.served.recommender import LISTS, ServedRecommender
 
     served.save(folder / "lists.npz")
-    recommender = ListRecommender()
+    recommender = ServedRecommender()
     recommender.load_context(SimpleNamespace(artifacts={LISTS: str(folder / "lists.npz")}))
     return lambda users, **params: recommender.predict(None, pd.DataFrame({"user": users}), params)
 
@@ -536,5 +531,5 @@ def test_the_champion_answers_over_http(served: str) -> None:
 def test_a_version_that_was_made_before_the_champion_is_not_crowned() -> None:
     champion = SimpleNamespace(version="4", tags={"evalplugin.bakeoff": "20260101-000000-b"})
     client: Any = SimpleNamespace(get_model_version=lambda name, version: champion)  # moves no alias
-    now = _crown(client, Registered("shop", "4", None, "sqlite:///x.db"), "3", is_other=True)
+    now = move_aliases(client, Registered("shop", "4", None, "sqlite:///x.db"), "3", is_other=True)
     assert (now.version, now.later) == ("4", "20260101-000000-b")

@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from evalplugin.bakeoff import promotion
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
-from evalplugin.tracking.registry import registered as registry
+from evalplugin.tracking.registry import registration
 
 PLUGIN = """
 import time
@@ -123,7 +123,7 @@ def test_a_registry_that_is_away_costs_nothing_that_was_computed(
         raise TrackingError("MLflow at x: cannot register upright as shop: it is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(registry, "register_lists", away)
+        patch.setattr(registration, "register_lists", away)
         assert main(["run", config("fit")]) == 1
     out, err = capsys.readouterr()
     assert "PROMOTE: upright is promoted" in out

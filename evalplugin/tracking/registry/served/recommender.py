@@ -11,12 +11,12 @@ import pandas as pd
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc.model import PythonModel, PythonModelContext
 
-__all__ = ["LISTS", "ListRecommender"]
+__all__ = ["LISTS", "ServedRecommender"]
 
 LISTS = "lists"  # name of the file of arrays among the model's artifacts
 
 
-class ListRecommender(PythonModel):
+class ServedRecommender(PythonModel):
     """Answers with lists that were made beforehand; whoever has none gets the most popular items."""
 
     def load_context(self, context: PythonModelContext) -> None:
@@ -82,4 +82,4 @@ def _ids(held: dict[str, npt.NDArray[Any]], name: str) -> list[Any]:
     return [text[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
 
 
-mlflow.models.set_model(ListRecommender())
+mlflow.models.set_model(ServedRecommender())

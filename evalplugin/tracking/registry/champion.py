@@ -1,0 +1,93 @@
+"""The champion: type and parameters of a registered model or of a logged run, to fit it again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.base.errors import DataError, TrackingError, did_you_mean
+from evalplugin.config.gate_checks import CHAMPION_ALIAS
+from evalplugin.tracking.connection import BRIEFLY, connect_to_existing, is_there, talking
+from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.read.runs import find_runs
+from evalplugin.tracking.registry.versions import find_model, registry_of, tags_of, version_with
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+__all__ = ["Recipe", "recipe_of_registered", "recipe_of_run"]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Type and parameters of a model, to fit it again."""
+
+    model: str  # its name in a bake-off
+    type: str
+    params: Mapping[str, Any]
+    origin: str  # where it was found, for messages
+
+
+def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | None:
+    """Return the recipe of a registered model's ``name@alias``; None where there is no such model or alias yet.
+
+    Raises:
+        DataError: The model has other aliases, and ``alias`` is not ``champion``.
+        TrackingError: The store cannot be reached, or the version is not one that evalplugin registered.
+    """
+    uri = resolve_uri(tracking_uri)
+    registry = registry_of(uri)
+    if not is_there(registry):
+        return None
+    name, _, alias = champion.partition("@")
+    with talking(registry, f"look up the registered model {champion}", waiting=BRIEFLY):
+        from mlflow import MlflowClient
+
+        # A client makes the tracking store that it is given, if it is not there yet.
+        client = MlflowClient(uri if is_there(uri) else registry)
+        model = find_model(client, name)
+        found = None if model is None else version_with(client, model, alias)
+    # Without a champion the baseline takes its part; a mistyped alias must not lead to that.
+    if model is not None and found is None and alias != CHAMPION_ALIAS and model.aliases:
+        near = did_you_mean(alias, sorted(model.aliases), noun="there are")
+        raise DataError(f"the registered model {name!r} has no alias {alias!r}{near}")
+    if found is None:
+        return None
+    recipe = _recipe(found, f"{champion}, version {found.version}")
+    if recipe is None:
+        raise TrackingError(
+            f"version {found.version} of the registered model {name!r}, its {alias}, was not registered by evalplugin: "
+            f"its tags do not say how to fit it anew; choose another name (register.name, gate.champion.registry), "
+            f"or give the alias {alias} to a version that evalplugin registered, or to none"
+        )
+    return recipe
+
+
+def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
+    """Return the recipe of a model's run, given its id or name, or the model's name: then of its latest run.
+
+    Raises:
+        DataError: There is no such run.
+        TrackingError: The store cannot be reached, or the run does not say how to fit its model anew.
+    """
+    uri = resolve_uri(tracking_uri)
+    client = connect_to_existing(uri)
+    with talking(uri, f"read the run {run}"):
+        runs = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None).runs
+        latest = max(runs, key=lambda one: one.started)
+        return Recipe(
+            latest.model, latest.tag("model_type"), latest.params, f"{latest} of bake-off {latest.bakeoff}"
+        )
+
+
+def _recipe(version: ModelVersion, origin: str) -> Recipe | None:
+    """Return the recipe in the tags of a version; None where they are incomplete."""
+    tags = tags_of(version)
+    try:
+        params = json.loads(tags["model_params"])
+        origin = f"{origin}: {tags['model']} of bake-off {tags['bakeoff']}"
+        return Recipe(tags["model"], tags["model_type"], params, origin) if isinstance(params, dict) else None
+    except (KeyError, ValueError):
+        return None

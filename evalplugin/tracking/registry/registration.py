@@ -1,0 +1,205 @@
+"""Registration of a recommender as a version of a registered model, with the aliases champion and previous."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.secrets import redact, redact_values
+from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
+from evalplugin.tracking.connection import connect, talking
+from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.names import shorten
+from evalplugin.tracking.registry.served import ServedLists
+from evalplugin.tracking.registry.served.package import quiet_mlflow, save_package
+from evalplugin.tracking.registry.versions import (
+    REGISTRY_VARIABLE,
+    alias_of,
+    find_model,
+    registry_of,
+    tags_of,
+    version_with,
+)
+from evalplugin.tracking.write.items import Artifact
+from evalplugin.tracking.write.writer import log_items
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import RegisteredModel
+
+__all__ = ["Evidence", "Registered", "move_aliases", "register_lists"]
+
+_FOLDER = "model"  # of a run's artifacts
+_IDENTITY = ("model_type", "model_params", "data_digest", "lists_digest", "version")  # tags of equal versions
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The reasons why a model is registered, and its recipe, as plain values."""
+
+    bakeoff: str
+    model: str  # its name in the bake-off
+    type: str
+    params: Mapping[str, Any]
+    dataset: str
+    data_digest: str  # of all interactions
+    outcome: str  # of the decision
+    reason: str
+    metrics: Mapping[str, float]  # means in the bake-off, by canonical name
+    description: str  # Markdown
+
+
+@dataclass(frozen=True)
+class Registered:
+    """The version of a registered model that is the champion now."""
+
+    name: str
+    version: str
+    previous: str | None  # the version of the champion before it
+    tracking_uri: str
+    registry_uri: str | None = None  # where it is not the tracking store
+    is_same: bool = False  # whether it was the champion before, with the same lists
+    later: str | None = None  # its bake-off, where that is a later one; then no other version replaces it
+
+    @property
+    def uri(self) -> str:
+        """The URI that MLflow loads and serves the champion by."""
+        return f"models:/{self.name}@{CHAMPION_ALIAS}"
+
+    @property
+    def command(self) -> str:
+        """The shell command that serves the champion."""
+        stores = {"MLFLOW_TRACKING_URI": self.tracking_uri, REGISTRY_VARIABLE: self.registry_uri}
+        named = [f"{key}={shlex.quote(redact(uri))}" for key, uri in stores.items() if uri is not None]
+        return " ".join([*named, f"mlflow models serve -m {shlex.quote(self.uri)} --env-manager local"])
+
+
+def register_lists(
+    tracking_uri: str | None, name: str, lists: ServedLists, evidence: Evidence, *, run_id: str
+) -> Registered:
+    """Register the lists as the version of the model ``name`` that has the alias ``champion``.
+
+    The version that a promotion replaces gets the alias ``previous``. A bake-off gets one version at most, and none if
+    its model, data and lists are the champion's; and the champion of a later bake-off stays.
+
+    Args:
+        tracking_uri: The store.
+        name: Of the registered model, which is created if it does not exist.
+        lists: The lists that are served.
+        evidence: For the version's tags and description.
+        run_id: The run that holds the files, in its folder ``model``.
+
+    Raises:
+        TrackingError: The store cannot be reached or refuses, or a parameter of the model holds a credential, which
+            would stand in the version's tags.
+    """
+    if redact_values(evidence.params) != dict(evidence.params):
+        raise TrackingError(
+            f"{evidence.model} is not registered: its parameters hold a credential, which the registry would show"
+        )
+    uri = resolve_uri(tracking_uri)
+    registry = registry_of(uri)
+    client = connect(uri)
+    with (
+        talking(registry, f"register {evidence.model} as {name}"),
+        quiet_mlflow(),
+        tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
+    ):
+        arrays = Path(folder) / "lists.npz"
+        lists.save(arrays)
+        tags = _tags(evidence, arrays)
+        model = find_model(client, name) or _create(client, name)
+        champion = version_with(client, model, CHAMPION_ALIAS)
+        now = Registered(
+            name,
+            "" if champion is None else str(champion.version),
+            alias_of(model, PREVIOUS_ALIAS),
+            uri,
+            None if registry == uri else registry,
+        )
+        if champion is not None and (stays := _stays(tags_of(champion), tags)) is not None:
+            return replace(now, **stays)
+        new = _version_of_bakeoff(client, name, evidence.bakeoff)
+        if new is None:
+            package = Artifact(_FOLDER, partial(save_package, lists, arrays, tags))
+            with talking(uri, f"log the files of {evidence.model}"):
+                log_items(client, run_id, [package])
+            made = client.create_model_version(
+                name,
+                f"runs:/{run_id}/{_FOLDER}",
+                run_id=run_id,
+                tags={f"evalplugin.{key}": value for key, value in tags.items()},
+                description=redact(evidence.description),
+            )
+            new = str(made.version)
+        return move_aliases(client, now, new, is_other=evidence.outcome == "promote")
+
+
+def _stays(held: Mapping[str, str], new: Mapping[str, str]) -> dict[str, Any] | None:
+    """Return, given tags, why a champion stays, as fields of ``Registered``; None where it is replaced."""
+    of = held.get("bakeoff", "")
+    if of == new["bakeoff"]:
+        return {}
+    # A bake-off that is resumed late must not replace a later one. Ids begin with the time.
+    if of > new["bakeoff"]:
+        return {"later": of}
+    return {"is_same": True} if all(held.get(key) == new[key] for key in _IDENTITY) else None
+
+
+def move_aliases(client: MlflowClient, now: Registered, new: str, *, is_other: bool) -> Registered:
+    """Move the aliases; the champion's last, so that there is one at any time."""
+    if now.version and int(now.version) > int(new):  # another bake-off's, registered in the meantime
+        return replace(
+            now, later=tags_of(client.get_model_version(now.name, now.version)).get("bakeoff", "?")
+        )
+    # A champion that stays, with newer lists, is not its own predecessor: ``previous`` still has the model before it.
+    if now.version and is_other:
+        now = replace(now, previous=now.version)
+        client.set_registered_model_alias(now.name, PREVIOUS_ALIAS, now.version)
+    client.set_registered_model_alias(now.name, CHAMPION_ALIAS, new)
+    return replace(now, version=new)
+
+
+def _create(client: MlflowClient, name: str) -> RegisteredModel:
+    from mlflow.exceptions import MlflowException
+
+    description = "Lists of recommendations: the models that evalplugin's gate promoted."
+    try:
+        return client.create_registered_model(name, description=description)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another bake-off was faster
+            raise
+        return client.get_registered_model(name)
+
+
+def _version_of_bakeoff(client: MlflowClient, name: str, bakeoff: str) -> str | None:
+    found = client.search_model_versions(f"tags.`evalplugin.bakeoff` = '{bakeoff}'")
+    # Not every name fits into a query.
+    return max((str(one.version) for one in found if one.name == name), key=int, default=None)
+
+
+def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
+    from evalplugin._version import __version__
+
+    return {
+        "bakeoff": evidence.bakeoff,
+        "model": evidence.model,
+        "model_type": evidence.type,
+        "model_params": json.dumps(evidence.params, sort_keys=True),
+        "dataset": evidence.dataset,
+        "data_digest": evidence.data_digest,
+        "lists_digest": hashlib.sha256(arrays.read_bytes()).hexdigest()[:32],
+        "outcome": evidence.outcome,
+        "reason": shorten(redact(evidence.reason)),
+        # NaN is no JSON, and what is undefined is no evidence.
+        "metrics": json.dumps({m: value for m, value in evidence.metrics.items() if value == value}),
+        "version": __version__,
+    }
