@@ -32,11 +32,12 @@ def raise_if_unchanged(uri: str, experiment: str, inputs: Mapping[str, str]) -> 
         TrackingError: The store cannot be reached.
     """
     last = last_finished(uri, experiment, inputs["config"])
-    if last is None or dict(last.inputs) != dict(inputs):
+    if last is None or last.mapping("inputs") != dict(inputs):
         return
-    decided = f", decision: {last.outcome}" if last.outcome else ""
+    outcome = last.tag("outcome")
+    decided = f", decision: {outcome}" if outcome else ""
     raise UnchangedError(
-        f"nothing to do: data, config and code are those of the bake-off {last.id} "
-        f"({last.at:%Y-%m-%d %H:%M} UTC{decided})",
-        bakeoff=last.id,
+        f"nothing to do: data, config and code are those of the bake-off {last.bakeoff} "
+        f"({last.ended:%Y-%m-%d %H:%M} UTC{decided})",
+        bakeoff=last.bakeoff,
     )

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,9 +63,14 @@ class LoggedRun:
         return str(self.run.info.status)
 
     @property
-    def started(self) -> int:
-        """When the run was started, in milliseconds since 1970."""
-        return int(self.run.info.start_time)
+    def started(self) -> datetime:
+        """When the run was started, in UTC."""
+        return datetime.fromtimestamp(self.run.info.start_time / 1000, UTC)
+
+    @property
+    def ended(self) -> datetime:
+        """When the run was ended, in UTC; of an open run: when it was started."""
+        return datetime.fromtimestamp((self.run.info.end_time or self.run.info.start_time) / 1000, UTC)
 
     @property
     def experiment_id(self) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, TrackingError
@@ -21,7 +19,7 @@ from evalplugin.tracking.read.runs import DONE, experiments_called, in_config_or
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["LAST", "Finished", "last_finished", "past_around", "past_of", "read_past"]
+__all__ = ["LAST", "last_finished", "past_around", "past_of", "read_past"]
 
 LAST = 30  # bake-offs that a trend shows by default
 _PAGE = 500  # runs that are requested at a time
@@ -30,22 +28,15 @@ _ROLE = "tags.`evalplugin.role` = '{}'"
 _RULES = ("eval.n", "eval.candidates", "eval.threshold", "split.type", "split.folds")
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A finished bake-off and its inputs."""
-
-    id: str
-    at: datetime  # when it was finished, in UTC
-    inputs: Mapping[str, str]  # hashes of config, data and code
-    outcome: str | None  # of its gate
-
-
-def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
-    """Return the last finished bake-off of a config; None: there is none, or something failed in it.
+def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
+    """Return the summary run of the last finished bake-off of a config; None: there is none, or a step of it failed.
 
     A model that failed, or a winner that could not be registered, is to be tried again.
 
-    ``uri`` is absolute, ``config`` the hash that ``bakeoff.unchanged.inputs_of`` gives it.
+    Args:
+        uri: The tracking store, absolute.
+        experiment: Its name.
+        config: The hash of the config among the bake-off's inputs.
 
     Raises:
         TrackingError: The store cannot be reached.
@@ -59,13 +50,7 @@ def last_finished(uri: str, experiment: str, config: str) -> Finished | None:
         found = search_runs(client, [home.experiment_id], f"{_ROLE.format('summary')} and {query}", limit=1)
     if not found or found[0].run.data.metrics.get("models_failed", 0.0) > 0 or _is_unregistered(found[0]):
         return None
-    (run,) = found
-    return Finished(
-        id=run.bakeoff,
-        at=datetime.fromtimestamp((run.run.info.end_time or run.started) / 1000, UTC),
-        inputs=run.mapping("inputs"),
-        outcome=run.tag("outcome") or None,
-    )
+    return found[0]
 
 
 def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = LAST) -> list[PastBakeoff]:
@@ -143,7 +128,7 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
     decided = None if summary is None else (summary.tag("decided_dataset"), summary.tag("decided_split"))
     return PastBakeoff(
         id=name,
-        at=datetime.fromtimestamp(min(run.started for run in runs) / 1000, UTC),
+        at=min(run.started for run in runs),
         primary=runs[0].param("eval.primary") or "",
         baseline=runs[0].param("eval.baseline"),
         models=tuple(map(_model, runs)),

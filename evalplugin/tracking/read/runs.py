@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -199,7 +200,7 @@ def _done(runs: Iterable[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:
 def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
     """Return runs bake-off by bake-off, the earliest first; each in config order, whatever was computed first."""
     every = list(runs)
-    started: dict[str, int] = {}
+    started: dict[str, datetime] = {}
     for run in every:
         started[run.bakeoff] = min(run.started, started.get(run.bakeoff, run.started))
     return sorted(every, key=lambda run: (started[run.bakeoff], int(run.tag("place") or 0), run.started))

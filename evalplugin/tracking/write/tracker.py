@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Self
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
@@ -183,13 +184,14 @@ class MlflowTracker:
         if board:
             made = board_of(result, comparisons)
             saved, warning = save_board(self.client, self.uri, self.experiment_id, made)
-        links = Links.of(
-            self.uri,
-            self.experiment_id,
+        compared = tuple(run_of[key] for key, row in rows.items() if row.error is None)
+        links = Links(
+            tracking_uri=redact(self.uri),
+            experiment_id=self.experiment_id,
+            summary_run_id=self._start_summary(),
             bakeoff=self.bakeoff.id,
             board=None if saved is None else saved.key,
-            compared=[run_of[key] for key, row in rows.items() if row.error is None],
-            summary_run_id=self._start_summary(),
+            compared=compared,
             warnings=(warning,) if warning else (),
         )
         with talking(self.uri, "log the summary run"):

@@ -193,7 +193,9 @@ def test_the_last_finished_bake_off_of_a_config_is_found_by_what_went_into_it(
     log(uri, asked(make, 4), knn, status="KILLED")
     found = last_finished(uri, "nightly", INPUTS["config"])
     assert found is not None
-    assert (found.id, found.outcome, dict(found.inputs)) == ("b-2", "keep", {**INPUTS, "data": "d2"})
+    assert (found.bakeoff, found.tag("outcome"), found.mapping("inputs")) == (
+        "b-2", "keep", {**INPUTS, "data": "d2"},
+    )  # fmt: skip
     log(uri, asked(make, 5), knn, make.failed_result("broken"))
     assert last_finished(uri, "nightly", INPUTS["config"]) is None  # what failed may be run again
 

@@ -17,7 +17,7 @@ from evalplugin.tracking.write.board import (
     board_of,
     why_no_board,
 )
-from evalplugin.tracking.write.links import board_path, compare_path
+from evalplugin.tracking.write.links import Links
 
 
 @pytest.fixture
@@ -97,22 +97,28 @@ def test_a_version_of_mlflow_whose_pages_do_not_know_the_board_gets_none_and_is_
     assert why_no_board("3.9.0") == "no board was saved: it takes MLflow 3.17 or newer, and this is 3.9.0"
 
 
+def links(board: str | None) -> Links:
+    return Links("http://host", "7", "s1", "b1", board, ("a", "b"))
+
+
 def test_links_open_the_pages_for_models_on_the_board(board: Board) -> None:
-    asked = query(board_path("7", "b1", board.key))
+    asked = query(links(board.key).board_url_path)
     assert asked["workflowType"] == ["machine_learning"]
     assert asked["viewStateShareKey"] == [board.key]
     assert "searchFilter" not in asked  # a link with a filter opens no saved view
-    assert board_path("7", "b1", board.key).startswith("/#/experiments/7/runs?")
+    assert links(board.key).board_url_path.startswith("/#/experiments/7/runs?")
 
 
 def test_without_a_board_the_link_has_the_filter_itself() -> None:
-    assert query(board_path("7", "b1", None))["searchFilter"] == [
+    assert query(links(None).board_url_path)["searchFilter"] == [
         "tags.`evalplugin.bakeoff` = 'b1' and tags.`evalplugin.role` = 'model'"
     ]
 
 
 def test_the_compare_link_names_every_run() -> None:
-    asked = query(compare_path("7", ["a", "b"]))
+    path = links(None).compare_url_path
+    assert path is not None
+    asked = query(path)
     assert json.loads(asked["runs"][0]) == ["a", "b"]
     assert json.loads(asked["experiments"][0]) == ["7"]
     assert asked["workflowType"] == ["machine_learning"]
