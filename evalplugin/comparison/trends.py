@@ -1,4 +1,4 @@
-"""How models did from one bake-off to the next: their means with intervals, what was decided, and what got worse."""
+"""Trends of models over bake-offs: means with intervals, decisions, and changes for the worse."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ class Value:
 
 @dataclass(frozen=True)
 class PastModel:
-    """One model on one dataset under one split in one bake-off; no ``values``: it failed."""
+    """One model on one dataset under one split in one bake-off, by its logged means; no ``values``: it failed."""
 
     model: str
     dataset: str
     split: str
     run_id: str
     values: Mapping[str, Value]  # by canonical name of the metric
-    definitions: Mapping[str, str]  # what each metric meant, by canonical name
-    asked: str  # everything else that must be the same for two values to be comparable
+    definitions: Mapping[str, str]  # hash of each metric's definition, by canonical name
+    settings: str  # everything else that must be the same for two values to be comparable
     data: str  # digest of the test data
 
 
 @dataclass(frozen=True)
 class PastBakeoff:
-    """One bake-off of the past, and what its gate decided, if it had one."""
+    """One bake-off of the past, and the decision of its gate, if it had one."""
 
     id: str
     at: datetime  # when it started, in UTC
@@ -89,7 +89,7 @@ class Point:
     role: Role
     outcome: str | None  # of the decision on its dataset and split
     change: Change | None  # None: there is none before it, or they cannot be compared
-    line: int  # from 0: one more where its model's type or parameters, or what was asked, are others than before
+    line: int  # from 0: one more where its model's type, parameters or settings differ from those before
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class History:
 
     @property
     def worse(self) -> tuple[Point, ...]:
-        """What got worse in the newest bake-off."""
+        """The points of the newest bake-off that got worse."""
         return tuple(p for p in self.points if p.bakeoff is self.bakeoffs[-1] and p.change and p.change.worse)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ def history_of(
 
     Args:
         experiment: Its name.
-        bakeoffs: What ``evalplugin.tracking.past.read_past`` returned, in any order.
+        bakeoffs: In any order; see ``read_past``.
         metric: Such as ``ndcg@10``.
         level: Of the intervals of changes.
 
@@ -196,7 +196,7 @@ def _change(
 
 
 def _rules(model: PastModel, metric: str) -> tuple[str | None, str]:
-    return model.definitions.get(metric), model.asked
+    return model.definitions.get(metric), model.settings
 
 
 def _role(bakeoff: PastBakeoff, model: PastModel) -> Role:

@@ -1,4 +1,4 @@
-"""Talking to MLflow: bounded waiting, quiet, and every failure as one clear error."""
+"""Calls to MLflow: with timeouts and retries, without its output, every failure as one clear error."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ from evalplugin.tracking.location import sqlite_path
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["BRIEFLY", "PATIENTLY", "connect", "connect_to_existing", "is_there", "loggers_at", "talking"]
+__all__ = [
+    "FAIL_FAST",
+    "PATIENT",
+    "connect",
+    "connect_to_existing",
+    "loggers_at",
+    "store_exists",
+    "tracking_call",
+]
 
-# MLflow's own setting waits for four minutes. Whoever sets these variables is obeyed.
-BRIEFLY = {
+# MLflow's own settings wait for four minutes. Variables that are set in the environment take precedence.
+FAIL_FAST = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
 }
-PATIENTLY = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
-# The links are shown at the end, once, and on stderr; and a bar for each small file tells nobody anything.
+PATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
+# The links are shown once, at the end and on stderr; a progress bar for each small file is of no use.
 _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
@@ -35,12 +43,12 @@ _CHATTY = ("mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
 def connect(uri: str) -> MlflowClient:
-    """Return a client for a store that answers; a new SQLite store is made ready for use.
+    """Return a client for a store that answers; a new SQLite store is created and migrated.
 
     Raises:
         TrackingError: The store does not answer within seconds, or refuses.
     """
-    with talking(uri, "reach it", waiting=BRIEFLY):
+    with tracking_call(uri, "reach it", settings=FAIL_FAST):
         from mlflow import MlflowClient
 
         client = MlflowClient(tracking_uri=uri)
@@ -48,27 +56,27 @@ def connect(uri: str) -> MlflowClient:
         return client
 
 
-def is_there(uri: str) -> bool:
-    """Return whether there is a store, as far as that can be known without making one."""
+def store_exists(uri: str) -> bool:
+    """Return whether a store exists, as far as that can be known without creating one."""
     file = sqlite_path(uri)
     return file is None or file.exists()
 
 
 def connect_to_existing(uri: str) -> MlflowClient:
-    """Return a client for a store that is there already; MLflow would make a new SQLite store.
+    """Return a client for a store that exists; MLflow would create a new SQLite store.
 
     Raises:
         TrackingError: There is none, or it does not answer within seconds, or refuses.
     """
-    if not is_there(uri):
-        raise TrackingError(f"there is no tracking store {redact(uri)}; name another with --tracking-uri")
+    if not store_exists(uri):
+        raise TrackingError(f"there is no tracking store {uri}; name another with --tracking-uri")
     return connect(uri)
 
 
 @contextmanager
-def talking(uri: str, purpose: str, *, waiting: Mapping[str, str] = PATIENTLY) -> Iterator[None]:
-    """Turn whatever goes wrong inside into a TrackingError that names the store and the purpose."""
-    with _environment({**waiting, **_QUIET}), _less_noise():
+def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIENT) -> Iterator[None]:
+    """Raise every error of MLflow inside as a TrackingError that names the store and the purpose."""
+    with _environment({**settings, **_QUIET}), _less_noise():
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -79,7 +87,7 @@ def talking(uri: str, purpose: str, *, waiting: Mapping[str, str] = PATIENTLY) -
             if len(reason) > 500:
                 reason = reason[:497] + "..."
             raise TrackingError(
-                f"MLflow at {redact(uri)}: cannot {purpose}: {reason or type(error).__name__}"
+                f"MLflow at {uri}: cannot {purpose}: {reason or type(error).__name__}"
             ) from error
 
 
@@ -97,7 +105,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def _less_noise() -> Iterator[None]:
     with loggers_at(logging.ERROR, _CHATTY), warnings.catch_warnings():
-        # What MLflow uses of its own libraries is for MLflow to change.
+        # Deprecated calls from MLflow to its own libraries are for MLflow to change.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
         yield
@@ -105,7 +113,7 @@ def _less_noise() -> Iterator[None]:
 
 @contextmanager
 def loggers_at(level: int, names: Iterable[str]) -> Iterator[None]:
-    """Let loggers tell nothing below a level inside."""
+    """Silence loggers below a level inside."""
     loggers = [logging.getLogger(name) for name in names]
     before = [logger.level for logger in loggers]
     for logger in loggers:

@@ -1,4 +1,4 @@
-"""Where the tracking store is: one absolute URI, and what a person needs to look into it."""
+"""The URI of the tracking store, made absolute, and the address of its pages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 DEFAULT_URI = "sqlite:///mlflow.db"
 UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
 _DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
-_INSTEAD = (
+_NO_FOLDERS = (
     "MLflow keeps no runs in plain folders any more; use a database such as sqlite:///mlflow.db, "
     "and bring old runs over with: mlflow migrate-filestore"
 )
@@ -47,7 +47,7 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
         if old := _old_runs(folder):
             raise TrackingError(
                 f"no tracking store is named, and {old} holds runs of an older MLflow, which MLflow would turn to. "
-                f"{_INSTEAD}; or name a store: --tracking-uri {DEFAULT_URI}"
+                f"{_NO_FOLDERS}; or name a store: --tracking-uri {DEFAULT_URI}"
             )
         given = DEFAULT_URI
     if variables_in(given):
@@ -68,9 +68,9 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
     if scheme in _DATABASES:
         return given
     if scheme in ("", "file"):
-        raise TrackingError(f"tracking URI {redact(given)!r} is a plain folder. {_INSTEAD}")
+        raise TrackingError(f"tracking URI {given!r} is a plain folder. {_NO_FOLDERS}")
     raise TrackingError(
-        f"tracking URI {redact(given)!r}: {scheme!r} is no kind of tracking store; "
+        f"tracking URI {given!r}: {scheme!r} is no kind of tracking store; "
         f"allowed: http, https, databricks, {', '.join(_DATABASES)}"
     )
 
@@ -78,7 +78,7 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
 def artifact_location(uri: str, experiment: str) -> str | None:
     """Return the folder, as a URI, for the artifacts of a new experiment; None: the store decides.
 
-    For SQLite it stands beside the database: MLflow's own choice depends on where a command was started.
+    For SQLite it is next to the database: MLflow's own choice depends on the working directory.
     """
     path = sqlite_path(uri)
     if path is None:
@@ -91,7 +91,7 @@ def artifact_location(uri: str, experiment: str) -> str | None:
 
 
 def ui_command(uri: str) -> str | None:
-    """Return the command that shows a store's pages on this machine; None for a server, which shows them itself."""
+    """Return the command that serves a store's pages on this machine; None for a server, which serves them itself."""
     if urlsplit(uri).scheme.partition("+")[0] not in _DATABASES:
         return None
     return f"mlflow ui --backend-store-uri {shlex.quote(redact(uri))}"

@@ -87,7 +87,7 @@ def test_worse_is_what_lies_beyond_the_interval_on_the_worse_side(
     "other",
     [
         model("svd", 0.1, definitions={"ndcg@10": "another"}),
-        model("svd", 0.1, asked="n=10"),
+        model("svd", 0.1, settings="n=10"),
         model("svd", Value(0.1)),  # one number a model, without a spread
         model("svd", value(0.1, users=1)),
         model("svd", None),  # it failed
@@ -139,8 +139,8 @@ def test_a_decision_stands_only_where_it_was_taken() -> None:
 
 def test_points_stand_on_one_line_as_long_as_the_same_was_asked() -> None:
     asked = ("k=10", "k=20", "k=20", "k=10")
-    nights = [night(i, model("knn", 0.5, asked=one), model("svd", 0.4)) for i, one in enumerate(asked)]
-    nights[2:2] = [night(9, model("knn", None, asked="k=20"), at=nights[1].at + timedelta(hours=1))]
+    nights = [night(i, model("knn", 0.5, settings=one), model("svd", 0.4)) for i, one in enumerate(asked)]
+    nights[2:2] = [night(9, model("knn", None, settings="k=20"), at=nights[1].at + timedelta(hours=1))]
     found = {name: points for (_, _, name), points in history_of("nightly", nights).trends.items()}
     assert [p.line for p in found["knn"]] == [0, 1, 1, 1, 2]
     assert {p.line for p in found["svd"]} == {0}
@@ -257,7 +257,7 @@ def test_the_picture_joins_only_what_was_asked_alike_and_explains_only_what_it_s
     spec = trend_spec(history_of("nightly", [night(i, model("svd", 0.5)) for i in (1, 2)]))
     assert spec["title"]["subtitle"] == "shaded: 95 % interval of the mean"
     nights = [
-        night(i, model("svd", 0.5, asked=asked), outcome="promote", champion="random", promoted="svd")
+        night(i, model("svd", 0.5, settings=asked), outcome="promote", champion="random", promoted="svd")
         for i, asked in enumerate(("k=10", "k=10", "k=20"))
     ]
     spec = trend_spec(history_of("nightly", nights))

@@ -1,3 +1,3 @@
-"""MLflow runs read back as values that can be compared."""
+"""MLflow runs, read back as contests and past bake-offs."""
 
 __all__: list[str] = []

@@ -22,7 +22,7 @@ __all__ = ["Agreed", "agree"]
 
 @dataclass(frozen=True, eq=False)
 class Agreed:
-    """Models that can be compared by these metrics, and what was left out for that, in words."""
+    """Models that can be compared by these metrics, and notes on what was left out."""
 
     models: tuple[ComparedModel, ...]
     metrics: tuple[str, ...]
@@ -31,7 +31,7 @@ class Agreed:
 
 
 def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
-    """Return what can be compared: everything where all agrees, else, if asked for, what the runs have in common.
+    """Return the comparable results: all where the runs agree, else, with ``intersect``, those they have in common.
 
     In common are the metrics of the same name and definition, and the users. Where the test data differ, only users
     whose truth is the same in all runs are in common. What was made under other rules has nothing in common.

@@ -10,7 +10,7 @@ import numpy as np
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.segments import Segmentation
-from evalplugin.tracking.connection import connect_to_existing, talking
+from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.agreement import agree
 from evalplugin.tracking.read.logged import LoggedRun
@@ -49,7 +49,7 @@ def read_contests(
     """
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
-    with talking(uri, "read the runs"):
+    with tracking_call(uri, "read the runs"):
         found = find_runs(client, uri, bakeoff=bakeoff, runs=runs, experiment=experiment)
         contests, notes = [], list(found.notes)
         for group in _same_data(found.runs):
@@ -73,7 +73,7 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
     models, background = [], None
-    with talking(uri, "read the lists"):
+    with tracking_call(uri, "read the lists"):
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
-from evalplugin.tracking.connection import BRIEFLY, connect, connect_to_existing, talking
+from evalplugin.tracking.connection import FAIL_FAST, connect, connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
@@ -42,7 +42,7 @@ def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:
         TrackingError: The store cannot be reached.
     """
     client = connect(uri)
-    with talking(uri, "look for the last bake-off", waiting=BRIEFLY):
+    with tracking_call(uri, "look for the last bake-off", settings=FAIL_FAST):
         home = client.get_experiment_by_name(experiment)
         if home is None:
             return None
@@ -67,7 +67,7 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
     """
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
-    with talking(uri, "read the bake-offs"):
+    with tracking_call(uri, "read the bake-offs"):
         (home,) = experiments_called(client, uri, experiment)
         found = past_of(client, home, last)
     if not found:
@@ -92,7 +92,7 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
     """
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
-    with talking(uri, "read the bake-offs before"):
+    with tracking_call(uri, "read the bake-offs before"):
         experiments = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
         return past_of(client, experiments.pop()) if len(experiments) == 1 else []
 
@@ -155,7 +155,7 @@ def _model(run: LoggedRun) -> PastModel:
         run_id=run.id,
         values={} if run.status == "FAILED" else _values(run),
         definitions=run.mapping("definitions"),
-        asked=json.dumps({key: params.get(key) for key in (*_RULES, *recipe)}),
+        settings=json.dumps({key: params.get(key) for key in (*_RULES, *recipe)}),
         data=run.digests.get("evaluation", ""),
     )
 

@@ -1,3 +1,3 @@
-"""The MLflow Model Registry: the champion read, the winner registered and served."""
+"""The MLflow Model Registry: reading the champion, registering and serving the winner."""
 
 __all__: list[str] = []

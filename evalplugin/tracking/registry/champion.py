@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.config.gate_checks import CHAMPION_ALIAS
-from evalplugin.tracking.connection import BRIEFLY, connect_to_existing, is_there, talking
+from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.registry.versions import find_model, registry_of, tags_of, version_with
@@ -39,14 +39,14 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
     """
     uri = resolve_uri(tracking_uri)
     registry = registry_of(uri)
-    if not is_there(registry):
+    if not store_exists(registry):
         return None
     name, _, alias = champion.partition("@")
-    with talking(registry, f"look up the registered model {champion}", waiting=BRIEFLY):
+    with tracking_call(registry, f"look up the registered model {champion}", settings=FAIL_FAST):
         from mlflow import MlflowClient
 
         # A client makes the tracking store that it is given, if it is not there yet.
-        client = MlflowClient(uri if is_there(uri) else registry)
+        client = MlflowClient(uri if store_exists(uri) else registry)
         model = find_model(client, name)
         found = None if model is None else version_with(client, model, alias)
     # Without a champion the baseline takes its part; a mistyped alias must not lead to that.
@@ -74,7 +74,7 @@ def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
     """
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
-    with talking(uri, f"read the run {run}"):
+    with tracking_call(uri, f"read the run {run}"):
         runs = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None).runs
         latest = max(runs, key=lambda one: one.started)
         return Recipe(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
-from evalplugin.tracking.connection import connect, talking
+from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten
 from evalplugin.tracking.registry.served import ServedLists
@@ -109,7 +109,7 @@ def register_lists(
     registry = registry_of(uri)
     client = connect(uri)
     with (
-        talking(registry, f"register {evidence.model} as {name}"),
+        tracking_call(registry, f"register {evidence.model} as {name}"),
         quiet_mlflow(),
         tempfile.TemporaryDirectory(prefix="evalplugin-") as folder,
     ):
@@ -130,7 +130,7 @@ def register_lists(
         new = _version_of_bakeoff(client, name, evidence.bakeoff)
         if new is None:
             package = Artifact(_FOLDER, partial(save_package, lists, arrays, tags))
-            with talking(uri, f"log the files of {evidence.model}"):
+            with tracking_call(uri, f"log the files of {evidence.model}"):
                 log_items(client, run_id, [package])
             made = client.create_model_version(
                 name,

@@ -1,3 +1,3 @@
-"""What is logged to MLflow, and the one place that logs it."""
+"""Log items of bake-offs, and the writer that logs them to MLflow."""
 
 __all__: list[str] = []

@@ -16,7 +16,7 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
-from evalplugin.tracking.connection import talking
+from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.links import models_filter
 
@@ -83,7 +83,7 @@ def save_board(
         return None, f"no board was saved: it takes {len(tag)} characters, MLflow keeps {MAX_EXPERIMENT_TAG}"
     try:
         # MLflow does not document saved views: without one the link opens the plain page.
-        with talking(uri, "save the board"):
+        with tracking_call(uri, "save the board"):
             client.set_experiment_tag(experiment_id, f"{SHARED_VIEW_TAG}{board.key}", tag)
             for key in _old_boards(client.get_experiment(experiment_id).tags):
                 client.delete_experiment_tag(experiment_id, key)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Decision
-from evalplugin.tracking.connection import connect_to_existing, talking
+from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.query import search_runs
@@ -38,7 +38,7 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
     note = ""
-    with talking(uri, "log the decision"):
+    with tracking_call(uri, "log the decision"):
         if (summary := _summary_of(client, run_ids)) is not None:
             run_id = summary.id
             if not summary.tag("outcome"):
@@ -52,7 +52,7 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
         try:
             _log(writer, run_id, decision)
         except BaseException:
-            with suppress(TrackingError), talking(uri, "end the run of the decision"):
+            with suppress(TrackingError), tracking_call(uri, "end the run of the decision"):
                 writer.end(run_id, "FAILED")
             raise
         writer.end(run_id, "FINISHED")
@@ -68,7 +68,7 @@ def run_ids(tracking_uri: str | None, run: str) -> tuple[str, ...]:
     """
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
-    with talking(uri, f"find the run {run}"):
+    with tracking_call(uri, f"find the run {run}"):
         found = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None)
     return tuple(run.id for run in found.runs)
 

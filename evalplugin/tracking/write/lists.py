@@ -14,7 +14,7 @@ from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.tracking.connection import BRIEFLY, talking
+from evalplugin.tracking.connection import FAIL_FAST, tracking_call
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.artifacts import picture_artifacts
@@ -126,7 +126,7 @@ def open_run(run_id: str, metrics: Sequence[MetricSpec]) -> Run:
 
     metric_names(spec.name for spec in metrics)
     uri = mlflow.get_tracking_uri()
-    with talking(uri, f"read the run {run_id}", waiting=BRIEFLY):
+    with tracking_call(uri, f"read the run {run_id}", settings=FAIL_FAST):
         run = mlflow.MlflowClient(uri).get_run(run_id)
     if "evalplugin.role" in run.data.tags:
         holds = run.data.tags.get("evalplugin.model", "a bake-off's summary")
@@ -149,7 +149,7 @@ def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]
 
     uri = mlflow.get_tracking_uri()
     client = mlflow.MlflowClient(uri)
-    with talking(uri, "read the experiment", waiting=BRIEFLY):
+    with tracking_call(uri, "read the experiment", settings=FAIL_FAST):
         experiment = client.get_experiment(run.info.experiment_id)
     bakeoff, result = lists.bakeoff(experiment.name), lists.result()
     present = run.data.tags
@@ -157,9 +157,9 @@ def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]
     tags = [*common_tags(bakeoff), *model_tags(result.data, result.model, result.type)]
     writer = RunWriter(client, experiment.experiment_id)
     run_id = writer.attach(run)
-    with talking(uri, f"log {result.model}"):
+    with tracking_call(uri, f"log {result.model}"):
         writer.log(run_id, without_tags(items, present), folder)
-    with talking(uri, f"tag {result.model}"):
+    with tracking_call(uri, f"tag {result.model}"):
         writer.log(run_id, without_tags(tags, present))  # last: a run with these tags holds everything
     metrics = [item for item in items if isinstance(item, Metric)]
     curves = {metric.key for metric in metrics if metric.step}

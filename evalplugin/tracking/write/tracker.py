@@ -17,7 +17,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.report.palette import model_colours
-from evalplugin.tracking.connection import BRIEFLY, connect, talking
+from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.past import past_of
@@ -90,15 +90,15 @@ class MlflowTracker:
         metric_names(bakeoff.metrics)  # refused now, not after the first model is fitted
         uri = resolve_uri(uri)
         client = connect(uri)
-        with talking(uri, f"open the experiment {bakeoff.experiment!r}", waiting=BRIEFLY):
+        with tracking_call(uri, f"open the experiment {bakeoff.experiment!r}", settings=FAIL_FAST):
             writer = RunWriter(client, open_experiment(client, uri, bakeoff.experiment))
         tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress)
-        with talking(uri, "look for runs of ours that were cut off", waiting=BRIEFLY):
+        with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume:
                 tracker._resume()  # first: the process that made them is gone, but they are to go on
             close_dead_runs(client, tracker.experiment_id)
         if tracker.summary_run_id is None and (run_id := os.environ.get("MLFLOW_RUN_ID")):
-            with talking(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", waiting=BRIEFLY):
+            with tracking_call(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", settings=FAIL_FAST):
                 tracker._adopt(client.get_run(run_id))
         return tracker
 
@@ -126,7 +126,7 @@ class MlflowTracker:
             Tag("mlflow.runColor", model_colours(bakeoff.models, bakeoff.baseline)[model]),
             Tag("evalplugin.place", str(bakeoff.place(data.dataset, data.split, model))),
         ]
-        with talking(self.uri, f"start the run of {model}"):
+        with tracking_call(self.uri, f"start the run of {model}"):
             return self.writer.start(bakeoff.run_name(data.dataset, data.split, model), tags)
 
     def finish_model(self, run_id: str, result: ModelResult, further: Iterable[Item] = ()) -> None:
@@ -136,9 +136,9 @@ class MlflowTracker:
         """
         if run_id in self._complete:
             return
-        with talking(self.uri, f"log {result.model}"):
+        with tracking_call(self.uri, f"log {result.model}"):
             self.writer.log(run_id, [*model_items(self.bakeoff, result), *further])
-        with talking(self.uri, f"end the run of {result.model}"):
+        with tracking_call(self.uri, f"end the run of {result.model}"):
             self.writer.end(run_id, "FINISHED" if result.error is None else "FAILED")
 
     def past_bakeoffs(self, decision: Decision | None = None) -> tuple[PastBakeoff, ...]:
@@ -146,7 +146,7 @@ class MlflowTracker:
 
         All its models must be finished. ``decision``: of its gate, which is not logged yet.
         """
-        with talking(self.uri, "read the bake-offs before"):
+        with tracking_call(self.uri, "read the bake-offs before"):
             past = past_of(self.client, self.experiment_id)
         if decision is None:
             return tuple(past)
@@ -176,7 +176,7 @@ class MlflowTracker:
             for m, run_id in zip(result.models, run_ids, strict=True)
         }
         pictures = picture_artifacts(result)
-        with talking(self.uri, "log the pictures and differences"):
+        with tracking_call(self.uri, "log the pictures and differences"):
             for key, row in rows.items():
                 items = [*difference_metrics(self.bakeoff, row), *pictures.get(key, ())]
                 self.writer.log(run_of[key], items)
@@ -194,7 +194,7 @@ class MlflowTracker:
             compared=compared,
             warnings=(warning,) if warning else (),
         )
-        with talking(self.uri, "log the summary run"):
+        with tracking_call(self.uri, "log the summary run"):
             summary = summary_items(self.bakeoff, comparisons, links, decision, past)
             self.writer.log(links.summary_run_id, summary)
             failed = len(result.failed) == len(result.models)
@@ -203,14 +203,14 @@ class MlflowTracker:
 
     def tag(self, run_id: str, key: str, value: str) -> None:
         """Set a tag of ours on a run that has ended."""
-        with talking(self.uri, f"tag the run {run_id}"):
+        with tracking_call(self.uri, f"tag the run {run_id}"):
             self.writer.log(run_id, [Tag(f"evalplugin.{key}", value)])
 
     def abort(self) -> None:
         """End every run that is still open as KILLED; without an error, since it follows another one."""
         with suppress(TrackingError):  # a store that does not answer once is not asked again for every run
             for run_id in sorted(self.writer.open_runs):
-                with talking(self.uri, "end a run", waiting=BRIEFLY):
+                with tracking_call(self.uri, "end a run", settings=FAIL_FAST):
                     self.writer.end(run_id, "KILLED")
         self.writer.open_runs.clear()
 
@@ -237,9 +237,9 @@ class MlflowTracker:
     def _start_summary(self) -> str:
         tags = [*self.common_tags, Tag("evalplugin.role", "summary")]
         if self.summary_run_id is None:
-            with talking(self.uri, "start the summary run"):
+            with tracking_call(self.uri, "start the summary run"):
                 return self.writer.start(f"summary {self.bakeoff.id}", tags)
-        with talking(self.uri, "tag the summary run"):
+        with tracking_call(self.uri, "tag the summary run"):
             # The source that `mlflow run` has logged stays as it is.
             own = [tag for tag in tags if not tag.key.startswith("mlflow.")]
             self.writer.log(self.summary_run_id, own)

@@ -32,7 +32,7 @@ from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
-from evalplugin.tracking.connection import BRIEFLY
+from evalplugin.tracking.connection import FAIL_FAST
 from evalplugin.tracking.registry.champion import recipe_of_registered
 from evalplugin.tracking.registry.registration import Evidence, Registered, move_aliases, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
@@ -453,7 +453,7 @@ def test_a_registry_that_does_not_answer_is_named_and_not_waited_for(
         TrackingError, match=f"^MLflow at {nowhere}: cannot look up the registered model {NAME}@champ"
     ):
         recipe_of_registered(uri, f"{NAME}@champion")
-    assert asked == [BRIEFLY["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]]
+    assert asked == [FAIL_FAST["MLFLOW_HTTP_REQUEST_MAX_RETRIES"]]
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(TrackingError, match=f"^MLflow at {nowhere}: cannot register knn as {NAME}"):
         register(uri)

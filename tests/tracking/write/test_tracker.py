@@ -19,7 +19,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.tracking import Links, MlflowTracker
-from evalplugin.tracking.connection import connect, talking
+from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.write.board import SHARED_VIEW_TAG
 
 
@@ -351,5 +351,5 @@ def test_a_store_that_goes_away_is_an_error_and_aborting_stays_quiet(make: Simpl
 
 
 def test_an_error_that_is_not_of_mlflow_passes_through(uri: str) -> None:
-    with pytest.raises(ZeroDivisionError), talking(uri, "divide"):
+    with pytest.raises(ZeroDivisionError), tracking_call(uri, "divide"):
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""The registered recommender: what it answers with, and the file that MLflow loads it from."""
+"""The registered recommender: its lists, and the files that MLflow serves it from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a registered recommender answers with, made by a model that is fitted anew on all data."""
+"""The lists of a registered recommender, from a model that is fitted again on all data."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Kind = Literal["unseen", "all"]
 
 @dataclass(frozen=True, eq=False)
 class ServedLists:
-    """A list for every user of the data, and one for all others."""
+    """A top-N list for every user of the data, and one for unknown users."""
 
     users: npt.NDArray[np.generic]  # (U,) raw ids, sorted: those who have a list
     items: npt.NDArray[np.generic]  # the catalogue: sorted raw ids
-    top_n: TopN  # (U, N) of all users; item codes are places in ``items``
-    popular: TopN  # (1, N), for a user without a list: items and how many users met them
+    top_n: TopN  # (U, N) of all users; item codes are positions in ``items``
+    popular: TopN  # (1, N), for unknown users: items and how many users met them
     candidates: Kind  # whether items that a user has met are listed
 
     def save(self, path: Path) -> None:
@@ -85,7 +85,7 @@ def make_lists(
 
 
 def _ids(name: str, ids: npt.NDArray[np.generic]) -> dict[str, npt.NDArray[Any]]:
-    """Return raw ids as arrays that hold no objects: text as UTF-8 bytes, and the place where each one ends."""
+    """Return raw ids as arrays that hold no objects: text as UTF-8 bytes, and the position where each one ends."""
     if ids.dtype != object:
         return {name: ids}
     encoded = [text.encode() for text in ids.tolist()]

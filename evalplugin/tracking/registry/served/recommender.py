@@ -1,4 +1,4 @@
-"""The registered recommender. MLflow loads this file beside its lists; it needs nothing of evalplugin."""
+"""The registered recommender. MLflow loads this file with its lists; it imports nothing of evalplugin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LISTS = "lists"  # name of the file of arrays among the model's artifacts
 
 
 class ServedRecommender(PythonModel):
-    """Answers with lists that were made beforehand; whoever has none gets the most popular items."""
+    """Serves precomputed lists; unknown users get the most popular items."""
 
     def load_context(self, context: PythonModelContext) -> None:
         """Read the arrays: numbers and text, no objects."""
@@ -73,7 +73,7 @@ class ServedRecommender(PythonModel):
 
 
 def _ids(held: dict[str, npt.NDArray[Any]], name: str) -> list[Any]:
-    """Return raw ids: integers, or text that is held as UTF-8 bytes and the place where each one ends."""
+    """Return raw ids: integers, or text that is stored as UTF-8 bytes and the position where each one ends."""
     if f"{name}_ends" not in held:
         ids: list[Any] = held[name].tolist()
         return ids
