@@ -108,7 +108,7 @@ class MlflowTracker:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:  # no run may stay RUNNING for ever
             with ignore_signals(), self.progress("end the open runs"):
-                self.abort()
+                self._kill_open_runs()
 
     @property
     def experiment_id(self) -> str:
@@ -206,8 +206,7 @@ class MlflowTracker:
         with tracking_call(self.uri, f"tag the run {run_id}"):
             self.writer.log(run_id, [Tag(f"evalplugin.{key}", value)])
 
-    def abort(self) -> None:
-        """End every run that is still open as KILLED; without an error, since it follows another one."""
+    def _kill_open_runs(self) -> None:
         with suppress(TrackingError):  # a store that does not answer once is not asked again for every run
             for run_id in sorted(self.writer.open_runs):
                 with tracking_call(self.uri, "end a run", settings=FAIL_FAST):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -34,7 +35,8 @@ def log(
     for result in results:
         tracker.finish_model(tracker.start_model(result.data, result.model, result.type), result)
     if status is None:
-        tracker.abort()
+        with suppress(KeyboardInterrupt), tracker:
+            raise KeyboardInterrupt
         return
     run_id = tracker._start_summary()
     failed = sum(result.error is not None for result in results)
