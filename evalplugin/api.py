@@ -1,4 +1,4 @@
-"""``evalplugin.run``, ``compare``, ``history`` and ``score``: what the command line does, from Python."""
+"""The public functions ``run``, ``compare``, ``history`` and ``score``."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def compare(
     intervals: Literal["t", "bootstrap"] = "t",
     intersect: bool = False,
 ) -> Comparisons:
-    """Return models side by side: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
+    """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
 
     Args:
         what: What ``evalplugin.run`` returned; or ids or names of MLflow runs, or names of models: the latest run of
@@ -95,7 +95,7 @@ def compare(
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
         baseline: The model that the others are compared with; None: that of the bake-off.
         primary: The metric that ranks; None: that of the bake-off.
-        pairs: Whether models are compared with the baseline or all with each other; None: with the baseline, if
+        pairs: ``baseline``: every model against it; ``all``: all with each other; None: with the baseline, if
             there is one.
         tests: ``wilcoxon``, ``t``: tests beside the permutation test.
         level: Of intervals and marks.
@@ -115,7 +115,7 @@ def compare(
 
     runs = [one for one in what if isinstance(one, str)]
     outcomes = [one for one in what if not isinstance(one, str)]
-    shown: dict[str, Any] = {}  # what only the page shows
+    shown: dict[str, Any] = {}  # parts that only the page shows
     if outcomes:
         if len(what) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
             raise DataError(
@@ -153,7 +153,7 @@ def compare(
 def history(
     experiment: str, *, metric: str | None = None, last: int = 30, tracking_uri: str | None = None
 ) -> History:
-    """Return how models did from one bake-off to the next: ``.rows()``, ``.trends``, ``.worse``.
+    """Return the history of models over bake-offs: ``.rows()``, ``.trends``, ``.worse``.
 
     Args:
         experiment: Name of the MLflow experiment.

@@ -1,6 +1,7 @@
-"""``mlflow.models.evaluate(..., evaluators="evalplugin")``: rankings and recommendations by our metrics.
+"""The MLflow evaluator ``evalplugin``: rankings and recommendations by our metrics.
 
-MLflow loads this module to learn which evaluators there are: all that costs time is imported when it is used.
+Use it as ``mlflow.models.evaluate(..., evaluators="evalplugin")``. MLflow imports this module to find its evaluators:
+heavy imports are inside functions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MODEL_TYPES = ("ranker", "recommender")  # MLflow's own evaluators take neither
 
 
 class RankingEvaluator(ModelEvaluator):
-    """Scores lists of items, or scored pairs of user and item, and logs what a model's run of a bake-off holds.
+    """Evaluator of lists of items, or of scored pairs of user and item; it logs the contents of a model's run.
 
     **One row a user** (or query): the predictions column holds a list of items, best first; the targets column
     the relevant items, or a dict of their ratings by item. **One row a scored pair**, where ``evaluator_config``

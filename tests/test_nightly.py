@@ -45,7 +45,7 @@ def test_only_the_better_challenger_is_promoted(
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     assert len(client.search_model_versions("name='shop-recommender'")) == 1
     assert str(client.get_model_version_by_alias("shop-recommender", "champion").version) == "1"
-    assert "takes the place of popularity" in Path("told.txt").read_text()
+    assert "replaces popularity" in Path("told.txt").read_text()
     summaries = client.search_runs(
         [client.get_experiment_by_name("nightly").experiment_id], "tags.`evalplugin.role` = 'summary'"
     )

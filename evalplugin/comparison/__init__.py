@@ -1,3 +1,3 @@
-"""Models side by side: means, paired differences, statistics, trends over bake-offs, and the gate."""
+"""Comparison of models: means, paired differences, statistics, trends over bake-offs, and the gate."""
 
 __all__: list[str] = []

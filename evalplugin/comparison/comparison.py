@@ -1,4 +1,4 @@
-"""Models side by side: means with intervals, paired differences, tests, groups of users."""
+"""Comparison of models: means with intervals, paired differences, tests, groups of users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Pairs = Literal["baseline", "all"]
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """A contest's outcome. Make it with ``compare``."""
+    """The result of ``compare``."""
 
     contest: Contest
     level: float
@@ -152,7 +152,7 @@ def _pairs(
 
 
 def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str, str]]:
-    """Return who is compared with whom: with the baseline, or every two, the better one first but for the baseline."""
+    """Return the pairs to compare: all with the baseline, or every two, the better one first but for the baseline."""
     done = [row for row in models if row.scores is not None]
     if pairing == "all":
         # Models behind the baseline are compared with it too, not it with them.
@@ -163,7 +163,7 @@ def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str,
 
 
 def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.NDArray[np.float64]]:
-    """Return a metric's values by model, the same user at the same place; NaN for one whom a model does not have."""
+    """Return a metric's values by model, users in the same order; NaN for a user without a value."""
     held = {model: s for model, s in scores.items() if metric in s.metrics}
     first = next(iter(held.values())).users
     if all(np.array_equal(s.users, first) for s in held.values()):
@@ -185,7 +185,7 @@ def _family(
     tests: Sequence[Test],
     rng: np.random.Generator,
 ) -> list[Pair]:
-    """Return the comparisons of one metric, corrected for their number; those without a user in common are left out."""
+    """Return the pairs compared by one metric, corrected for their number; pairs without a common user are left out."""
     a = np.stack([columns[model] for model, _ in names], axis=1)
     b = np.stack([columns[other] for _, other in names], axis=1)
     compared = compare_pairs(a, b, level=level, method=intervals, tests=tests, rng=rng)

@@ -22,7 +22,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Rules:
-    """What must agree for two models' scores to be comparable."""
+    """The data and rules that must agree for two models' scores to be comparable."""
 
     train_digest: str | None  # of the first fold; None: lists made elsewhere, scored without it
     test_digest: str
@@ -46,7 +46,7 @@ class Contest:
     rules: Rules
     segments: tuple[Segmentation, ...] = ()
     background: Background | None = None
-    notes: tuple[str, ...] = ()  # what was decided or left out to make it, in words
+    notes: tuple[str, ...] = ()  # on choices made and results left out
 
     @property
     def primary(self) -> str:
@@ -76,7 +76,7 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
 
 
 def contests_of(result: BakeoffResult) -> list[Contest]:
-    """Return what a bake-off compares: one contest for each dataset and split, in config order."""
+    """Return one contest for each dataset and split of a bake-off, in config order."""
     asked = result.bakeoff
     contests = []
     for (dataset, split), group in groupby(result.models, key=lambda m: (m.data.dataset, m.data.split)):

@@ -1,4 +1,4 @@
-"""Pictures of every user's scores, made to be laid side by side."""
+"""Pictures of per-user scores, one for each model, on common axes."""
 
 from __future__ import annotations
 

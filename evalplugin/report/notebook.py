@@ -1,4 +1,4 @@
-"""Comparisons as notebooks show them: a table, a DataFrame, a picture, the page."""
+"""Comparisons in notebooks: table, DataFrame, figure, page."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = ["Comparisons"]
 
 _CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
 _SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
-# Told apart on white and on black.
+# Distinguishable on white and on black.
 _COLOURS: dict[Mark, str] = {"+": "#2E8B57", "-": "#D55E00"}
 
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """What ``evalplugin.compare`` returns: a comparison for each dataset and split, mostly one.
+    """The result of ``evalplugin.compare``: a comparison for each dataset and split, mostly one.
 
     A notebook shows the models by the primary metric.
     """
@@ -107,7 +107,7 @@ class Comparisons:
         return [self._metric(metric) for metric in metrics]
 
     def check_segment(self, segment: str) -> None:
-        """Return if users were grouped in this way.
+        """Check that users were grouped in this way.
 
         Raises:
             DataError: They were not.
@@ -138,7 +138,7 @@ class Comparisons:
 
 
 def _on(comparison: Comparison, contest: Contest) -> Comparison:
-    """Return a comparison whose contest has more to show; its numbers stay."""
+    """Return a comparison with the lists of a complete contest."""
     lists = {model.model: model.top_n for model in contest.models}
     models = tuple(replace(row, top_n=lists[row.model]) for row in comparison.models)
     return replace(comparison, contest=contest, models=models)

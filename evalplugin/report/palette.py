@@ -1,4 +1,4 @@
-"""The colour of each model: the same in every run, picture and table of a bake-off."""
+"""Colours of models: the same in every run, picture and table of a bake-off."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PALETTE = (
 
 
 def model_colours(models: Sequence[str], baseline: str | None) -> dict[str, str]:
-    """Return the colour (``#RRGGBB``) of each model by its place among the models; the baseline is grey.
+    """Return the colour (``#RRGGBB``) of each model by its position among the models; the baseline is grey.
 
     Beyond twelve models the colours come round again.
     """

@@ -1,4 +1,4 @@
-"""Verdicts: who leads, whether that is real, and for whom it is worse."""
+"""Verdicts: the leading model, whether its lead is real, and groups of users for which it is worse."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_a_metric_of_all_lists_together_has_no_interval(make: SimpleNamespace) -
     assert cell.summary is None
 
 
-def test_models_are_ranked_best_first_and_failed_ones_stand_last(make: SimpleNamespace) -> None:
+def test_models_are_ranked_best_first_and_failed_ones_last(make: SimpleNamespace) -> None:
     rows = ranked_models(make.whole())
     assert [(row.rank, row.model) for row in rows] == [
         (1, "svd"),
@@ -228,17 +228,17 @@ def test_only_so_much_history_is_kept_the_latest_of_equal_times_first() -> None:
     assert info.background.history["item"].to_pylist() == list(range(n - 1, n - 1 - HISTORY, -1))
 
 
-def test_colours_are_fixed_by_place_and_the_baseline_is_grey() -> None:
+def test_colours_are_fixed_by_position_and_the_baseline_is_grey() -> None:
     colours = model_colours(["random", "a", "b"], "random")
     assert colours == {"random": BASELINE_COLOUR, "a": PALETTE[0], "b": PALETTE[1]}
 
 
-def test_colours_come_round_again_when_there_are_many_models() -> None:
+def test_colours_repeat_with_many_models() -> None:
     names = [f"m{i}" for i in range(len(PALETTE) + 1)]
     assert model_colours(names, None)[names[-1]] == PALETTE[0]
 
 
-def test_all_colours_can_be_told_apart() -> None:
+def test_all_colours_are_distinguishable() -> None:
     def rgb(colour: str) -> np.ndarray:
         return np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], dtype=float)
 

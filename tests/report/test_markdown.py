@@ -28,7 +28,7 @@ def test_a_name_cannot_break_out_of_a_table() -> None:
     assert escape("a|b <script>") == r"a\|b &lt;script&gt;"
 
 
-def test_a_summary_says_what_was_run_on_what_and_what_came_out(make: SimpleNamespace) -> None:
+def test_summary_has_metrics_costs_params_and_data(make: SimpleNamespace) -> None:
     result, asked = make.model_result("knn|<i>", 0.3), make.bakeoff()
     cells = make.headline_of(asked, result)
     text = summary_markdown(asked, result, cells, notes=["per_user.json holds a sample"])

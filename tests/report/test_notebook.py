@@ -111,13 +111,13 @@ def test_runs_in_the_store_give_the_same_as_the_outcome(outcome: Outcome, uri: s
         assert other.to_frame().equals(outcome.to_frame())
 
 
-def test_what_was_decided_is_shown(outcome: Outcome, uri: str) -> None:
+def test_the_decision_is_on_the_page(outcome: Outcome, uri: str) -> None:
     found = evalplugin.compare("popularity", EVIL, tracking_uri=uri, experiment="shop")
     assert "no model is the baseline (random is not among the runs)" in found._repr_html_()
     assert EVIL not in found._repr_html_()
 
 
-def test_a_comparison_is_a_collection_whatever_was_asked(outcome: Outcome, uri: str) -> None:
+def test_comparisons_are_a_sequence(outcome: Outcome, uri: str) -> None:
     two = config(datasets=[*config()["datasets"], {**config()["datasets"][0], "name": "more", "n_items": 90}])
     both = evalplugin.run(two, tracking_uri=uri, experiment="two")
     for asked, names in ((outcome, ["tiny"]), (both, ["tiny", "more"])):
@@ -206,6 +206,6 @@ def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str,
         (lambda o: o.to_html("no/page.html"), r"no/page\.html: there is no folder .*/no to write to"),
     ],
 )
-def test_what_is_not_there_is_said(asked: Any, message: str, outcome: Outcome) -> None:
+def test_unknown_metric_segment_or_folder_is_an_error(asked: Any, message: str, outcome: Outcome) -> None:
     with pytest.raises(DataError, match=message):
         asked(outcome)

@@ -91,7 +91,7 @@ def test_csv_and_json_hold_every_digit_of_the_frame(comparison: Comparison) -> N
     assert rows[0]["users"] == "197"
 
 
-def test_json_says_what_was_compared_under_which_rules(comparison: Comparison) -> None:
+def test_json_has_metrics_baseline_level_and_rules(comparison: Comparison) -> None:
     (read,) = json.loads(compare_json([comparison], ["rr"], "half"))
     assert (read["name"], read["dataset"], read["primary"], read["baseline"]) == (
         comparison.contest.name,
@@ -118,7 +118,7 @@ def test_groups_are_computed_over_their_users_alone(comparison: Comparison) -> N
     assert compare_csv([comparison], ["rr"], "half").count("\n") == 1 + 6
 
 
-def test_it_is_said_for_whom_a_model_is_better_and_for_whom_it_is_worse(make: SimpleNamespace) -> None:
+def test_segment_verdict_names_groups_with_better_and_worse_models(make: SimpleNamespace) -> None:
     base = make.model_result("base", 0.4)
     mixed = base.per_user.values.copy()
     mixed[3:100] += 0.1
@@ -235,7 +235,7 @@ def test_the_verdict_says_who_won_and_whether_it_is_real(
     assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
 
 
-def test_where_all_are_compared_the_winner_is_set_against_the_next(make: SimpleNamespace) -> None:
+def test_verdict_of_all_pairs_compares_the_winner_with_the_runner_up(make: SimpleNamespace) -> None:
     # By coverage and by rr the order differs: the pair is turned round.
     a, b = make.model_result("a", 0.5), make.model_result("b", 0.3)
     swapped = b.per_user.values.copy()

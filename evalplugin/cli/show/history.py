@@ -111,7 +111,7 @@ def _legend(history: History) -> Iterator[str]:
 
 
 def _newest(points: Sequence[Point], up: bool | None) -> float:
-    """Return what sorts models by their newest value, the best first."""
+    """Return the sort key of a model: by its newest value, the best first."""
     value = next((p.value.mean for p in reversed(points) if p.value is not None), math.nan)
     if math.isnan(value):
         return math.inf

@@ -1,4 +1,4 @@
-"""The gate: whether a challenger takes the champion's place, and why."""
+"""The gate: decide whether a challenger replaces the champion."""
 
 from evalplugin.comparison.gate.decide import (
     check_challengers,

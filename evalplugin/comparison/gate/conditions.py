@@ -1,4 +1,4 @@
-"""What the gate requires of each challenger, and what was measured of it."""
+"""The gate's conditions: requirements on each challenger, and the measured values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Judge", "has_scores"]
 
 Column = npt.NDArray[np.float64]  # (users,)
 
-_SHARE_OF_LESS = "a share of a mean below 0 means nothing"
+_UNDEFINED_SHARE = "a share is undefined of a mean below 0"
 
 
 def has_scores(scores: PerUserScores, metric: str) -> bool:
@@ -31,13 +31,13 @@ def has_scores(scores: PerUserScores, metric: str) -> bool:
 
 @dataclass
 class Judge:
-    """Judges challengers against one champion, which has scores by ``metric``."""
+    """Judge of challengers against one champion, which has scores by ``metric``."""
 
     contest: Contest
     gate: Gate
     metric: str  # canonical name of what decides
     champion: ComparedModel
-    notes: list[str] = field(default_factory=list)  # what was not judged, in words
+    notes: list[str] = field(default_factory=list)  # on what was not judged
 
     def conditions(self, challengers: Sequence[ComparedModel]) -> list[Condition]:
         """Return every challenger's conditions; one that cannot be judged has a single one, which says why."""
@@ -46,8 +46,8 @@ class Judge:
         found: list[Condition] = list(unfit.values())
         for challenger, gain in zip(fit, self._gains(fit), strict=True):
             found += [gain, *self._guardrails(challenger)]
-        places = {c.model: place for place, c in enumerate(challengers)}
-        return sorted(found, key=lambda condition: places[condition.challenger])
+        order = {c.model: i for i, c in enumerate(challengers)}
+        return sorted(found, key=lambda condition: order[condition.challenger])
 
     def _unfit(self, challenger: ComparedModel) -> Condition | None:
         """Return the condition that a challenger without enough results fails."""
@@ -73,7 +73,7 @@ class Judge:
             replace(
                 one.condition(c.model, "gain", self.metric, level),
                 p_holm=_number(p_holm),
-                passed=one.means_something and bool(p_holm < 1 - self.gate.confidence),
+                passed=one.is_defined and bool(p_holm < 1 - self.gate.confidence),
             )
             for c, one, level, p_holm in zip(challengers, tested, levels, adjusted, strict=True)
         ]
@@ -107,7 +107,7 @@ class Judge:
             return tested.condition(challenger.model, "metric", metric, self._confidence)
         theirs, ours = _overall(self.champion, metric), _overall(challenger, metric)
         if margin.is_share and theirs < 0:
-            return failed(_SHARE_OF_LESS)
+            return failed(_UNDEFINED_SHARE)
         gain = (ours - theirs) * _direction(metric)
         lost = margin.value * theirs if margin.is_share else margin.value
         return Condition(
@@ -146,7 +146,7 @@ class Judge:
         segmentation = next((s for s in self.contest.segments if s.name == name), None)
         if segmentation is None:
             there = ", ".join(s.name for s in self.contest.segments) or "none"
-            yield failed(f"users were not divided so; segments here: {there}")
+            yield failed(f"there is no such segmentation; there are: {there}")
             return
         if not self._was_measured(challenger, metric):
             yield failed(f"{metric} was not measured")
@@ -200,7 +200,7 @@ class _Common:
         return _Common(self.metric, self.users[rows], self.a[rows], self.b[rows])
 
     def above(self, amount: Amount, *, loss: bool) -> _Tested:
-        """Return what shows that the gain is above an amount, or where ``loss`` that the loss is below it.
+        """Test whether the gain is above an amount, or with ``loss`` whether the loss is below it.
 
         A share is of the champion's own mean, which is as uncertain as the challenger's: so it is taken of each
         user's value before anything is averaged.
@@ -231,8 +231,8 @@ class _Tested:
         return p_above(self.excess)
 
     @property
-    def means_something(self) -> bool:
-        """Whether the amount does: a share of a mean below 0 would turn what is better around."""
+    def is_defined(self) -> bool:
+        """Whether the amount is defined: a share of a mean below 0 would reverse the comparison."""
         return not (self.amount.is_share and self.champion < 0)
 
     def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
@@ -240,11 +240,11 @@ class _Tested:
         rule = "loss below" if self.loss else "gain above"
         return Condition(
             challenger, kind, name,
-            passed=self.means_something and bound > self.limit,
+            passed=self.is_defined and bound > self.limit,
             required=_words(rule, self.amount, abs(self.limit), self.champion),
             limit=_number(self.limit), measured=_number(self.measured), bound=_number(bound),
             confidence=confidence, p=_number(self.p), users=len(self.excess),
-            note="" if self.means_something else _SHARE_OF_LESS,
+            note="" if self.is_defined else _UNDEFINED_SHARE,
         )  # fmt: skip
 
 

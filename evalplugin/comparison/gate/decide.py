@@ -1,4 +1,4 @@
-"""The gate: whether a challenger takes the champion's place, by conditions that are fixed beforehand."""
+"""Decide whether a challenger replaces the champion, by conditions that are fixed beforehand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from evalplugin.metrics import parse
 
 __all__ = ["check_challengers", "choose_contest", "decide", "first_gate", "nobody_yet"]
 
-_TOLD = 3  # challengers in a sentence
+_MOST_NAMED = 3  # challengers in a sentence
 
 
 def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
@@ -36,7 +36,7 @@ def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
 
 
 def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] = ()) -> Decision:
-    """Return what becomes of the champion, a model of the contest.
+    """Decide whether a challenger of the contest replaces the champion.
 
     A challenger may be promoted if the lower bound of its gain, user by user, is above ``gate.min_gain``, and every
     guardrail holds. The chance that any challenger is promoted whose true gain is not above ``min_gain`` is meant to be
@@ -46,8 +46,8 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
     Args:
         contest: The models' results.
         gate: The conditions.
-        champion: Who is to be beaten. It is named apart, since ``gate.champion`` may stand outside of the contest.
-        notes: What was decided on the way, in words, to be kept with the decision.
+        champion: The model to beat. It is an argument, since ``gate.champion`` may be no model of the contest.
+        notes: Sentences on earlier choices, to be stored with the decision.
 
     Raises:
         DataError: A challenger that the gate names is no model of the contest, or its metric cannot decide.
@@ -78,15 +78,15 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
 
 
 def nobody_yet(champion: str, baseline: str) -> str:
-    """Return the note on who stands for a registered champion as long as there is none."""
+    """Return the note that a baseline replaces a champion that is not registered yet."""
     return (
-        f"there is no {champion} in the registry yet: the baseline {baseline} stands for it, and only the gain and "
-        f"limits on costs are required"
+        f"there is no {champion} in the registry yet: the baseline {baseline} is the champion for now, and only the gain "
+        f"and limits on costs are required"
     )
 
 
 def first_gate(gate: Gate) -> Gate:
-    """Return the gate as long as a baseline stands for the champion: nothing is in place that could be lost.
+    """Return the gate as applied without a champion: a baseline has no quality that could be lost.
 
     A baseline costs next to nothing, and one at random lists the whole catalogue: beside it nobody would pass.
     """
@@ -99,15 +99,15 @@ def first_gate(gate: Gate) -> Gate:
 
 
 def check_challengers(gate: Gate, champion: str) -> None:
-    """Check that a gate names somebody beside the champion, if it names its challengers.
+    """Check that the challengers a gate names are not the champion alone.
 
     Raises:
         DataError: It names the champion alone, or the baseline that stands for one.
     """
     if gate.challengers is not None and set(gate.challengers) == {champion}:
         raise DataError(
-            f"{champion!r} is the only challenger that is named, and is the champion or stands for it: nobody could "
-            f"be promoted"
+            f"{champion!r} is the only challenger that is named, and is the champion, or its baseline: no model could be "
+            f"promoted"
         )
 
 
@@ -115,8 +115,8 @@ def _check_metric(metric: str) -> None:
     what = parse(metric).metric
     if what.scope != "user" or what.higher_is_better is None:
         raise DataError(
-            f"the gate cannot decide by {metric!r}: it takes a metric with a value for each user, of which more is "
-            f"better or less is"
+            f"the gate cannot decide by {metric!r}: it needs a metric with a value for each user, where higher or "
+            f"lower is better"
         )
 
 
@@ -140,18 +140,18 @@ def _why_not(
     if not has_scores(held.scores, metric):
         return f"the champion {champion} has no scores by {metric}"
     if not challengers:
-        return f"there is no challenger beside the champion {champion}"
+        return f"there is no challenger of the champion {champion}"
     return None
 
 
 def _failures(decision: Decision) -> str:
-    """Return what the challengers fell short of, each one's first, those with the largest gain first."""
+    """Return the first failed condition of each challenger, those with the largest gain first."""
     first: dict[str, Condition] = {}
     for condition in (c for name in decision.ranked for c in decision.of(name) if not c.passed):
         first.setdefault(condition.challenger, condition)
-    told = [f"{name}: {_shortfall(c)}" for name, c in list(first.items())[:_TOLD]]
-    rest = len(first) - len(told)
-    return "; ".join([*told, *([f"and {rest} more"] if rest else [])])
+    named = [f"{name}: {_shortfall(c)}" for name, c in list(first.items())[:_MOST_NAMED]]
+    rest = len(first) - len(named)
+    return "; ".join([*named, *([f"and {rest} more"] if rest else [])])
 
 
 def _shortfall(condition: Condition) -> str:
@@ -170,7 +170,7 @@ def _success(decision: Decision, gain: Condition, passing: int) -> str:
     tested = sum(c.kind == "gain" for c in decision.conditions)
     holding = len(decision.of(gain.challenger)) - 1
     parts = [
-        f"{gain.challenger} takes the place of {decision.champion}: {decision.metric} {_found(gain)}, required: "
+        f"{gain.challenger} replaces {decision.champion}: {decision.metric} {_found(gain)}, required: "
         f"{gain.required}"
     ]
     if tested > 1:

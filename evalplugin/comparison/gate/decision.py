@@ -1,4 +1,4 @@
-"""A decision on promotion, as plain values: every condition with its numbers, and what follows from them."""
+"""A decision on promotion, as plain values: every condition with its numbers, and the outcome."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.base.numbers import percent, signed
 from evalplugin.config.gate import FailOn
 
-__all__ = ["FORMAT", "Condition", "Decision", "Kind", "Outcome"]
+__all__ = ["FORMAT", "Condition", "Decision", "Kind"]
 
 FORMAT = 1  # of the JSON
 
-Outcome = Literal["promote", "keep", "refuse"]
 Kind = Literal["result", "users", "gain", "metric", "cost", "segment"]
 
 
 @dataclass(frozen=True)
 class Condition:
-    """One thing that is required of a challenger, and what was measured.
+    """One requirement on a challenger, and the value that was measured.
 
     Of ``gain``, ``metric`` and ``segment`` the measured value is the difference from the champion in the metric's
     good direction, and ``bound`` what the true one is above at ``confidence``: it must be above ``limit``. Of
@@ -45,7 +44,7 @@ class Condition:
 
     @property
     def measured_text(self) -> str:
-        """What was measured, for people."""
+        """The measured value as text."""
         if self.measured is None:
             return "not measured"
         if self.kind == "users":
@@ -54,7 +53,7 @@ class Condition:
 
     @property
     def bound_text(self) -> str:
-        """What the true value is at least, and how surely, for people; nothing where there is no bound."""
+        """The lower bound and its confidence as text; empty without a bound."""
         if self.bound is None or self.confidence is None:
             return ""
         return f"{signed(self.bound)} ({percent(self.confidence)})"
@@ -62,14 +61,14 @@ class Condition:
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of the champion.
+    """The outcome of a gate, and its reasons.
 
     - ``promote``: ``promoted`` has passed every condition; of several who have it is the one with the largest gain;
     - ``keep``: challengers were judged and none has passed;
     - ``refuse``: none could be judged, and ``reason`` says why.
     """
 
-    outcome: Outcome
+    outcome: Literal["promote", "keep", "refuse"]
     promoted: str | None
     champion: str
     reason: str  # one sentence
@@ -80,7 +79,7 @@ class Decision:
     contest: str  # the bake-off or the experiment
     dataset: str
     split: str
-    notes: tuple[str, ...] = ()  # where the champion comes from, what was not judged, in words
+    notes: tuple[str, ...] = ()  # on the champion's origin, and on what was not judged
 
     def of(self, challenger: str) -> tuple[Condition, ...]:
         """Return the conditions of one challenger."""

@@ -1,4 +1,4 @@
-"""How sure a mean over users is: intervals, paired comparisons of two models, corrections for many of them."""
+"""Statistics over users: intervals of means, paired comparisons, corrections for multiple comparisons."""
 
 from __future__ import annotations
 

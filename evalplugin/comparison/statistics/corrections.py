@@ -1,4 +1,4 @@
-"""P-values corrected for the number of comparisons they were picked from."""
+"""P-values adjusted for multiple comparisons: Holm, Benjamini and Hochberg."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a mean is above a limit: one-sided bounds and tests, honest for skewed values."""
+"""One-sided bounds and tests of means, corrected for skewness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two models on the same users: the difference, how sure it is, how large, and what could have been found."""
+"""Paired comparison of two models: difference, interval, tests, effect size, detectable difference."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def compare_pairs(
 ) -> list[Paired]:
     """Return the comparison of each column of ``a`` with that of ``b``: float64 (U, C), a user's row in both alike.
 
-    A user counts where both are defined (not NaN); differences within rounding count as equal. What stands in the
-    other columns changes nothing.
+    A user counts where both are defined (not NaN); differences within rounding count as equal. The other
+    columns change nothing.
 
     The interval is Student's t where ``method`` is ``auto``: differences of two models are nearly symmetric, so the
     bootstrap's correction for skewness corrects noise, and misses the truth more often (experiments/statistics).
@@ -141,7 +141,7 @@ def paired_difference(a: Column, b: Column) -> Column:
 
 
 def is_testable(values: Column) -> bool:
-    """Return whether there are values enough for a test, and all of them finite."""
+    """Return whether there are at least two values, all of them finite."""
     return len(values) > 1 and bool(np.isfinite(values).all())
 
 
@@ -186,7 +186,7 @@ def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:
 
 
 def standard_deviation(values: Column) -> float:
-    """Return the sample's, 0 where values differ by rounding alone, NaN below two."""
+    """Return the sample's standard deviation, 0 where values differ by rounding alone, NaN below two."""
     if len(values) < 2:
         return float("nan")
     alike = np.ptp(values) <= ROUNDING * np.abs(values).max()

@@ -1,4 +1,4 @@
-"""The paired permutation test: how often chance, by swapping two models' scores, makes a difference as large."""
+"""Paired permutation tests, by sign flips of the differences."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def sign_flip_tests(
     seed = int(rng.integers(2**63))
     tests: dict[int, Permuted] = {}
     nonzero = [_nonzero(column) for column in columns]
-    for place, column in enumerate(nonzero):
+    for i, column in enumerate(nonzero):
         if 2 ** len(column) <= n_permutations:
-            tests[place] = Permuted(all_signs(column), "exact")
+            tests[i] = Permuted(all_signs(column), "exact")
         elif len(column) >= NORMAL_FROM and (column**2).sum() ** 2 >= _DECISIVE * (column**4).sum():
-            tests[place] = Permuted(_normal_limit(column), "normal limit")
-    to_flip = [place for place in range(len(columns)) if place not in tests]
+            tests[i] = Permuted(_normal_limit(column), "normal limit")
+    to_flip = [i for i in range(len(columns)) if i not in tests]
     for start in range(0, len(to_flip), _COLUMNS_AT_ONCE):
-        places = to_flip[start : start + _COLUMNS_AT_ONCE]
+        batch = to_flip[start : start + _COLUMNS_AT_ONCE]
         # Row i of the signs is for a column's i-th difference, whatever the other columns are.
-        p = _flipped([nonzero[place] for place in places], n_permutations, np.random.default_rng(seed))
-        tests |= {c: Permuted(v, f"{n_permutations:,} sign flips") for c, v in zip(places, p, strict=True)}
-    return [tests[place] for place in range(len(columns))]
+        p = _flipped([nonzero[i] for i in batch], n_permutations, np.random.default_rng(seed))
+        tests |= {c: Permuted(v, f"{n_permutations:,} sign flips") for c, v in zip(batch, p, strict=True)}
+    return [tests[i] for i in range(len(columns))]
 
 
 def _nonzero(column: Column) -> Column:

@@ -1,4 +1,4 @@
-"""The page's charts as Vega-Lite, without their numbers: the same specifications are drawn by browsers and to files.
+"""The page's charts as Vega-Lite specifications without data.
 
 A text ``$name`` in a specification is a place to fill in: a title or the end of an axis. Each row of ``rows`` brings
 its own colour, outline and place, so that a model looks the same everywhere. What a mark tells a screen reader is its

@@ -1,4 +1,4 @@
-"""A comparison as the plain, rounded numbers that the page draws and tabulates."""
+"""The page's data: a comparison as rounded JSON values."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _precision(rows: Sequence[ComparedModel]) -> dict[str, Any]:
 
 
 def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
-    """Return what quality costs, one entry for each kind of cost that was measured."""
+    """Return costs against quality, one entry for each kind of cost that was measured."""
     primary = comparison.contest.primary
     quality = [row.cells[primary].mean if primary in row.cells else math.nan for row in rows]
     up = parse(primary).metric.higher_is_better
@@ -223,7 +223,7 @@ def _segmentation(
 def _by_label(
     labels: Sequence[str], place: Mapping[str, int], cells: Iterable[SegmentCell]
 ) -> list[list[dict[str, Any] | None]]:
-    """Return what is known of each model (inner list) in each group (outer list)."""
+    """Return the cells of each model (inner list) in each group (outer list)."""
     table: list[list[dict[str, Any] | None]] = [[None] * len(place) for _ in labels]
     for cell in cells:
         table[labels.index(cell.label)][place[cell.model]] = _segment_cell(cell)

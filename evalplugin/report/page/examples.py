@@ -1,4 +1,4 @@
-"""The users that the page can show one by one: those whom one model serves much worse than another."""
+"""Sample of users for the page: those that one model serves much worse than another."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Losers:
 
 @dataclass(frozen=True)
 class _Scores:
-    """One metric of all models, the same user at the same place: ``values`` (U, M), NaN where undefined."""
+    """One metric of all models, users in the same order: ``values`` (U, M), NaN where undefined."""
 
     users: npt.NDArray[np.generic]
     values: npt.NDArray[np.float64]
@@ -118,7 +118,7 @@ def _first_fold(comparison: Comparison, scores: _Scores) -> _Scores:
 
 
 def _losses(values: npt.NDArray[np.float64], *, lower_is_better: bool) -> dict[tuple[int, int], _Losers]:
-    """Return for each ordered pair of models on whom the first one loses most against the second."""
+    """Return for each ordered pair of models the users that the first one loses most on."""
     sign = 1.0 if lower_is_better else -1.0
     found = {}
     for a, b in permutations(range(values.shape[1]), 2):
@@ -134,7 +134,7 @@ def _losses(values: npt.NDArray[np.float64], *, lower_is_better: bool) -> dict[t
 
 
 def _choose(losses: Mapping[tuple[int, int], _Losers], most: int) -> npt.NDArray[np.int64]:
-    """Return the users to hold: every pair's largest loss first, then the second ones, as far as there is room."""
+    """Return the users to include: every pair's largest loss first, then the second ones, as far as there is room."""
     # Where room ends within a round, pairs of the best models have come first.
     pairs = sorted(losses, key=lambda pair: (sum(pair), pair))
     chosen: dict[int, None] = {}
@@ -150,7 +150,7 @@ def _matrix(n_models: int, of: Mapping[tuple[int, int], int]) -> list[list[int]]
 
 
 class _Items:
-    """Numbers items as they come up, so that each id and title stands on the page once."""
+    """Items numbered as they come up, so that the page holds each id and title once."""
 
     def __init__(self, titles: Mapping[Any, str]) -> None:
         self.titles = titles
@@ -166,7 +166,7 @@ class _Items:
 
 
 def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
-    """Return the first fold's rows of some users, with each one's place among them as ``place``."""
+    """Return the first fold's rows of some users, with each one's index among them as ``place``."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -180,7 +180,7 @@ def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
 
 
 def _lists(frame: pd.DataFrame | None, n_users: int, k: int, items: _Items) -> dict[str, list[Any]] | None:
-    """Return each user's list cut at k, as items and scores; None where lists were not kept."""
+    """Return each user's list cut at k, as items and scores; None without lists."""
     if frame is None:
         return None
     kept = frame[frame["rank"] <= k].sort_values(["place", "rank"], kind="stable")
@@ -197,7 +197,7 @@ def _hits(relevant: pd.DataFrame, n_users: int, frame: pd.DataFrame | None, k: i
 def _truth(
     truth: pd.DataFrame, n_users: int, lists: Sequence[pd.DataFrame | None], items: _Items
 ) -> dict[str, Any]:
-    """Return each user's truth, best rated first, and where its items stand in every model's list."""
+    """Return each user's truth, best rated first, and the ranks of its items in every model's list."""
     ordered = truth.sort_values(["place", "rating"], ascending=[True, False], kind="stable")
     kept = ordered[ordered.groupby("place").cumcount() < MOST_TRUTH]
     return {
@@ -220,7 +220,7 @@ def _ranks(truth: pd.DataFrame, n_users: int, listed: pd.DataFrame) -> list[list
 def _by_user(
     frame: pd.DataFrame, n_users: int, items: _Items, *, value: str = "rating"
 ) -> dict[str, list[Any]]:
-    """Return each user's items, as they stand in the frame, and what each of them has as ``value``."""
+    """Return each user's items, in the order of the frame, with their column ``value``."""
     listed: list[list[int]] = [[] for _ in range(n_users)]
     values: list[list[float | None]] = [[] for _ in range(n_users)]
     for place, item, number in zip(frame["place"], frame["item"], frame[value], strict=True):

@@ -16,7 +16,7 @@ __all__ = ["footer", "place_text", "reading", "sample_text"]
 
 
 def place_text(comparison: Comparison) -> str:
-    """Return where the models were compared, in one line."""
+    """Return dataset, split, and numbers of models and users, in one line."""
     contest = comparison.contest
     users = max((len(row.scores.users) for row in comparison.models if row.scores), default=0)
     parts = [
@@ -30,12 +30,12 @@ def place_text(comparison: Comparison) -> str:
 
 
 def reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return labelled lines: rules, intervals, tests, and what the users shown one by one were chosen for."""
+    """Return labelled lines: rules, intervals, tests, and the choice of users shown one by one."""
     return [*_rules(comparison), *_statistics(comparison), *_sample(comparison, examples)]
 
 
 def footer(comparison: Comparison) -> str:
-    """Return what the page was made from, and by what."""
+    """Return the bake-off, the seed and the version that the page was made from."""
     from evalplugin._version import __version__
 
     contest = comparison.contest

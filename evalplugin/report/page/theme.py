@@ -1,4 +1,4 @@
-"""The page's colours in light and in dark, and the shapes that tell models apart without colour."""
+"""The page's colours in light and dark, and a shape for each model."""
 
 from __future__ import annotations
 

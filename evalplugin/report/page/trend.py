@@ -58,7 +58,7 @@ def trend(
 
 
 def _note(history: History, points: Sequence[Point], bakeoffs: int) -> str:
-    """Return in sentences what is shown, and what each sign that is there means."""
+    """Return sentences on the bake-offs and signs that are shown."""
     said = [
         f"The latest {bakeoffs} bake-offs of this experiment on this dataset and split; the data may differ."
     ]

@@ -5,7 +5,7 @@ import pytest
 from evalplugin.cli.show import observer, progress
 
 
-def test_without_a_terminal_talk_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_without_terminal_is_plain_lines_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     shown = observer()
     shown.report("read [bold]data[/bold]")
     with shown.progress("fit knn", 10) as advance:
@@ -15,7 +15,7 @@ def test_without_a_terminal_talk_is_plain_lines_on_stderr(capsys: pytest.Capture
     assert err == "read [bold]data[/bold]\nfit knn ...\n"
 
 
-def test_long_work_says_how_far_it_is(
+def test_progress_lines_report_counts_of_long_work(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]

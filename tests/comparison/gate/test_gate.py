@@ -93,7 +93,7 @@ def test_a_gain_is_promoted_whose_bound_is_above_0() -> None:
     assert (gain.limit, gain.confidence, gain.users, gain.passed) == (0.0, 0.95, N, True)
     assert gain.p == gain.p_holm == pytest.approx(stats.t.sf(0.05 / SD * math.sqrt(N), N - 1))
     assert decision.reason == (
-        f"new takes the place of old: ndcg@10 +0.0500, at least +{0.05 - HALF:.4f} (95 %), required: gain above 0"
+        f"new replaces old: ndcg@10 +0.0500, at least +{0.05 - HALF:.4f} (95 %), required: gain above 0"
     )
 
 
@@ -140,7 +140,7 @@ def test_an_equal_challenger_is_not_promoted() -> None:
     )
 
 
-def test_users_whom_one_model_has_no_score_for_do_not_count() -> None:
+def test_users_without_scores_of_both_models_do_not_count() -> None:
     values = BASE + WAVE
     values[:50] = np.nan
     assert only(decided(OLD, compared_model("new", values)), "gain").users == N - 50
@@ -203,7 +203,7 @@ def test_of_several_that_pass_the_largest_gain_wins() -> None:
     assert "2 of 3 challengers passed at 95 % together" in decision.reason
 
 
-def test_a_worse_guardrail_leaves_the_place_to_the_second() -> None:
+def test_a_failed_guardrail_promotes_the_second_largest_gain() -> None:
     decision = decided(
         compared_model("old", BASE, rr=BASE),
         compared_model("new", BASE + WAVE, rr=BASE),
@@ -225,7 +225,7 @@ def test_only_named_challengers_are_tested() -> None:
 
 
 @pytest.mark.parametrize(("margin", "passed"), [(0.05 + HALF + 1e-6, True), (0.05 + HALF - 1e-6, False)])
-def test_a_guardrail_holds_if_the_loss_is_surely_below_its_margin(margin: float, passed: bool) -> None:
+def test_a_guardrail_holds_if_the_loss_bound_is_below_its_margin(margin: float, passed: bool) -> None:
     decision = decided(
         compared_model("old", BASE, rr=BASE),
         compared_model("new", BASE + WAVE, rr=BASE - WAVE),
@@ -286,17 +286,17 @@ def test_a_guardrail_on_few_users_does_not_hold() -> None:
     assert (loss.passed, loss.note) == (False, "only 499 users have scores of both models")
 
 
-def test_a_share_of_a_mean_below_0_means_nothing() -> None:
+def test_a_share_of_a_mean_below_0_is_undefined() -> None:
     models = compared_model("old", BASE, kendall=-BASE), compared_model("new", BASE + WAVE, kendall=BASE)
     loss = only(decided(*models, guardrails={"metrics": {"kendall": "1 %"}}), "metric")
-    assert (loss.passed, loss.note) == (False, "a share of a mean below 0 means nothing")
+    assert (loss.passed, loss.note) == (False, "a share is undefined of a mean below 0")
     assert only(decided(*models, guardrails={"metrics": {"kendall": 0.01}}), "metric").passed
     number = (
         compared_model("old", BASE, **{"personalization@10": -1.0}),
         compared_model("new", BASE, **{"personalization@10": 1.0}),
     )
     loss = only(decided(*number, guardrails={"metrics": {"personalization@10": "1 %"}}), "metric")
-    assert (loss.passed, loss.note) == (False, "a share of a mean below 0 means nothing")
+    assert (loss.passed, loss.note) == (False, "a share is undefined of a mean below 0")
 
 
 COSTLY = Costs(fit_seconds=60.0, recommend_seconds=40.0, score_seconds=1.0, peak_memory_mb=900.0)
@@ -378,7 +378,7 @@ def test_no_group_may_lose_more_than_the_margin() -> None:
         assert decision.outcome == ("promote" if passed else "keep")
 
 
-def test_groups_with_few_users_are_not_judged_and_told() -> None:
+def test_groups_with_few_users_are_noted_and_not_judged() -> None:
     decision = by_group(margin=0.01)
     assert [c.name for c in decision.conditions if c.kind == "segment"] == ["activity: old"]
     assert decision.notes == ("activity: groups of fewer than 500 users are not judged: new (100)",)
@@ -390,9 +390,9 @@ def test_a_segment_without_a_group_to_judge_does_not_hold() -> None:
     assert (found.passed, found.note) == (False, "no group has 501 users")
 
 
-def test_a_segment_that_is_not_there_does_not_hold() -> None:
+def test_an_unknown_segmentation_fails_the_condition() -> None:
     found = only(decided(OLD, NEW, guardrails={"segments": {"cold": {"margin": 0.1}}}), "segment")
-    assert (found.passed, found.note) == (False, "users were not divided so; segments here: none")
+    assert (found.passed, found.note) == (False, "there is no such segmentation; there are: none")
 
 
 def test_a_segment_may_be_judged_by_another_metric() -> None:
@@ -408,7 +408,7 @@ def test_a_segment_may_be_judged_by_another_metric() -> None:
     [
         ((failed("old"), NEW), "the champion old failed: ValueError: k must be <= 12"),
         ((NEW,), "the champion old has no results here"),
-        ((OLD,), "there is no challenger beside the champion old"),
+        ((OLD,), "there is no challenger of the champion old"),
         ((OLD, failed("new")), "new: failed: ValueError: k must be <= 12"),
         (
             (OLD, compared_model("new", np.full(499, 0.9))),
@@ -481,7 +481,7 @@ def test_infinite_scores_pass_nothing() -> None:
         ("refuse", "never", 0),
     ],
 )
-def test_the_exit_code_is_what_was_asked_for(outcome: Any, fail_on: Any, code: int) -> None:
+def test_exit_code_by_fail_on(outcome: Any, fail_on: Any, code: int) -> None:
     assert dataclasses.replace(decided(OLD, NEW), outcome=outcome).exit_code(fail_on) == code
 
 
@@ -500,7 +500,7 @@ def test_the_gate_decides_on_one_dataset_and_split() -> None:
         choose_contest([one], gate(dataset="third"))
 
 
-def test_a_first_gate_asks_for_nothing_that_a_baseline_has_to_lose() -> None:
+def test_first_gate_drops_guardrails_except_cost_maxima() -> None:
     costs = {"fit_seconds": {"max": 60, "max_ratio": 2}, "peak_memory_mb": {"max_ratio": 2}}
     segments = {"activity": {"margin": 0.1}}
     full = gate(min_gain=0.01, guardrails={"metrics": {"rr": 0.1}, "costs": costs, "segments": segments})
@@ -526,7 +526,7 @@ def full_decision() -> Decision:
     )
 
 
-def test_a_decision_goes_through_json_unchanged() -> None:
+def test_decision_json_round_trip() -> None:
     decision = full_decision()
     assert Decision.from_json(decision.to_json()) == decision
     assert json.loads(decision.to_json())["format"] == 1
@@ -541,7 +541,7 @@ def test_a_decision_goes_through_json_unchanged() -> None:
         ('{"format": 2}', "a decision of format 2; this version reads format 1"),
     ],
 )
-def test_what_is_no_decision_is_told(text: str, told: str) -> None:
+def test_from_json_refuses_invalid_decisions(text: str, told: str) -> None:
     with pytest.raises(DataError, match=told):
         Decision.from_json(text)
 

@@ -168,7 +168,7 @@ def test_an_interval_excludes_what_lies_outside() -> None:
     assert [interval.excludes(v) for v in (0.39, 0.4, 0.5, 0.6, 0.61)] == [True, False, False, False, True]
 
 
-def test_what_is_asked_wrongly_is_an_error() -> None:
+def test_invalid_arguments_are_errors() -> None:
     values = np.array([0.0, 1.0])
     with pytest.raises(DataError, match=r"^the level of an interval must be between 0 and 1, not 95$"):
         mean_interval(values, level=95, rng=rng())

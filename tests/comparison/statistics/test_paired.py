@@ -117,7 +117,7 @@ def test_sums_that_are_equal_but_for_rounding_are_as_extreme(repeats: int) -> No
     assert p_of(np.array([1, 2, -3, 4, 4, 6] * repeats) / 10) == by_whole_numbers
 
 
-def test_with_many_differences_the_limit_of_the_flips_takes_their_place() -> None:
+def test_many_differences_use_the_normal_limit() -> None:
     differences = rng(4).normal(0.02, 1, NORMAL_FROM)
     (limit,) = sign_flip_tests([differences], 10_000, rng())
     (flips,) = sign_flip_tests([differences[1:]], 10_000, rng())
@@ -176,7 +176,7 @@ def test_models_that_are_equal_do_not_differ(n: int) -> None:
 
 
 @pytest.mark.parametrize(("a", "b"), [([], []), ([nan], [1.0]), ([0.5], [0.25]), ([0.5, nan], [0.25, 1.0])])
-def test_fewer_than_two_pairs_tell_nothing(a: list[float], b: list[float]) -> None:
+def test_fewer_than_two_pairs_have_no_statistics(a: list[float], b: list[float]) -> None:
     paired = compare(a, b)
     unknown = [
         paired.interval.low,
@@ -298,7 +298,7 @@ def test_a_column_alone_is_compared_as_among_others(models: np.ndarray) -> None:
     assert repr(everything(models)) == repr(everything(first) + everything(second))
 
 
-def test_what_is_asked_wrongly_is_an_error() -> None:
+def test_invalid_arguments_are_errors() -> None:
     values = np.zeros((3, 2))
     with pytest.raises(
         DataError, match=r"^paired values must be of the same users and columns: \(3, 2\) against \(4, 2\)$"

@@ -270,7 +270,7 @@ def test_one_user_is_shown_with_both_lists_and_the_hits_marked(
     assert people.locator("select.first option:checked").inner_text() == "base"
 
 
-def test_all_can_be_done_by_keyboard(visit: Callable[..., Page]) -> None:
+def test_keyboard_reaches_all_controls(visit: Callable[..., Page]) -> None:
     page = visit()
     focused = "[document.activeElement.tagName, document.activeElement.className, document.activeElement.textContent]"
 
@@ -324,7 +324,7 @@ def test_odd_names_ids_and_titles_are_shown_as_they_are(
     assert page.locator("#vg-tooltip-element img, #vg-tooltip-element script").count() == 0
 
 
-def test_what_there_is_not_is_said(visit: Callable[..., Page], contests: SimpleNamespace) -> None:
+def test_missing_parts_of_the_page_are_named(visit: Callable[..., Page], contests: SimpleNamespace) -> None:
     """A tab for each edge: all are drawn, none complains."""
     page = visit("edges")
     names = list(contests.edges())
@@ -404,7 +404,7 @@ def test_a_phone_scrolls_no_page_sideways(visit: Callable[..., Page], name: str)
         assert box["x"] + box["width"] <= 375.5
 
 
-def test_it_lives_in_a_sandboxed_frame(tab: SimpleNamespace, files: dict[str, Path]) -> None:
+def test_page_works_in_a_sandboxed_iframe(tab: SimpleNamespace, files: dict[str, Path]) -> None:
     """As in MLflow's artifact viewer: scripts, and nothing else."""
     tab.talk.clear()
     tab.requests.clear()

@@ -95,7 +95,7 @@ def test_curves_and_costs_are_those_of_the_models(data: dict[str, Any]) -> None:
     assert memory["values"] == [400.0, 100.0, 200.0]
 
 
-def test_the_frontier_holds_whom_nobody_beats(data: dict[str, Any]) -> None:
+def test_cost_frontier_holds_undominated_models(data: dict[str, Any]) -> None:
     # base is cheapest, knn is best; svd is dearer than base and worse.
     assert [MODELS[i] for i in data["costs"][0]["frontier"]] == ["base", "knn"]
 
@@ -292,7 +292,7 @@ def test_the_title_is_the_bakeoffs_unless_given(contests: SimpleNamespace) -> No
     assert "<title>R&amp;D</title>" in comparison_page([comparison], title="R&D")
 
 
-def test_a_page_of_nothing_is_refused() -> None:
+def test_a_page_without_comparisons_is_an_error() -> None:
     with pytest.raises(DataError, match="a page needs at least one comparison"):
         comparison_page([])
 
@@ -357,14 +357,12 @@ def test_a_leader_that_is_shown_to_be_better(comparison: Comparison) -> None:
         ("undefined for all", "none", "base is the only model with a value of ndcg@10"),
     ],
 )
-def test_the_verdict_fits_what_there_is(
-    contests: SimpleNamespace, edge: str, status: str, headline: str
-) -> None:
+def test_verdict_of_each_edge_case(contests: SimpleNamespace, edge: str, status: str, headline: str) -> None:
     told = verdict(compare(contests.edges()[edge]))
     assert (told.status, told.headline) == (status, headline)
 
 
-def test_where_the_baseline_leads_the_next_model_is_told_about(contests: SimpleNamespace) -> None:
+def test_verdict_reports_the_runner_up_where_the_baseline_leads(contests: SimpleNamespace) -> None:
     lines = said(compare(contests.edges()["baseline leads"]))
     assert lines["Against the baseline"].startswith("knn, the nearest: \N{MINUS SIGN}")
     assert "worse, which is real: activity many" in lines["Groups of users"]

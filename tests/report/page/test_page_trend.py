@@ -25,7 +25,7 @@ def shown(comparison: Comparison, past: list[PastBakeoff]) -> dict[str, Any] | N
     return trend(comparison, past, contest_data(comparison)["models"])
 
 
-def test_models_keep_their_looks_and_those_of_the_past_are_grey(
+def test_trend_colours_current_models_and_greys_past_ones(
     comparison: Comparison, contests: SimpleNamespace
 ) -> None:
     past = contests.past({"base": 0.3, "old": 0.2}, {"base": 0.31, "knn": 0.5})
@@ -49,7 +49,9 @@ def test_models_keep_their_looks_and_those_of_the_past_are_grey(
     assert [p["role"] for p in models["knn"]["points"]] == ["promoted"]
 
 
-def test_what_got_worse_is_told_and_marked(comparison: Comparison, contests: SimpleNamespace) -> None:
+def test_models_that_got_worse_are_reported_and_marked(
+    comparison: Comparison, contests: SimpleNamespace
+) -> None:
     found = shown(comparison, contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.4}))
     assert found is not None
     assert found["worse"] == ["knn got worse since bake-off-1: −0.1000 (−0.1278 to −0.0722)"]
@@ -107,7 +109,7 @@ def test_the_note_explains_only_what_is_shown(comparison: Comparison, contests: 
     )
 
 
-def test_the_page_says_what_the_gate_decided_where_it_did(contests: SimpleNamespace) -> None:
+def test_page_shows_the_gate_decision_on_its_dataset(contests: SimpleNamespace) -> None:
     here, there = (compare(contests.contest(dataset=name)) for name in ("toy", "other"))
     decision = Decision(
         "keep", None, "base", "base stays: <b>", "ndcg@10", 0.95, ("knn",), (), "b", "toy", "last_n"

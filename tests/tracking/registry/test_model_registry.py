@@ -46,7 +46,7 @@ EVIDENCE = Evidence(
     dataset="toy",
     data_digest="d" * 32,
     outcome="promote",
-    reason="knn takes the place of random",
+    reason="knn replaces random",
     metrics={"ndcg@10": 0.25, "rr": float("nan")},
     description="# PROMOTE: knn is promoted",
 )
@@ -306,7 +306,7 @@ def test_a_version_holds_its_evidence(uri: str) -> None:
     assert tags["bakeoff"] == EVIDENCE.bakeoff
     assert (tags["model"], tags["model_type"]) == ("knn", "surprise.KNNBasic")
     assert json.loads(tags["model_params"]) == EVIDENCE.params
-    assert (tags["outcome"], tags["reason"]) == ("promote", "knn takes the place of random")
+    assert (tags["outcome"], tags["reason"]) == ("promote", "knn replaces random")
     assert json.loads(tags["metrics"]) == {"ndcg@10": 0.25}
     assert version.description == "# PROMOTE: knn is promoted"
 
