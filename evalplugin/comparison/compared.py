@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from evalplugin.comparison.statistics import Interval, Paired
 from evalplugin.execution.results import Costs
@@ -15,7 +18,7 @@ from evalplugin.metrics.scores import PerUserScores, Summary
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Cell", "ComparedModel", "Mark", "Pair", "SegmentCell"]
+__all__ = ["Cell", "ComparedModel", "Mark", "Pair", "SegmentCell", "aligned"]
 
 Mark = Literal["+", "-", ""]
 
@@ -110,3 +113,17 @@ class SegmentCell:
     metric: str
     interval: Interval  # of the mean
     difference: Pair | None  # against the baseline; corrected over all models and groups of the segmentation
+
+
+def aligned(
+    scores: Sequence[PerUserScores], metric: str
+) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.float64]]:
+    """Return the users (U,) of several models and their values by a metric (U, M); NaN for a user without scores."""
+    users = scores[0].users
+    if all(np.array_equal(one.users, users) for one in scores):
+        return users, np.stack([one.column(metric) for one in scores], axis=1)
+    users = np.unique(np.concatenate([one.users for one in scores]))
+    values = np.full((len(users), len(scores)), np.nan)
+    for model, one in enumerate(scores):
+        values[np.searchsorted(users, one.users), model] = one.column(metric)
+    return users, values

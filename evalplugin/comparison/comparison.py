@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair, SegmentCell
+from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair, SegmentCell, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import (
     Interval,
@@ -165,15 +165,8 @@ def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str,
 def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.NDArray[np.float64]]:
     """Return a metric's values by model, users in the same order; NaN for a user without a value."""
     held = {model: s for model, s in scores.items() if metric in s.metrics}
-    first = next(iter(held.values())).users
-    if all(np.array_equal(s.users, first) for s in held.values()):
-        return {model: s.column(metric) for model, s in held.items()}
-    users = np.unique(np.concatenate([s.users for s in held.values()]))
-    columns = {}
-    for model, s in held.items():
-        columns[model] = np.full(len(users), np.nan)
-        columns[model][np.searchsorted(users, s.users)] = s.column(metric)
-    return columns
+    _, values = aligned(list(held.values()), metric)
+    return dict(zip(held, values.T, strict=True))
 
 
 def _family(

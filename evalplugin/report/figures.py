@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.metrics import parse
+from evalplugin.report.palette import INK, QUIET, png_of, style_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,7 +21,6 @@ __all__ = ["Curve", "axis_limits", "per_user_figures"]
 _SIZE = (6.4, 4.4)  # inches; with 100 dots each, sharp where it is shown and legible as a thumbnail
 _DPI = 100
 _POINTS = np.linspace(0.0, 100.0, 401)
-_INK, _QUIET, _GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
 _OTHER = "#C4C4C4"
 
 
@@ -77,21 +75,16 @@ def per_user_figures(
                 axes.plot(
                     _POINTS,
                     their_quantiles,
-                    color=_QUIET if other.is_baseline else _OTHER,
+                    color=QUIET if other.is_baseline else _OTHER,
                     linewidth=1.3,
                     linestyle=(0, (4, 2)) if other.is_baseline else "solid",
                     zorder=2,
                 )
         _draw(axes, curve, quantiles, limits)
         _text(figure, 0.105, 0.965, curve.model, size=16, weight="bold", color=curve.colour)
-        _text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=_INK)
+        _text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=INK)
         _key(figure, drawn, curve)
-        buffer = io.BytesIO()
-        with warnings.catch_warnings():
-            # A name in a script that the font lacks is drawn as boxes: that must not spoil the run.
-            warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
-            figure.savefig(buffer, format="png", metadata={"Software": None})
-        pictures[curve.model] = buffer.getvalue()
+        pictures[curve.model] = png_of(figure, metadata={"Software": None})
     return pictures
 
 
@@ -100,13 +93,9 @@ def _frame(axes: Axes, metric: str, limits: tuple[float, float]) -> None:
     axes.set_xlim(0, 100)
     axes.set_ylim(limits[0] - 0.015 * span, limits[1] + 0.03 * span)
     axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-    axes.set_xlabel("share of users, lowest first", color=_QUIET, fontsize=11, loc="left")
-    axes.set_ylabel(metric, color=_QUIET, fontsize=11, parse_math=False)
-    axes.tick_params(length=0, labelsize=10, labelcolor=_QUIET)
-    axes.grid(color=_GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
+    axes.set_xlabel("share of users, lowest first", color=QUIET, fontsize=11, loc="left")
+    axes.set_ylabel(metric, color=QUIET, fontsize=11, parse_math=False)
+    style_axes(axes, QUIET)
 
 
 def _draw(axes: Axes, curve: Curve, quantiles: npt.NDArray[np.float64], limits: tuple[float, float]) -> None:
@@ -149,7 +138,7 @@ def _key(figure: Any, drawn: Sequence[tuple[Curve, npt.NDArray[np.float64]]], cu
         parts.append(f"dashed: {baseline[0][:30]} (baseline)")
     if count := sum(not c.is_baseline for c in others):
         parts.append(f"grey: the {'other model' if count == 1 else f'{count} other models'}")
-    _text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=_QUIET)
+    _text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=QUIET)
 
 
 def _text(figure: Any, x: float, y: float, text: str, *, size: int, color: str, **style: Any) -> None:

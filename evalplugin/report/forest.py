@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +10,7 @@ from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
-from evalplugin.report.palette import BASELINE_COLOUR
+from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
 from evalplugin.report.words import location
 
 if TYPE_CHECKING:
@@ -23,7 +21,6 @@ __all__ = ["forest"]
 
 _BETTER, _WORSE, _UNCLEAR = "#0072B2", "#D55E00", BASELINE_COLOUR
 _LABEL = 48  # characters
-_INK, _QUIET, _GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
 
 
 class _Line(NamedTuple):
@@ -48,13 +45,13 @@ def forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figu
     for axes, (comparison, name), (lines, against) in zip(grid, panels, lines_of, strict=True):
         _draw(axes, lines, is_difference=against is not None)
         title = location(comparison.contest.dataset, comparison.contest.split)
-        axes.set_title(title, loc="left", fontsize=11, color=_INK, parse_math=False)
+        axes.set_title(title, loc="left", fontsize=11, color=INK, parse_math=False)
         what = name if against is None else f"{name}: difference {against}"
         if any(math.isfinite(line.low) for line in lines):
             what += f", {percent(comparison.level)} intervals"
         up = parse(name).metric.higher_is_better
         what += "" if up is None else "  (right is better)" if up else "  (left is better)"
-        axes.set_xlabel(what, fontsize=10, color=_QUIET, parse_math=False)
+        axes.set_xlabel(what, fontsize=10, color=QUIET, parse_math=False)
     return figure
 
 
@@ -81,15 +78,11 @@ def _draw(axes: Axes, lines: Sequence[_Line], *, is_difference: bool) -> None:
             axes.plot([line.low, line.high], [y, y], color=colour, linewidth=2.2, solid_capstyle="butt")
         axes.plot([line.mean], [y], "o", color=colour, markersize=6)
     if is_difference:
-        axes.axvline(0, color=_INK, linewidth=1)
+        axes.axvline(0, color=INK, linewidth=1)
     labels = [line.label if len(line.label) <= _LABEL else f"{line.label[: _LABEL - 3]}..." for line in lines]
     axes.set_yticks(range(len(lines)), labels, parse_math=False)
     axes.set_ylim(max(len(lines), 1) - 0.5, -0.5)
-    axes.tick_params(length=0, labelsize=10, labelcolor=_INK)
-    axes.grid(axis="x", color=_GRID, linewidth=0.8)
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left", "bottom"):
-        axes.spines[side].set_visible(False)
+    style_axes(axes, INK, grid="x")
 
 
 def _figure(width: float, height: float) -> Figure:
@@ -100,12 +93,7 @@ def _figure(width: float, height: float) -> Figure:
         """A figure that notebooks show although pyplot does not know it."""
 
         def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            with warnings.catch_warnings():
-                # A name in a script that the font lacks is drawn as boxes.
-                warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
-                self.savefig(buffer, format="png", dpi=110)
-            return buffer.getvalue()
+            return png_of(self, dpi=110)
 
     figure: Figure = Picture(figsize=(width, height), facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)

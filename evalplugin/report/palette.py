@@ -1,10 +1,19 @@
-"""Colours of models: the same in every run, picture and table of a bake-off."""
+"""Colours of models, the same in every output of a bake-off, and the style of matplotlib figures."""
 
 from __future__ import annotations
 
+import io
+import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
-__all__ = ["BASELINE_COLOUR", "PALETTE", "model_colours"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["BASELINE_COLOUR", "INK", "PALETTE", "QUIET", "model_colours", "png_of", "style_axes"]
+
+INK, QUIET, _GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
 
 BASELINE_COLOUR = "#7F7F7F"
 # Told apart under the common kinds of colour blindness and in front of white: the palettes of Okabe & Ito (2008)
@@ -33,3 +42,22 @@ def model_colours(models: Sequence[str], baseline: str | None) -> dict[str, str]
     others = [model for model in models if model != baseline]
     colours = {model: PALETTE[i % len(PALETTE)] for i, model in enumerate(others)}
     return {model: colours.get(model, BASELINE_COLOUR) for model in models}
+
+
+def style_axes(axes: Axes, colour: str, grid: Literal["x", "y", "both"] = "both") -> None:
+    """Draw axes without frame and ticks: labels in a colour, a grid behind the data."""
+    axes.tick_params(length=0, labelsize=10, labelcolor=colour)
+    axes.grid(axis=grid, color=_GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left", "bottom"):
+        axes.spines[side].set_visible(False)
+
+
+def png_of(figure: Figure, **options: Any) -> bytes:
+    """Return a figure as PNG; ``options`` are those of ``savefig``."""
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        # A name in a script that the font lacks is drawn as boxes: that must not spoil the run.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+        figure.savefig(buffer, format="png", **options)
+    return buffer.getvalue()

@@ -80,8 +80,8 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
 def nobody_yet(champion: str, baseline: str) -> str:
     """Return the note that a baseline replaces a champion that is not registered yet."""
     return (
-        f"there is no {champion} in the registry yet: the baseline {baseline} is the champion for now, and only the gain "
-        f"and limits on costs are required"
+        f"there is no {champion} in the registry yet: the baseline {baseline} is the champion for now, and only the "
+        f"gain and limits on costs are required"
     )
 
 
@@ -106,8 +106,8 @@ def check_challengers(gate: Gate, champion: str) -> None:
     """
     if gate.challengers is not None and set(gate.challengers) == {champion}:
         raise DataError(
-            f"{champion!r} is the only challenger that is named, and is the champion, or its baseline: no model could be "
-            f"promoted"
+            f"{champion!r} is the only challenger that is named, and is the champion, or its baseline: no model "
+            f"could be promoted"
         )
 
 

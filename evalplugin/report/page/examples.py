@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.numbers import rounded
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
@@ -56,7 +56,9 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     metric = next((m for m in contest.metrics if _has(rows, m)), None)
     if metric is None or len(rows) < 2:
         return None
-    scores = _first_fold(comparison, _aligned(rows, metric))
+    scores = _first_fold(
+        comparison, _Scores(*aligned([r.scores for r in rows if r.scores is not None], metric))
+    )
     spec = parse(metric)
     k = min(max(_LEAST_K, spec.k or 0), contest.rules.n)
     extra = 0 if contest.background is None else MOST_TRUTH + HISTORY
@@ -94,18 +96,6 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
 
 def _has(rows: Sequence[ComparedModel], metric: str) -> bool:
     return all(c.scores is not None and metric in c.scores.metrics for c in rows)
-
-
-def _aligned(rows: Sequence[ComparedModel], metric: str) -> _Scores:
-    scores = [c.scores for c in rows if c.scores is not None]
-    first = scores[0].users
-    if all(np.array_equal(s.users, first) for s in scores):
-        return _Scores(first, np.stack([s.column(metric) for s in scores], axis=1))
-    users = np.unique(np.concatenate([s.users for s in scores]))
-    values = np.full((len(users), len(scores)), np.nan)
-    for place, s in enumerate(scores):
-        values[np.searchsorted(users, s.users), place] = s.column(metric)
-    return _Scores(users, values)
 
 
 def _first_fold(comparison: Comparison, scores: _Scores) -> _Scores:
