@@ -13,7 +13,6 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.report.decision import title_of
-from evalplugin.report.page.charts import chart_specs
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.reading import footer, place_text, reading, sample_text
@@ -48,6 +47,8 @@ def comparison_page(
     Raises:
         DataError: No comparison.
     """
+    from evalplugin.report.page.charts import chart_specs
+
     if not comparisons:
         raise DataError("a page needs at least one comparison")
     shown = [_contest(comparison, decision, past) for comparison in comparisons]

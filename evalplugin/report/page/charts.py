@@ -1,7 +1,7 @@
 """The page's charts as Vega-Lite specifications without data.
 
-A text ``$name`` in a specification is a place to fill in: a title or the end of an axis. Each row of ``rows`` brings
-its own colour, outline and place, so that a model looks the same everywhere. What a mark tells a screen reader is its
+A text ``$name`` in a specification is a placeholder: a title or the end of an axis. Each row of ``rows`` brings
+its own colour, shape and position, so that a model looks the same everywhere. Screen readers read a mark as its
 ``label``: Vega-Lite's own description would take titles into an expression, which not every name of a model survives.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
+
+import altair as alt
 
 from evalplugin.report.trend import TIME_AXIS
 
-if TYPE_CHECKING:
-    import altair as alt
-
 __all__ = ["chart_specs"]
 
-_Channel = TypeVar("_Channel", "alt.Color", "alt.Fill", "alt.Opacity", "alt.Shape", "alt.StrokeWidth")
+_Channel = TypeVar("_Channel", alt.Color, alt.Fill, alt.Opacity, alt.Shape, alt.StrokeWidth)
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _HEIGHT = 260
@@ -48,14 +47,9 @@ def chart_specs() -> dict[str, dict[str, Any]]:
 
 def _forest(field: str) -> dict[str, Any]:
     """Differences with intervals around zero; a hollow point where nothing is shown."""
-    import altair as alt
-
     base = _base().encode(y=_names(field, headed=field == "group"), color=_as_is(alt.Color, "colour:N"))
     zero = _base().mark_rule(color="var(--quiet)", strokeDash=[3, 3], aria=False).encode(x=alt.datum(0))
     x = alt.X("difference:Q", title="$title", scale=alt.Scale(nice=True), axis=alt.Axis(tickCount=5))
-    interval = base.mark_rule(strokeWidth=2.5, strokeCap="round", aria=False).encode(
-        x=alt.X("low:Q", title="$title"), x2="high:Q"
-    )
     point = base.mark_point(size=75, strokeWidth=2, opacity=1).encode(
         x=x,
         shape=_as_is(alt.Shape, "shape:N"),
@@ -66,13 +60,11 @@ def _forest(field: str) -> dict[str, Any]:
     text = base.mark_text(align="left", dx=10, color="var(--ink)", aria=False).encode(
         x=alt.value("width"), text="text:N", color=alt.value("var(--ink)")
     )
-    return _layered(zero, interval, point, text)
+    return _layered(zero, _interval(base), point, text)
 
 
 def _shares() -> dict[str, Any]:
     """Users for whom a model is better, the same, worse: one bar a model."""
-    import altair as alt
-
     base = _base().encode(y=_names("model"))
     x = alt.X(
         "start:Q",
@@ -97,18 +89,11 @@ def _shares() -> dict[str, Any]:
 
 def _curves(x_title: str, *, percent: bool = False) -> dict[str, Any]:
     """One line a model, with its outline at some of the points; the model in focus is drawn stronger."""
-    import altair as alt
-
     axis = alt.Axis(format=".0%", tickCount=5) if percent else alt.Axis(format="d", tickCount=6)
     domain = [0, 1] if percent else ["$left", "$right"]
     base = _base().encode(
         x=alt.X("x:Q", title=x_title, scale=alt.Scale(domain=domain, nice=False), axis=axis),
-        y=alt.Y(
-            "y:Q",
-            title="$title",
-            scale=alt.Scale(domain=["$low", "$high"], nice=False, zero=False),
-            axis=alt.Axis(tickCount=5),
-        ),
+        y=_values("y"),
         color=_as_is(alt.Color, "colour:N"),
         opacity=_as_is(alt.Opacity, "opacity:Q"),
         detail="model:N",
@@ -127,8 +112,6 @@ def _curves(x_title: str, *, percent: bool = False) -> dict[str, Any]:
 
 def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
     """Quality against one cost; those on the frontier are filled and joined."""
-    import altair as alt
-
     base = _base().encode(
         x=alt.X(
             "cost:Q",
@@ -136,12 +119,7 @@ def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
             scale=alt.Scale(type=scale, domain=["$left", "$right"], nice=False),
             axis=alt.Axis(values=["$ticks"], format=".3~r"),
         ),
-        y=alt.Y(
-            "quality:Q",
-            title="$title",
-            scale=alt.Scale(domain=["$low", "$high"], nice=False, zero=False),
-            axis=alt.Axis(tickCount=5),
-        ),
+        y=_values("quality"),
     )
     frontier = (
         base.transform_filter("datum.frontier")
@@ -166,15 +144,10 @@ def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
 
 def _groups() -> dict[str, Any]:
     """Means with intervals of the model in focus and of the baseline, by group of users."""
-    import altair as alt
-
     base = _base().encode(
         y=_names("group", headed=True),
         yOffset=alt.YOffset("model:N", sort=None, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.35)),
         color=_as_is(alt.Color, "colour:N"),
-    )
-    interval = base.mark_rule(strokeWidth=2.5, strokeCap="round", aria=False).encode(
-        x=alt.X("low:Q", title="$title"), x2="high:Q"
     )
     point = base.mark_point(size=65, filled=True, opacity=1).encode(
         x=alt.X("mean:Q", title="$title", scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
@@ -182,22 +155,14 @@ def _groups() -> dict[str, Any]:
         description="label:N",
         tooltip=_tooltip("model", "text"),
     )
-    return _layered(interval, point)
+    return _layered(_interval(base), point)
 
 
 def _trend() -> dict[str, Any]:
     """Means over time with their intervals, joined where they can be compared; signs: promoted, got worse."""
-    import altair as alt
-
-    mean = alt.Y(
-        "mean:Q",
-        title="$title",
-        scale=alt.Scale(domain=["$low", "$high"], nice=False, zero=False),
-        axis=alt.Axis(tickCount=5),
-    )
     base = _base().encode(
         x=alt.X("at:T", scale=alt.Scale(type="utc", padding=10), axis=alt.Axis(**TIME_AXIS)),
-        y=mean,
+        y=_values("mean"),
         color=_as_is(alt.Color, "colour:N"),
         detail=["model:N", "line:N"],
     )
@@ -220,15 +185,24 @@ def _trend() -> dict[str, Any]:
 
 
 def _base() -> alt.Chart:
-    import altair as alt
-
     return alt.Chart(alt.NamedData("rows"))
+
+
+def _values(field: str) -> alt.Y:
+    """Return the axis of a metric's values."""
+    scale = alt.Scale(domain=["$low", "$high"], nice=False, zero=False)
+    return alt.Y(f"{field}:Q", title="$title", scale=scale, axis=alt.Axis(tickCount=5))
+
+
+def _interval(base: alt.Chart) -> alt.Chart:
+    """Return horizontal intervals."""
+    rule = base.mark_rule(strokeWidth=2.5, strokeCap="round", aria=False)
+    interval: alt.Chart = rule.encode(x=alt.X("low:Q", title="$title"), x2="high:Q")
+    return interval
 
 
 def _layered(*layers: alt.Chart, height: int | None = None) -> dict[str, Any]:
     """Return layers as one chart, as wide as where it stands; without ``height`` that is to be filled in."""
-    import altair as alt
-
     chart = alt.layer(*layers).properties(
         width="container",
         description="$description",
@@ -239,8 +213,6 @@ def _layered(*layers: alt.Chart, height: int | None = None) -> dict[str, Any]:
 
 def _names(field: str, *, headed: bool = False) -> alt.Y:
     """Return the axis of names. ``headed``: of groups, ``h0|activity`` for a heading and ``g0.1|30-69`` below it."""
-    import altair as alt
-
     axis = alt.Axis(
         title=None, labelColor="var(--ink)", labelFontSize=13, labelPadding=8, labelLimit=220, grid=False
     )
@@ -259,8 +231,6 @@ def _as_is(channel: type[_Channel], field: str) -> _Channel:
 
 
 def _tooltip(*fields: str) -> Sequence[alt.Tooltip]:
-    import altair as alt
-
     return [alt.Tooltip(f"{field}:N", title="" if field == "text" else field) for field in fields]
 
 
