@@ -20,7 +20,7 @@ from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
 from evalplugin.lists.files import n_bytes
-from evalplugin.lists.scoring import blocks_of, blocks_on, need_catalogue
+from evalplugin.lists.scoring import blocks_of, need_catalogue
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import Scorer, check_request
@@ -121,12 +121,8 @@ def _score(
         inputs = ListInput.read(both[0].part(number), both[1].part(number), None, columns, empty=True)
         if not len(inputs.lists.user) and not len(inputs.truth.user):
             continue
-        if catalogue is None:
-            free = blocks_of(inputs, threshold, n)
-            scorer.add(free, np.searchsorted(users, free.users))
-        else:
-            blocks = blocks_on(catalogue, inputs, threshold, n)
-            scorer.add(blocks, np.searchsorted(users, catalogue.users[blocks.user]))
+        blocks = blocks_of(inputs, threshold, catalogue, n)
+        scorer.add(blocks, np.searchsorted(users, blocks.users))
     return scorer.result(users)
 
 

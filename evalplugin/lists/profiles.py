@@ -170,12 +170,13 @@ def _weights(
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return for everybody who has a list or a truth: whether a list, whether a truth, its ratings, its pairs."""
     blocks = Blocks.of(top_n, truth, threshold=threshold, predictions=predictions)
-    n_ratings, n_pairs = (np.zeros(len(blocks.user), dtype=np.int64) for _ in range(2))
+    n_ratings, n_pairs = (np.zeros(len(blocks), dtype=np.int64) for _ in range(2))
     for place, context in blocks:
         n_ratings[place] = context.n_truth
         if predictions is not None:
             n_pairs[place] = count_pairs(context).comparable
-    return blocks.list_row >= 0, n_ratings > 0, n_ratings, n_pairs
+    has_list = np.isin(blocks.users, truth.users[top_n.user])
+    return has_list, n_ratings > 0, n_ratings, n_pairs
 
 
 def _share_of_pairs(right: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64]) -> float:

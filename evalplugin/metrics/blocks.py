@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,31 +13,47 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.grouped_rows import GroupedRows
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["Blocks", "raw_text"]
+__all__ = ["Blocks", "ListSource", "block_cuts", "check_different", "raw_text"]
 
-# List places a block: its few temporaries of 4 and 8 bytes a place stay in the second-level cache.
-_PLACES = 2**18
+# Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
+_CELLS = 2**18
+
+
+class ListSource(Protocol):
+    """The lists of U users, block by block."""
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Length of each list at most: int64 (U,)."""
+
+    def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
+        """Return the lists of users ``low`` to ``high - 1``: int32 (B, N), best first, NO_ITEM behind the end.
+
+        Raises:
+            DataError: A list that breaks a rule, such as one with an item twice.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The users to score, in blocks: made by ``of``; iterating yields (place in ``user``, context)."""
+    """The users to score, in blocks; iterating yields (positions of the block's users, context)."""
 
-    user: npt.NDArray[np.int64]  # (U,) codes, ascending: everybody who has a list or a truth
-    size: int  # users a block
-    top_n: TopN
-    list_row: npt.NDArray[np.int64]  # (U,) row in top_n, -1 for a user without a list
-    indptr: npt.NDArray[np.int64]  # (U + 1,) where each user's truth starts
-    item: npt.NDArray[np.int32]  # (m,) the truth by user
-    rating: npt.NDArray[np.float64]  # (m,)
-    relevant: npt.NDArray[np.bool_]  # (m,)
-    predictions: npt.NDArray[np.float64] | None  # (m,)
-    train: TrainData | None
-    n_candidates: npt.NDArray[np.int64] | None  # (U,)
-    truth: Interactions
+    users: npt.NDArray[np.generic]  # (U,) raw ids, ascending: everybody who has a list or a truth
+    lists: ListSource
+    truth: GroupedRows  # columns: item, and rating and prediction where there are any
+    n: int  # length of the longest list
+    n_items: int  # size of the catalogue
+    raw_item: Callable[[int], object]  # a code -> the raw id
+    threshold: float | None = None  # ratings from it on are relevant; None: ratings above 0 are
+    truth_is_checked: bool = False  # no item is twice in a user's truth
+    size: int | None = None  # users a block; None: as many as fit the cache
+    user: npt.NDArray[np.int64] | None = None  # (U,) codes, to look users up in the train data
+    train: TrainData | None = None
+    n_candidates: npt.NDArray[np.int64] | None = None  # (U,)
 
     @classmethod
     def of(
@@ -57,124 +73,167 @@ class Blocks:
         (len(truth),). ``candidates``: what the lists were chosen from; None: the whole catalogue.
 
         Raises:
-            DataError: Lists without a place, users of the lists that are not ascending or unknown, an item
-                that stands twice in a user's truth, predictions of the wrong number or not finite.
+            DataError: Lists of length 0, users of the lists that are not ascending or unknown, an item
+                that is repeated in a user's truth, predictions of the wrong number or not finite.
         """
         _check_users(top_n, truth)
         order = _by_user(truth)
+        columns: dict[str, npt.NDArray[Any]] = {"item": truth.item[order], "rating": truth.rating[order]}
         if predictions is not None:
-            predictions = _checked_predictions(predictions, truth)[order]
+            columns["prediction"] = _checked_predictions(predictions, truth)[order]
         counts = np.bincount(truth.user, minlength=truth.n_users)
-        takes_part = counts > 0
-        takes_part[top_n.user] = True
-        user = np.flatnonzero(takes_part)
-        list_row = np.full(truth.n_users, -1, dtype=np.int64)
-        list_row[top_n.user] = np.arange(len(top_n))
-        rating = truth.rating[order].astype(np.float64)
+        row = np.full(truth.n_users, -1, dtype=np.int64)
+        row[top_n.user] = np.arange(len(top_n))
+        user = np.flatnonzero((counts > 0) | (row >= 0))
         return cls(
+            users=truth.users[user],
+            lists=_TopNLists(truth.users[user], row[user], top_n, truth.items),
+            truth=GroupedRows(np.cumsum(counts) - counts, counts, columns, in_order=True).of(user),
+            n=top_n.n,
+            n_items=truth.n_items,
+            raw_item=lambda code: truth.items[code],
+            threshold=threshold,
+            truth_is_checked=True,
+            size=size,
             user=user,
-            size=size or max(1, _PLACES // max(1, top_n.n)),
-            top_n=top_n,
-            list_row=list_row[user],
-            indptr=np.concatenate([[0], np.cumsum(counts[user])]),
-            item=truth.item[order],
-            rating=rating,
-            # Ratings are float32: what a person wrote as 3.3 must reach a threshold of 3.3.
-            relevant=rating > 0 if threshold is None else rating >= np.float64(np.float32(threshold)),
-            predictions=predictions,
             train=None if train is None else TrainData(train),
             n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
-            truth=truth,
         )
 
     def __len__(self) -> int:
         """How many users there are, U."""
-        return len(self.user)
-
-    @property
-    def n(self) -> int:
-        """Length of the lists."""
-        return self.top_n.n
-
-    @property
-    def n_items(self) -> int:
-        """Size of the catalogue."""
-        return self.truth.n_items
+        return len(self.users)
 
     def __iter__(self) -> Iterator[tuple[slice, ScoringContext]]:
-        """Yield each block's place and context.
+        """Yield each block's positions and context.
 
         Raises:
-            DataError: A list with an item twice, with an unknown item, or with a hole.
+            DataError: As ``context``.
         """
         for low, high in self.cuts():
             yield slice(low, high), self.context(low, high)
 
     def cuts(self) -> list[tuple[int, int]]:
         """Return the first user of each block and the one behind its last."""
-        return [(low, min(low + self.size, len(self))) for low in range(0, len(self), self.size)]
+        return block_cuts(self.lists.lengths, self.size)
 
     def context(self, low: int, high: int) -> ScoringContext:
         """Return lists and truth of the users ``low`` to ``high - 1``.
 
         Raises:
-            DataError: A list with an item twice, with an unknown item, or with a hole.
+            DataError: A list or a truth that breaks a rule, such as one with an item twice.
         """
-        rows = slice(int(self.indptr[low]), int(self.indptr[high]))
-        return ScoringContext(
-            item=self._lists(low, high),
-            truth_indptr=self.indptr[low : high + 1] - self.indptr[low],
-            truth_item=self.item[rows],
-            truth_rating=self.rating[rows],
-            truth_relevant=self.relevant[rows],
-            n_items=self.truth.n_items,
-            predictions=None if self.predictions is None else self.predictions[rows],
+        rows, count = self.truth.rows(low, high), self.truth.count[low:high]
+        truth = {name: column[rows] for name, column in self.truth.columns.items()}
+        item = truth["item"].astype(np.int32, copy=False)
+        indptr = np.zeros(high - low + 1, dtype=np.int64)
+        np.cumsum(count, out=indptr[1:])
+        # Ratings are float32: what a person wrote as 3.3 must reach a threshold of 3.3.
+        rating = truth.get("rating", np.ones(len(item), dtype=np.float32)).astype(np.float32, copy=False)
+        context = ScoringContext(
+            item=self.lists.block(low, high),
+            truth_indptr=indptr,
+            truth_item=item,
+            truth_rating=rating.astype(np.float64),
+            truth_relevant=rating > 0 if self.threshold is None else rating >= np.float32(self.threshold),
+            n_items=self.n_items,
+            predictions=truth.get("prediction"),
             train=self.train,
-            user=self.user[low:high],
+            user=None if self.user is None else self.user[low:high],
             n_candidates=None if self.n_candidates is None else self.n_candidates[low:high],
         )
+        if not self.truth_is_checked and (twice := context.truth_pairs.repeated()) is not None:
+            raise DataError(
+                f"the truth of user {raw_text(self.users[low + twice[0]])} "
+                f"has item {raw_text(self.raw_item(twice[1]))} twice"
+            )
+        return context
 
-    def _lists(self, start: int, stop: int) -> npt.NDArray[np.int32]:
-        row = self.list_row[start:stop]
+
+def block_cuts(lengths: npt.NDArray[np.int64], size: int | None = None) -> list[tuple[int, int]]:
+    """Return the first user of each block and the one behind its last, given the lengths of the lists (U,)."""
+    if size is not None:
+        return [(low, min(low + size, len(lengths))) for low in range(0, len(lengths), size)]
+    cuts = []
+    low, length = 0, np.maximum(lengths, 1)
+    while low < len(length):
+        # Lists of very different lengths must not blow up a block: it is as wide as its longest.
+        high = min(low + max(1, _CELLS // int(length[low])), len(length))
+        high = min(low + max(1, _CELLS // int(length[low:high].max())), high)
+        cuts.append((low, high))
+        low = high
+    return cuts
+
+
+def raw_text(identifier: object) -> str:
+    """Return a raw id as messages show it."""
+    return repr(identifier.item() if isinstance(identifier, np.generic) else identifier)
+
+
+def check_different(
+    item: npt.NDArray[np.int32], users: npt.NDArray[np.generic], raw_item: Callable[[int], object]
+) -> npt.NDArray[np.int32]:
+    """Return the items of each list (B, N) ascending, once it is sure that no item is in a list twice."""
+    ordered = np.sort(item, axis=1)
+    twice = ordered[:, 1:] == ordered[:, :-1]
+    if twice.any():
+        twice &= ordered[:, 1:] != NO_ITEM
+        if twice.any():
+            row, column = np.argwhere(twice)[0]
+            raise DataError(
+                f"the list of user {raw_text(users[row])} "
+                f"has item {raw_text(raw_item(int(ordered[row, column])))} twice"
+            )
+    return ordered
+
+
+@dataclass(frozen=True, eq=False)
+class _TopNLists:
+    """Lists under codes of the catalogue, one a row; see ``ListSource``."""
+
+    users: npt.NDArray[np.generic]  # (U,) raw ids
+    row: npt.NDArray[np.int64]  # (U,) in top_n, ascending; -1 for a user without a list
+    top_n: TopN
+    items: npt.NDArray[np.generic]  # the catalogue
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Length of each list at most: int64 (U,)."""
+        return np.full(len(self.row), self.top_n.n)
+
+    def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
+        """Return the lists of users ``low`` to ``high - 1``.
+
+        Raises:
+            DataError: A list with an item twice, with an unknown item, or with a hole.
+        """
+        row = self.row[low:high]
         if row[0] >= 0 and row[-1] - row[0] == len(row) - 1:  # rows ascend, so this is all of them
             item = self.top_n.item[row[0] : row[-1] + 1]
         else:
             item = np.full((len(row), self.top_n.n), NO_ITEM, dtype=np.int32)
             item[row >= 0] = self.top_n.item[row[row >= 0]]
-        self._check_lists(item, start)
+        self._check(item, self.users[low:high])
         return item
 
-    def _check_lists(self, item: npt.NDArray[np.int32], start: int) -> None:
-        ordered = np.sort(item, axis=1)
-        twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] != NO_ITEM)
-        if twice.any():
-            row, column = np.argwhere(twice)[0]
-            raise DataError(
-                f"the list of user {self._user(start + row)} "
-                f"has item {self._item(ordered[row, column])} twice"
-            )
+    def _check(self, item: npt.NDArray[np.int32], users: npt.NDArray[np.generic]) -> None:
+        ordered = check_different(item, users, lambda code: self.items[code])
         low, high = ordered[:, 0], ordered[:, -1]
-        if low.min() < NO_ITEM or high.max() >= self.truth.n_items:
-            row = int(np.flatnonzero((low < NO_ITEM) | (high >= self.truth.n_items))[0])
+        if low.min() < NO_ITEM or high.max() >= len(self.items):
+            row = int(np.flatnonzero((low < NO_ITEM) | (high >= len(self.items)))[0])
             code = low[row] if low[row] < NO_ITEM else high[row]
             raise DataError(
-                f"the list of user {self._user(start + row)} has item code {code}, which is none of the "
-                f"catalogue's codes 0 to {self.truth.n_items - 1}"
+                f"the list of user {raw_text(users[row])} has item code {code}, which is none of the "
+                f"catalogue's codes 0 to {len(self.items) - 1}"
             )
         if low.min() == NO_ITEM:
             hole = (item[:, 1:] != NO_ITEM) & (item[:, :-1] == NO_ITEM)
             if hole.any():
                 row = int(np.argwhere(hole)[0][0])
                 raise DataError(
-                    f"the list of user {self._user(start + row)} has a hole: "
+                    f"the list of user {raw_text(users[row])} has a hole: "
                     f"an item stands behind {NO_ITEM} (no item)"
                 )
-
-    def _user(self, position: int) -> str:
-        return raw_text(self.truth.users[self.user[position]])
-
-    def _item(self, code: int) -> str:
-        return raw_text(self.truth.items[code])
 
 
 def _n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np.int64]:
@@ -214,11 +273,6 @@ def _by_user(truth: Interactions) -> npt.NDArray[np.int64] | slice:
         user, item = truth.users[truth.user[row]], truth.items[truth.item[row]]
         raise DataError(f"the truth of user {raw_text(user)} has item {raw_text(item)} twice")
     return order
-
-
-def raw_text(identifier: object) -> str:
-    """Return a raw id as messages show it."""
-    return repr(identifier.item() if isinstance(identifier, np.generic) else identifier)
 
 
 def _checked_predictions(

@@ -78,13 +78,13 @@ def evaluate(
 
 def apply(spec: MetricSpec, blocks: Blocks) -> Floats:
     """Return one metric's value for each user, float64 (U,); of a metric over all lists, float64 (1,)."""
-    k = blocks.top_n.n if spec.k is None else spec.k
+    k = blocks.n if spec.k is None else spec.k
     metric = spec.metric
     if isinstance(metric, UserMetric):
         values = [metric(context, k) for _, context in blocks]
         return np.concatenate(values) if values else np.empty(0)
     assert isinstance(metric, OverallMetric)
-    state = metric.start(blocks.truth.n_items)
+    state = metric.start(blocks.n_items)
     for _, context in blocks:
         metric.update(state, context, k)
     return np.array([metric.finish(state)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,6 @@ from evalplugin.models.threads import thread_count
 
 __all__ = [
     "Scorer",
-    "UserBlocks",
     "check_request",
     "is_built_in",
     "score_top_n",
@@ -78,17 +77,7 @@ def score_top_n(
     )
     scored = Scorer(metrics, len(blocks), blocks.n, blocks.n_items, curve_ks=curve_ks)
     scored.add(blocks)
-    return scored.result(truth.users[blocks.user])
-
-
-class UserBlocks(Protocol):
-    """Users to score, in blocks that can be made in any order and concurrently."""
-
-    def cuts(self) -> list[tuple[int, int]]:
-        """Return the first user of each block and the one behind its last."""
-
-    def context(self, low: int, high: int) -> ScoringContext:
-        """Return lists and truth of the users ``low`` to ``high - 1``."""
+    return scored.result(blocks.users)
 
 
 class Scorer:
@@ -119,7 +108,7 @@ class Scorer:
             if isinstance(s.metric, OverallMetric)
         }
 
-    def add(self, blocks: UserBlocks, position: Ints | None = None) -> None:
+    def add(self, blocks: Blocks, position: Ints | None = None) -> None:
         """Score blocks; ``position`` (U,) is that of each of their users among all; None: the same one."""
 
         def scored(cut: tuple[int, int]) -> dict[str, Floats]:

@@ -192,7 +192,7 @@ def test_it_agrees_with_literal_lists(tables: tuple[pd.DataFrame, ...]) -> None:
 
 
 def test_lists_of_very_different_lengths_are_cut_into_small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalplugin.lists.arrange._PLACES", 64)
+    monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", 64)
     lengths = [3, 500, 1, 1, 40, 7] * 5
     user = np.repeat(np.arange(len(lengths)), lengths)
     rank = np.concatenate([np.arange(1, n + 1) for n in lengths])
@@ -209,7 +209,7 @@ def test_several_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) ->
     frame["score"] = rng.random(len(frame))
     truth = frame[rng.random(len(frame)) < 0.2]
     whole = evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user
-    monkeypatch.setattr("evalplugin.lists.arrange._PLACES", 100)
+    monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", 100)
     monkeypatch.setattr("evalplugin.metrics.scoring._threads", lambda: 4)
     pd.testing.assert_frame_equal(
         evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user, whole

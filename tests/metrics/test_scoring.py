@@ -140,7 +140,7 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
     asked = specs("ndcg@10", "ap", "rr@3", "rbp", "f1@5", "mae", "coverage@3")
     predictions = rng.normal(size=len(row))
     once = score_top_n(top_n, truth, truth, asked, threshold=3, predictions=predictions, curve_ks=(1, 5))
-    monkeypatch.setattr("evalplugin.metrics.blocks._PLACES", n * 7)
+    monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", n * 7)
     again = score_top_n(top_n, truth, truth, asked, threshold=3, predictions=predictions, curve_ks=(1, 5))
     assert len(list(Blocks.of(top_n, truth))) > 40
     np.testing.assert_array_equal(once.values, again.values)

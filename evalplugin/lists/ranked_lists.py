@@ -1,0 +1,125 @@
+"""Lists whose rows have a rank or a score, brought in order block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.metrics.blocks import check_different, raw_text
+from evalplugin.metrics.grouped_rows import GroupedRows
+from evalplugin.models.selection import NO_ITEM
+
+__all__ = ["RankedLists"]
+
+_BEHIND = np.iinfo(np.int32).max  # sorts behind every item
+
+
+@dataclass(frozen=True, eq=False)
+class RankedLists:
+    """Rows of lists by user, with a ``rank`` or a ``score`` where they are not in order; see ``ListSource``."""
+
+    users: npt.NDArray[np.generic]  # (U,) raw ids, ascending
+    rows: GroupedRows  # columns: item, and rank or score
+    raw_item: Callable[[int], object]  # a code -> the raw id
+    refuse: Callable[[int, str], NoReturn] = field(repr=False)  # raises the error for a row of the input
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """Length of each list: int64 (U,)."""
+        return self.rows.count
+
+    def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
+        """Return the lists of users ``low`` to ``high - 1``, as wide as the longest of them.
+
+        Raises:
+            DataError: A list with an item twice, ranks that are not 1, 2, 3 and so on.
+        """
+        count = self.rows.count[low:high]
+        width = max(int(count.max()), 1)
+        rows = self.rows.rows(low, high)
+        values = {name: column[rows] for name, column in self.rows.columns.items()}
+        if int(count.min()) == width:
+            values = {name: column.reshape(high - low, width) for name, column in values.items()}
+            item = values["item"].astype(np.int32, copy=False)
+        else:
+            listed = np.arange(width) < count[:, None]
+            item = np.full(listed.shape, NO_ITEM, dtype=np.int32)
+            item[listed] = values.pop("item")
+            values = {name: _padded(column, listed) for name, column in values.items()}
+        if "rank" in values:
+            item = self._by_rank(item, values["rank"], count, low)
+        elif "score" in values:
+            item = _by_score(item, values["score"])
+        check_different(item, self.users[low:high], self.raw_item)
+        return item
+
+    def _by_rank(
+        self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], low: int
+    ) -> npt.NDArray[np.int32]:
+        """Return items in the order of their ranks; behind the end of a list, ``rank`` is 0."""
+        width = item.shape[1]
+        expected = np.arange(1, width + 1, dtype=rank.dtype if width < 100 else np.int64)
+        if (rank == expected).all():
+            return item
+        listed = item != NO_ITEM
+        wrong = listed & ((rank < 1) | (rank > count[:, None]))
+        place = np.where(wrong | ~listed, 1, rank).astype(np.int64) - 1
+        moved = np.full_like(item, NO_ITEM)
+        row, column = np.nonzero(listed & ~wrong)
+        place = place[row, column]
+        taken = np.bincount(row * width + place, minlength=item.size)
+        moved[row, place] = item[row, column]
+        bad = np.flatnonzero(wrong.any(axis=1) | (taken.reshape(item.shape) > 1).any(axis=1))
+        if len(bad):
+            self._refuse_ranks(low + int(bad[0]))
+        return moved
+
+    def _refuse_ranks(self, user: int) -> NoReturn:
+        rows = self.rows.rows(user, user + 1)
+        rank = self.rows.columns["rank"][rows]
+        origin = (
+            np.arange(len(self.rows.columns["rank"]))[rows]
+            if self.rows.origin is None
+            else self.rows.origin[rows]
+        )
+        who = f"the ranks of user {raw_text(self.users[user])} must be 1, 2, 3 and so on"
+        if rank.min() < 1:
+            self.refuse(int(origin[np.argmin(rank)]), f"{who}, the best item first")
+        values, counts = np.unique(rank, return_counts=True)
+        if counts.max() > 1:
+            again = int(np.flatnonzero(rank == values[np.argmax(counts > 1)])[1])
+            self.refuse(int(origin[again]), f"{who}, and another row has this one")
+        missing = int(np.flatnonzero(values != np.arange(1, len(values) + 1))[0]) + 1
+        above = int(origin[np.flatnonzero(rank == values[missing - 1])[0]])
+        self.refuse(above, f"{who}, but no row has rank {missing}")
+
+
+def _padded(values: npt.NDArray[Any], listed: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+    """Return ragged values as a rectangle, filled up with the lowest score there is, or with rank 0."""
+    padded = np.full(listed.shape, -np.inf if values.dtype.kind == "f" else 0, dtype=values.dtype)
+    padded[listed] = values
+    return padded
+
+
+def _by_score(item: npt.NDArray[np.int32], score: npt.NDArray[np.floating[Any]]) -> npt.NDArray[np.int32]:
+    """Return items with the score descending, equal scores by item ascending; NO_ITEM stays last."""
+    after, before = score[:, 1:], score[:, :-1]
+    fine = before > after
+    if fine.all():
+        return item
+    key = np.where(item == NO_ITEM, _BEHIND, item)
+    fine |= (before == after) & (key[:, :-1] <= key[:, 1:])
+    unsorted = np.flatnonzero(~fine.all(axis=1))
+    if len(unsorted):
+        item = item.copy()
+        by_item = np.argsort(key[unsorted], axis=1, kind="stable")
+        scores = np.take_along_axis(score[unsorted], by_item, axis=1)
+        order = np.argsort(-scores, axis=1, kind="stable")
+        item[unsorted] = np.take_along_axis(
+            item[unsorted], np.take_along_axis(by_item, order, axis=1), axis=1
+        )
+    return item

@@ -1,0 +1,112 @@
+"""Rows of a table grouped by user, moved only where that is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.models.selection import NO_ITEM
+
+__all__ = ["GroupedRows", "group_by_rank", "group_rows"]
+
+_CHUNK = 2**20  # rows moved at a time
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedRows:
+    """Rows by user: those of user u are ``rows(u, u + 1)``. Codes of users ascend with their raw ids."""
+
+    start: npt.NDArray[np.int64]  # (U,) where each user's rows begin
+    count: npt.NDArray[np.int64]  # (U,) how many they are
+    columns: Mapping[str, npt.NDArray[Any]]  # (m,) each
+    in_order: bool  # rows of one user follow those of the one before
+    origin: npt.NDArray[np.int64] | None = None  # (m,) the row each was in the input; None: as they were
+
+    def rows(self, low: int, high: int) -> slice | npt.NDArray[np.int64]:
+        """Return which rows those of users ``low`` to ``high - 1`` are, by user."""
+        count = self.count[low:high]
+        if self.in_order:
+            filled = np.flatnonzero(count)
+            if not len(filled):
+                return slice(0, 0)
+            first = int(self.start[low + filled[0]])
+            return slice(first, first + int(count.sum()))
+        before = np.cumsum(count) - count
+        return np.repeat(self.start[low:high] - before, count) + np.arange(int(count.sum()))
+
+    def of(self, users: npt.NDArray[np.int64]) -> GroupedRows:
+        """Return the rows of some users, ascending; the others must have none."""
+        if len(users) == len(self.count):
+            return self
+        return replace(self, start=self.start[users], count=self.count[users])
+
+
+def group_rows(
+    run_start: npt.NDArray[np.int64],
+    run_user: npt.NDArray[np.integer[Any]],
+    n_users: int,
+    columns: Mapping[str, npt.NDArray[Any]],
+) -> GroupedRows:
+    """Return rows by user, moved only where a user's rows are in several runs.
+
+    Args:
+        run_start, run_user: Where runs of rows of one user begin, and the user's code.
+        n_users: Size of the vocabulary of users.
+        columns: One value a row each.
+    """
+    n_rows = len(next(iter(columns.values())))
+    length = np.diff(np.append(run_start, n_rows))
+    count = np.zeros(n_users, dtype=np.int64)
+    start = np.zeros(n_users, dtype=np.int64)
+    in_order = bool((run_user[1:] > run_user[:-1]).all())
+    if in_order or np.bincount(run_user, minlength=n_users).max() == 1:
+        count[run_user], start[run_user] = length, run_start
+        return GroupedRows(start, count, columns, in_order)
+    user = _of_rows(run_user, length)
+    count = np.bincount(user, minlength=n_users)
+    start = np.cumsum(count) - count
+    # One sort of plain numbers, which has vector instructions, instead of a stable sort by user.
+    shift = max(1, (n_rows - 1).bit_length())
+    packed = user.astype(np.int64) << shift
+    packed |= np.arange(n_rows)
+    packed.sort()
+    packed &= (1 << shift) - 1
+    moved = {name: column[packed] for name, column in columns.items()}
+    return GroupedRows(start, count, moved, True, packed)
+
+
+def group_by_rank(
+    run_start: npt.NDArray[np.int64],
+    run_user: npt.NDArray[np.integer[Any]],
+    n_users: int,
+    item: npt.NDArray[Any],
+    rank: npt.NDArray[np.integer[Any]],
+) -> GroupedRows | None:
+    """Return shuffled items by user and rank, each put at its position without any sorting.
+
+    None where that is not needed, or where ranks are not 1, 2, 3 and so on for every user.
+    """
+    if len(run_start) <= n_users:  # no user has several runs, or almost none
+        return None
+    user = _of_rows(run_user, np.diff(np.append(run_start, len(item))))
+    count = np.bincount(user, minlength=n_users)
+    start = np.cumsum(count) - count
+    placed = np.full(len(item), NO_ITEM, dtype=np.int32)
+    for low in range(0, len(item), _CHUNK):
+        part = slice(low, low + _CHUNK)
+        ranks, users = rank[part], user[part]
+        if ranks.min() < 1 or (ranks > count[users]).any():
+            return None
+        placed[start[users] + ranks.astype(np.int64) - 1] = item[part]
+    # As many positions as rows: a repeated rank leaves another position empty.
+    return None if (placed == NO_ITEM).any() else GroupedRows(start, count, {"item": placed}, True)
+
+
+def _of_rows(
+    run_user: npt.NDArray[np.integer[Any]], length: npt.NDArray[np.int64]
+) -> npt.NDArray[np.integer[Any]]:
+    return run_user if (length == 1).all() else np.repeat(run_user, length)
