@@ -1,4 +1,4 @@
-"""Interactions, where they come from, and how they are divided into train data and truth."""
+"""Interactions, datasets, splits, candidates, and the reader of tables."""
 
 from evalplugin.data.base import (
     DATASETS,

@@ -1,4 +1,4 @@
-"""What a person needs to judge one user's lists: the truth, what the user met before, the titles of the items."""
+"""Truth, history and titles, by which a person judges one user's lists."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["HISTORY", "Background", "background_of"]
 
-HISTORY = 20  # interactions of the train data that are kept of each user, the latest
+HISTORY = 20  # latest interactions of each user in the train data
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What a person needs to judge one user's lists; of the first fold, raw ids throughout.
+    """Data by which a person judges one user's lists; of the first fold, raw ids throughout.
 
     ``truth``: user, item, rating. ``history``: user, item, rating and, if known, timestamp, of the train data: the
     latest ``HISTORY`` of each user who has a truth, latest first. ``titles``: of items, where the dataset has them.
@@ -56,8 +56,8 @@ def _latest(train: Interactions, test: Interactions) -> npt.NDArray[np.int64]:
     # Equal times: the later row first.
     rows = rows[np.lexsort((-rows, -time, train.user[rows]))]
     count = np.bincount(train.user[rows], minlength=train.n_users)
-    place = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-    return rows[place < HISTORY]
+    rank = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
+    return rows[rank < HISTORY]
 
 
 def _columns(data: Interactions, rows: Any) -> dict[str, Any]:

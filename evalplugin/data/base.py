@@ -1,4 +1,4 @@
-"""What a dataset and a split are, and the registries of them."""
+"""Protocols and registries of datasets and splits."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _silent(text: str, fraction: float | None) -> None:
 
 @dataclass(frozen=True)
 class LoadContext:
-    """Where datasets are looked for, and whom to tell about progress."""
+    """Locations of datasets, and the callback for progress."""
 
     data_home: Path | None = None  # folder of downloaded datasets; None: the user's cache
     base: Path = Path()  # the folder that relative paths are relative to
-    report: Callable[[str, float | None], None] = _silent  # what goes on, and the share that is done if known
+    report: Callable[[str, float | None], None] = _silent  # a text, and the share that is done if known
 
 
 class DatasetLoader(Protocol):
-    """A dataclass whose fields are its parameters, and that reads interactions."""
+    """Loader of interactions: a dataclass whose fields are its parameters."""
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return what is wrong, found without reading data; paths lead into the parameters."""
@@ -59,7 +59,7 @@ class Split:
     test: Interactions
     fold: int = 0
     overlap_allowed: bool = False  # only where train and test are the same on purpose
-    notes: tuple[str, ...] = ()  # decisions taken while splitting, in words, to be logged
+    notes: tuple[str, ...] = ()  # decisions taken while splitting, for people; they are logged
 
     def __post_init__(self) -> None:
         for name, data in (("train", self.train), ("test", self.test)):
@@ -109,7 +109,7 @@ def _keys(data: Interactions) -> npt.NDArray[np.int64]:
 
 
 class Splitter(Protocol):
-    """A dataclass whose fields are its parameters, and that divides interactions into train and test data."""
+    """Splitter of interactions into train and test data: a dataclass whose fields are its parameters."""
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one split for each fold; all randomness comes from ``rng``.
@@ -119,18 +119,20 @@ class Splitter(Protocol):
         """
 
 
-def _lacks(*methods: str) -> Callable[[type], str | None]:
-    def lack(cls: type) -> str | None:
+def _missing_method(*methods: str) -> Callable[[type], str | None]:
+    def check(cls: type) -> str | None:
         for method in methods:
             if not callable(getattr(cls, method.partition("(")[0], None)):
                 return f"has no method {method}"
         return None
 
-    return lack
+    return check
 
 
-DATASETS: Registry[DatasetLoader] = Registry("dataset", check=_lacks("load(context)", "check(context)"))
-SPLITS: Registry[Splitter] = Registry("split", check=_lacks("split(data, rng)"))
+DATASETS: Registry[DatasetLoader] = Registry(
+    "dataset", check=_missing_method("load(context)", "check(context)")
+)
+SPLITS: Registry[Splitter] = Registry("split", check=_missing_method("split(data, rng)"))
 
 
 def dataset(name: str) -> Callable[[C], C]:

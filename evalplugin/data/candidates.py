@@ -1,4 +1,4 @@
-"""``Candidates``: which items may be listed for whom."""
+"""``Candidates``: the items that may be listed for each user."""
 
 from __future__ import annotations
 

@@ -78,12 +78,12 @@ class TableFiles:
 
     def check_columns(self) -> None:
         """Refuse a file without a header, or whose columns are not those of the first one."""
-        first = self.files[0]
+        first, expected = self.files[0], set(self.columns)
         for file in self.files:
             found = self._names(file)
             if not found:
                 raise DataError(f"{file} is empty: it has no line with the names of its columns")
-            if odd := sorted(set(found) ^ set(self.columns)):
+            if odd := sorted(set(found) ^ expected):
                 raise DataError(
                     f"{file}: its columns are not those of {first.name}: {', '.join(map(repr, odd))} "
                     f"{'is' if len(odd) == 1 else 'are'} in one of them only"
@@ -141,8 +141,7 @@ class TableFiles:
                 raise DataError(f"{file}: {problem}")
 
     def _row_name(self, number: int, row: int) -> str:
-        of = "" if len(self.files) == 1 else f" of {self.files[number].name}"
-        return row_number(row).replace(" (", f"{of} (")
+        return row_number(row, "" if len(self.files) == 1 else f" of {self.files[number].name}")
 
     def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Return all tables as one; numbers of several widths become the widest."""

@@ -1,4 +1,4 @@
-"""``Interactions``: who met what, encoded once at the boundary and never changed after."""
+"""``Interactions``: pairs of user and item, encoded once at the boundary and immutable."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Interactions:
     users: npt.NDArray[np.generic]  # (n_users,) sorted raw ids: int64, or str as object
     items: npt.NDArray[np.generic]  # (n_items,) the catalogue: sorted raw ids: int64, or str as object
     titles: npt.NDArray[np.object_] | None = None  # (n_items,) a title for each item, for people to read
-    notes: tuple[str, ...] = field(default=())  # decisions taken while reading, in words, to be logged
+    notes: tuple[str, ...] = field(default=())  # decisions taken while reading, for people; they are logged
 
     def __post_init__(self) -> None:
         _freeze(self, "user", "item", "rating", "timestamp", "users", "items", "titles")
@@ -96,8 +96,8 @@ class Interactions:
         from scipy.sparse import coo_array
 
         # Building a sparse matrix is a counting sort: several times faster than sorting by user and item.
-        place = (self.user, self.item)
-        matrix = coo_array((np.arange(len(self)), place), shape=(self.n_users, self.n_items)).tocsr()
+        pairs = (self.user, self.item)
+        matrix = coo_array((np.arange(len(self)), pairs), shape=(self.n_users, self.n_items)).tocsr()
         matrix.sort_indices()
         indptr, item = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32, copy=False)
         return Rows(indptr, item, self.rating[matrix.data])
@@ -155,7 +155,7 @@ class Interactions:
         duplicates: DuplicatePolicy = "error",
         source: str = "data",
     ) -> Interactions:
-        """Return the rows of a DataFrame as interactions, checked once and for all.
+        """Return the rows of a DataFrame as interactions, checked.
 
         Args:
             frame: One row an interaction; ids are integers or text.
@@ -164,9 +164,9 @@ class Interactions:
             rating: Name of the rating column; None means every rating is 1.0 (implicit data).
             timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
                 if they have no time zone); fractions are rounded down, which a note counts; None: no time.
-            duplicates: What to do with a pair that stands more than once: refuse it, keep the ``last`` row, or
-                the ``mean`` or ``max`` rating (at the place and time of the last row).
-            source: What the data is called in messages.
+            duplicates: What to do with a repeated pair: refuse it, take the ``last`` row, or
+                the ``mean`` or ``max`` rating (at the position and time of the last row).
+            source: Name of the data in messages.
 
         Raises:
             DataError: No rows, a missing column, a null id, a rating that is no finite number, a duplicate pair

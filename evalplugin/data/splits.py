@@ -1,4 +1,4 @@
-"""The splits: how interactions are divided into train data and truth."""
+"""Splits of interactions into train data and truth."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Cold = Annotated[
     Literal["keep", "drop"],
     Field(
         description="test interactions of users or items without train data: keep them in the truth "
-        "(models answer by their rule for strangers), or drop them; both are counted"
+        "(models answer by their rule for cold users), or drop them; both are counted"
     ),
 ]
 
@@ -68,7 +68,7 @@ class Holdout:
         size = np.minimum((self.fraction * counts + 0.5).astype(np.int64), np.maximum(counts - 1, 0))
         untested = int(((counts > 0) & (size == 0)).sum())
         notes = [f"{untested} users have too few interactions for one to be held out"] if untested else []
-        test = _places(data, rng.permutation(len(data))) < size[data.user]
+        test = _positions(data, rng.permutation(len(data))) < size[data.user]
         return [_held_out(data, test, self.cold, notes=notes)]
 
 
@@ -106,7 +106,7 @@ class LastN:
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
         tested, notes = _testable(data, self.n + self.min_train, "last_n")
-        from_end = data.rows.counts[data.user] - _places(data, _by_time(data, "last_n"))
+        from_end = data.rows.counts[data.user] - _positions(data, _by_time(data, "last_n"))
         return [_held_out(data, tested[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
@@ -138,8 +138,8 @@ class Temporal:
         """Return one fold."""
         time = _times(data, "temporal")
         if self.quantile is not None:
-            place = int(self.quantile * len(time))
-            cut = int(np.partition(time, place)[place])
+            position = int(self.quantile * len(time))
+            cut = int(np.partition(time, position)[position])
         else:
             assert self.cutoff is not None
             cut = _seconds(self.cutoff) if isinstance(self.cutoff, str) else self.cutoff
@@ -196,7 +196,7 @@ class SampleUsers:
         drawn = np.zeros(data.n_users, dtype=np.bool_)
         drawn[rng.choice(pool, size, replace=False)] = True
         order = _by_time(data, "sample_users") if self.hold == "last" else rng.permutation(len(data))
-        from_end = data.rows.counts[data.user] - _places(data, order)
+        from_end = data.rows.counts[data.user] - _positions(data, order)
         return [_held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
@@ -233,17 +233,17 @@ def _testable(data: Interactions, least: int, name: str) -> tuple[Mask, list[str
     return enough, [f"{short} users with fewer than {least} interactions are not tested"] if short else []
 
 
-def _places(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return each interaction's place among its user's, from 0, in an order of all rows (m,): int64 (m,)."""
+def _positions(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return each interaction's position among its user's, from 0, in an order of all rows (m,): int64 (m,)."""
     from scipy.sparse import coo_array
 
     # Building a sparse matrix is a counting sort by user that keeps the order.
     row = (data.user[order], np.arange(len(data)))
     matrix = coo_array((np.ones(len(data), dtype=np.bool_), row), shape=(data.n_users, len(data))).tocsr()
     by_user = order[matrix.indices]
-    places = np.empty(len(data), dtype=np.int64)
-    places[by_user] = np.arange(len(data)) - matrix.indptr[data.user[by_user]]
-    return places
+    positions = np.empty(len(data), dtype=np.int64)
+    positions[by_user] = np.arange(len(data)) - matrix.indptr[data.user[by_user]]
+    return positions
 
 
 def _by_time(data: Interactions, name: str) -> npt.NDArray[np.int64]:

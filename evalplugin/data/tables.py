@@ -21,9 +21,9 @@ _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the
 _FIT = "fit into 64 bits with sign"
 
 
-def row_number(row: int) -> str:
-    """Return the name of a row in messages, given its position from 0."""
-    return f"row {row + 1} (counted from 1)"
+def row_number(row: int, file: str = "") -> str:
+    """Return the name of a row in messages, given its position from 0; ``file`` is such as `` of a.csv``."""
+    return f"row {row + 1}{file} (counted from 1)"
 
 
 def column_problem(name: str, names: Sequence[str], role: str = "") -> str | None:

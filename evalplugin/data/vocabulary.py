@@ -1,4 +1,4 @@
-"""Ids of several columns -> codes of one vocabulary, by the fastest way that the ids allow."""
+"""Codes of one sorted vocabulary for the ids of several columns."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def check_kinds(role: str, **columns: Ids) -> None:
 
 
 def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
-    """Return what integer ids that stand for themselves as int32 codes are all below; None if they cannot."""
+    """Return the upper bound of integer ids that can serve as their own int32 codes; None if they cannot."""
     end = 0
     for values in filter(len, columns):
         if values.dtype == np.int64 and values.flags.c_contiguous:
-            values = values.view(np.uint64)  # one look instead of two: what is negative becomes very large
+            values = values.view(np.uint64)  # one pass instead of two: negative ids become very large
         largest = int(values.max())
         if largest > _LARGEST or (values.dtype.kind == "i" and values.min() < 0):
             return None
@@ -118,7 +118,7 @@ def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.
         code = np.empty(len(column), dtype=np.int32)
         for at in range(0, max(len(column), 1), _PIECE):
             part, one = next(ours)
-            place = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
-            code[at : at + _PIECE] = place[one.indices.to_numpy(zero_copy_only=False)]
+            code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
+            code[at : at + _PIECE] = code_of[one.indices.to_numpy(zero_copy_only=False)]
         codes.append(code)
     return vocabulary.to_numpy(zero_copy_only=False), codes

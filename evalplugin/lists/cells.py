@@ -1,4 +1,4 @@
-"""ListInput with a whole list in a cell, or with one row a scored pair -> the columns of lists and truth."""
+"""Columns of lists and truth from tables with a list in each cell, or with a scored pair in each row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAIRS = "; scored pairs need the item column named"
 
 
 class Cells(NamedTuple):
-    """The values of a column, one a row, and how messages call it."""
+    """The values of a column, one a row, and its name in messages."""
 
     name: str
     values: Sequence[Any] | npt.NDArray[Any]
@@ -143,10 +143,10 @@ def _one_row_an_item(
         columns.append(pd.Series(ratings))
         names.append("rating")
 
-    def place(row: int) -> str:
+    def row_name(row: int) -> str:
         return f"place {rank[row]} of user {_plain(users[int(np.searchsorted(ends, row, side='right'))])}"
 
-    return Table(pd.concat(columns, axis=1, keys=names), cells.name, place)
+    return Table(pd.concat(columns, axis=1, keys=names), cells.name, row_name)
 
 
 def _flat(items: list[Any]) -> Any:

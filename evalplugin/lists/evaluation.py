@@ -1,4 +1,4 @@
-"""What the MLflow evaluator is asked, and the scores that it answers with; plain values, nothing is logged here."""
+"""Options and scores of the MLflow evaluator, as plain values."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _Cutoff = Annotated[int, Field(ge=1)]
 
 @dataclass(frozen=True)
 class EvaluatorOptions:
-    """What ``evaluator_config`` takes; see ``evalplugin.mlflow_evaluator.RankingEvaluator``."""
+    """Options of ``evaluator_config``; see ``evalplugin.mlflow_evaluator.RankingEvaluator``."""
 
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     k: _Cutoff | list[_Cutoff] | None = None

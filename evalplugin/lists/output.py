@@ -1,4 +1,4 @@
-"""What is written of scores: per-user files that are whole or not there, tables of means for other programs."""
+"""Files of per-user scores, and tables of means for other programs."""
 
 from __future__ import annotations
 

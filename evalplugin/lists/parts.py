@@ -1,4 +1,4 @@
-"""Lists that do not fit in memory: spread over partitions by user, scored one partition after the other."""
+"""Lists larger than memory, scored one partition of users after the other."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from evalplugin.metrics.scoring import Scorer, check_request
 
 __all__ = ["parts_for", "score_in_parts"]
 
-_ITSELF = 500 * 2**20  # what Python, its libraries and a batch take before any list is held
+_BASE_BYTES = 500 * 2**20  # what Python, its libraries and a batch take before any list is held
 _GROWTH = (
     8  # what scoring a partition takes at its peak, as a multiple of its columns: measured, shuffled rows
 )
-_MOST_PARTS = 500  # one open file each, and systems allow about 1000
+_MAX_PARTS = 500  # one open file each, and systems allow about 1000
 _BATCH = 2**18  # rows read at a time
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
@@ -45,10 +45,10 @@ def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, 
         source, names = sources[role], columns.of(role, sources[role].name, sources[role].columns)
         if isinstance(source, TableFiles):
             needed += _GROWTH * n_bytes(source, names.values())
-    if needed + _ITSELF <= memory:
+    if needed + _BASE_BYTES <= memory:
         return 1
-    room = max(memory - _ITSELF, memory // 4)
-    return min(max(2, -(-needed // room)), _MOST_PARTS)
+    room = max(memory - _BASE_BYTES, memory // 4)
+    return min(max(2, -(-needed // room)), _MAX_PARTS)
 
 
 def score_in_parts(
@@ -76,8 +76,8 @@ def score_in_parts(
         raise DataError(f"{train.name}: there are no rows")
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         both = [
-            _Spilled(lists, "lists", columns, Path(folder), n_parts),
-            _Spilled(truth, "truth", columns, Path(folder), n_parts),
+            _PartitionedTable(lists, "lists", columns, Path(folder), n_parts),
+            _PartitionedTable(truth, "truth", columns, Path(folder), n_parts),
         ]
         free, needed = disk_usage(folder).free, sum(one.n_bytes for one in both)
         if needed > free:
@@ -96,7 +96,7 @@ def score_in_parts(
 
 
 def _score(
-    both: Sequence[_Spilled],
+    both: Sequence[_PartitionedTable],
     train: PairColumns | None,
     specs: Sequence[MetricSpec],
     columns: ListColumns,
@@ -126,8 +126,8 @@ def _score(
     return scorer.result(users)
 
 
-class _Spilled:
-    """One table's rows, spread over files by a hash of the user."""
+class _PartitionedTable:
+    """The rows of one table, partitioned into files by a hash of the user."""
 
     sample: PairColumns  # the first batch
 
@@ -181,7 +181,7 @@ class _Spilled:
 
 
 def _overview(
-    both: Sequence[_Spilled], n_parts: int, *, items: bool
+    both: Sequence[_PartitionedTable], n_parts: int, *, items: bool
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic], int]:
     """Return everybody of lists and truth, all their items if so asked, and the length of the longest list."""
     users: list[npt.NDArray[np.generic]] = []

@@ -1,4 +1,4 @@
-"""Other libraries' conventions: which of our metrics each of theirs is, over whom it is averaged, how ties fall."""
+"""Profiles of other libraries: their metrics in terms of ours, their averages and their order of ties."""
 
 from __future__ import annotations
 
@@ -150,18 +150,18 @@ def profile(name: str) -> Profile:
 def _in_trec_order(top_n: TopN, truth: Interactions) -> TopN:
     """Return the lists by score as float32, descending, and equal ones by item id as text, descending."""
     text = np.array([str(item).encode() for item in truth.items.tolist()], dtype=object)
-    order = np.empty(len(text), dtype=np.int64)
-    order[np.argsort(text, kind="stable")] = np.arange(len(text))
+    position = np.empty(len(text), dtype=np.int64)
+    position[np.argsort(text, kind="stable")] = np.arange(len(text))
     listed = top_n.item != NO_ITEM
     score = np.where(listed, top_n.score.astype(np.float32), -np.inf)
     if np.isnan(score).any():
         raise DataError("the rule for ties needs a score for every listed item")
-    behind = np.where(listed, -order[top_n.item], 1)
-    place = np.lexsort((behind, -score, ~listed), axis=1)
+    behind = np.where(listed, -position[top_n.item], 1)
+    order = np.lexsort((behind, -score, ~listed), axis=1)
     return TopN(
         top_n.user,
-        np.take_along_axis(top_n.item, place, axis=1),
-        np.take_along_axis(top_n.score, place, axis=1),
+        np.take_along_axis(top_n.item, order, axis=1),
+        np.take_along_axis(top_n.score, order, axis=1),
     )
 
 
@@ -171,10 +171,10 @@ def _weights(
     """Return for everybody who has a list or a truth: whether a list, whether a truth, its ratings, its pairs."""
     blocks = Blocks.of(top_n, truth, threshold=threshold, predictions=predictions)
     n_ratings, n_pairs = (np.zeros(len(blocks), dtype=np.int64) for _ in range(2))
-    for place, context in blocks:
-        n_ratings[place] = context.n_truth
+    for rows, context in blocks:
+        n_ratings[rows] = context.n_truth
         if predictions is not None:
-            n_pairs[place] = count_pairs(context).comparable
+            n_pairs[rows] = count_pairs(context).comparable
     has_list = np.isin(blocks.users, truth.users[top_n.user])
     return has_list, n_ratings > 0, n_ratings, n_pairs
 

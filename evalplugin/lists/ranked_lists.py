@@ -67,12 +67,12 @@ class RankedLists:
             return item
         listed = item != NO_ITEM
         wrong = listed & ((rank < 1) | (rank > count[:, None]))
-        place = np.where(wrong | ~listed, 1, rank).astype(np.int64) - 1
+        target = np.where(wrong | ~listed, 1, rank).astype(np.int64) - 1
         moved = np.full_like(item, NO_ITEM)
         row, column = np.nonzero(listed & ~wrong)
-        place = place[row, column]
-        taken = np.bincount(row * width + place, minlength=item.size)
-        moved[row, place] = item[row, column]
+        target = target[row, column]
+        taken = np.bincount(row * width + target, minlength=item.size)
+        moved[row, target] = item[row, column]
         bad = np.flatnonzero(wrong.any(axis=1) | (taken.reshape(item.shape) > 1).any(axis=1))
         if len(bad):
             self._refuse_ranks(low + int(bad[0]))

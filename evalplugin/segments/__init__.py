@@ -1,4 +1,4 @@
-"""Groups of users, to see for whom a model is better: by activity, by what they like, by attributes of their own."""
+"""Groups of users, by their interactions or by attributes of their own."""
 
 from evalplugin.segments.attribute import Attribute
 from evalplugin.segments.base import SEGMENTS, Segmentation, Segmenter, segment, segmentation

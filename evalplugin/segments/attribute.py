@@ -31,7 +31,7 @@ class Attribute:
     of texts those ``max_groups`` that most test users have, and the rest is one group, such as ``12 other values``.
     Test users who are not in the table, or whose value is missing or empty, are the group ``unknown``.
 
-    A user may stand in several rows if they agree. From Python a DataFrame may be given as ``frame`` in place of
+    A user may have several rows if they agree. From Python a DataFrame may be given as ``frame`` in place of
     ``file``.
     """
 

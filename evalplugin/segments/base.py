@@ -1,4 +1,4 @@
-"""What a segment is: one way to divide the test users into groups; and the registry of them."""
+"""Segments: protocol, registry, and the division of test users into groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """One way to divide users into groups.
+    """The groups of users by one segment.
 
     ``users`` (U,) raw ids, sorted; ``group`` int32 (U,) indexes ``labels``, -1 where a user is in none of them.
     """
@@ -36,19 +36,19 @@ class Segmentation:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of who is in which group, given the test data: 32 hexadecimal digits."""
+        """A hash of the users' groups, given the test data: 32 hexadecimal digits."""
         content = hashlib.sha256(json.dumps([self.name, self.labels]).encode())
         content.update(np.ascontiguousarray(self.group).data)
         return content.hexdigest()[:32]
 
     def of(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
         """Return the group of users by raw id (V,): int32 (V,), -1 for one who is in none."""
-        if np.array_equal(self.users, users):  # much faster to see than to search
+        if np.array_equal(self.users, users):  # much faster than a search
             return self.group
         if not len(self.users):
             return np.full(len(users), -1, dtype=np.int32)
-        place = np.minimum(np.searchsorted(self.users, users), len(self.users) - 1)
-        return np.where(self.users[place] == users, self.group[place], np.int32(-1))
+        position = np.minimum(np.searchsorted(self.users, users), len(self.users) - 1)
+        return np.where(self.users[position] == users, self.group[position], np.int32(-1))
 
     def by_label(
         self, users: npt.NDArray[np.generic], values: npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ class Segmentation:
 
 
 class Segmenter(Protocol):
-    """A dataclass whose fields are its parameters. It measures every test user, and then divides them by that.
+    """A segment: measures every test user and divides them by that; a dataclass whose fields are its parameters.
 
     The two steps are apart because of folds: a user is measured on the first fold whose test data has the user,
     and all users are then divided together, so that every group has one meaning.
@@ -71,7 +71,7 @@ class Segmenter(Protocol):
     def measure(
         self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
     ) -> npt.NDArray[np.generic]:
-        """Return what users are divided by, one value a user: (len(users),).
+        """Return the values that users are divided by, one a user: (len(users),).
 
         ``users`` are codes, ascending, that the fold's test data has. A user's value must not depend on which other
         users are asked for.
@@ -87,14 +87,14 @@ class Segmenter(Protocol):
         """
 
 
-def _lack(cls: type) -> str | None:
+def _missing_method(cls: type) -> str | None:
     for method in ("measure(fold, users, context)", "divide(values)"):
         if not callable(getattr(cls, method.partition("(")[0], None)):
             return f"has no method {method}"
     return None
 
 
-SEGMENTS: Registry[Segmenter] = Registry("segment", check=_lack)
+SEGMENTS: Registry[Segmenter] = Registry("segment", check=_missing_method)
 
 
 def segment(name: str) -> Callable[[C], C]:

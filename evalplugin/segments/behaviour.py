@@ -1,4 +1,4 @@
-"""The segments ``activity``, ``popularity`` and ``cold``: users by what the data itself tells of them."""
+"""The segments ``activity``, ``popularity`` and ``cold``: users grouped by their interactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values -> groups with labels that people can read."""
+"""Groups of values, with readable labels."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def by_quantile(values: npt.NDArray[np.floating], n: int) -> Groups:
     there are fewer groups where many users are equal. Labels are the lowest and the highest value in the group, such
     as ``1-18``.
     """
-    distinct, place, counts = _distinct(values)
+    distinct, position, counts = _distinct(values)
     total = int(counts.sum())
     # Twice the rank of each value's middle user, in whole numbers.
     middle = 2 * np.cumsum(counts) - counts
@@ -52,13 +52,13 @@ def by_quantile(values: npt.NDArray[np.floating], n: int) -> Groups:
     labels = tuple(
         _range(one, other) for one, other in zip(texts[: len(low)], texts[len(low) :], strict=True)
     )
-    return Groups(labels, _picked(group_of, place))
+    return Groups(labels, _picked(group_of, position))
 
 
 def by_number(values: npt.NDArray[np.floating]) -> Groups:
     """Return one group for each number, ascending; NaN is in no group."""
-    distinct, place, _ = _distinct(values)
-    return Groups(tuple(_texts(distinct.tolist())), _picked(np.arange(len(distinct)), place))
+    distinct, position, _ = _distinct(values)
+    return Groups(tuple(_texts(distinct.tolist())), _picked(np.arange(len(distinct)), position))
 
 
 def by_text(values: npt.NDArray[np.object_], most: int) -> Groups:
@@ -70,7 +70,7 @@ def by_text(values: npt.NDArray[np.object_], most: int) -> Groups:
     counts = Counter(value for value in values.tolist() if value is not None)
     texts = sorted(counts, key=lambda text: (-counts[text], text))
     rest = len(texts) - most
-    number = {text: min(place, most) for place, text in enumerate(texts)}
+    number = {text: min(position, most) for position, text in enumerate(texts)}
     labels = [*texts[:most], *([f"{rest} other value{'s' * (rest > 1)}"] if rest > 0 else [])]
     group = np.array([number.get(value, -1) for value in values.tolist()], dtype=np.int32)
     return Groups(tuple(labels), group)
@@ -79,17 +79,17 @@ def by_text(values: npt.NDArray[np.object_], most: int) -> Groups:
 def _distinct(
     values: npt.NDArray[np.floating],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the numbers there are, each user's place among them (-1 for NaN), and how many users each has."""
+    """Return the numbers there are, each user's position among them (-1 for NaN), and how many users each has."""
     values = np.asarray(values, dtype=np.float64) + 0.0  # no -0
     defined = ~np.isnan(values)
     distinct, inverse, counts = np.unique(values[defined], return_inverse=True, return_counts=True)
-    place = np.full(len(values), -1, dtype=np.int64)
-    place[defined] = inverse
-    return distinct, place, counts
+    position = np.full(len(values), -1, dtype=np.int64)
+    position[defined] = inverse
+    return distinct, position, counts
 
 
-def _picked(group_of: npt.NDArray[np.integer], place: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-    return np.append(group_of, -1)[place].astype(np.int32)
+def _picked(group_of: npt.NDArray[np.integer], position: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    return np.append(group_of, -1)[position].astype(np.int32)
 
 
 def _texts(numbers: list[float]) -> list[str]:

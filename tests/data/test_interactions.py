@@ -89,7 +89,7 @@ def test_rows_have_each_users_items_ascending_with_their_ratings(frame: pd.DataF
 @given(
     st.lists(st.tuples(st.integers(-5, 5), st.text(max_size=3), st.integers(0, 9)), min_size=1, max_size=30)
 )
-def test_a_frame_goes_round(triples: list[tuple[int, str, int]]) -> None:
+def test_to_frame_inverts_from_frame(triples: list[tuple[int, str, int]]) -> None:
     unique = {(user, item): rating for user, item, rating in triples}
     frame = pd.DataFrame(
         [(u, i, float(r)) for (u, i), r in unique.items()], columns=["user", "item", "rating"]
@@ -171,9 +171,7 @@ def test_ids_of_any_integer_or_text_type_are_read(ids: Any, expected: list[Any])
         (pd.to_datetime(["2020-01-01"] * 3), "row 1 (counted from 1) is Timestamp('2020-01-01 00:00:00')"),
     ],
 )
-def test_ids_that_are_neither_integers_nor_text_are_refused_by_place_and_value(
-    ids: Any, message: str
-) -> None:
+def test_invalid_ids_name_row_and_value(ids: Any, message: str) -> None:
     assert message in refusal(pd.DataFrame({"user": ids, "item": [1, 2, 3]}))
 
 
@@ -202,9 +200,7 @@ def test_ids_that_are_neither_integers_nor_text_are_refused_by_place_and_value(
         (["1", None, "3"], "row 2 (counted from 1) is empty: no rating may be missing"),
     ],
 )
-def test_ratings_that_are_no_finite_numbers_are_refused_by_place_and_value(
-    ratings: Any, message: str
-) -> None:
+def test_invalid_ratings_name_row_and_value(ratings: Any, message: str) -> None:
     frame = pd.DataFrame({"user": [1, 2, 3], "item": [1, 2, 3], "stars": ratings})
     assert message in refusal(frame, rating="stars")
 
@@ -267,7 +263,7 @@ def test_a_datetime_is_its_seconds_since_1970() -> None:
         ),
     ],
 )
-def test_times_that_are_no_times_are_refused_by_place_and_value(times: Any, message: str) -> None:
+def test_invalid_timestamps_name_row_and_value(times: Any, message: str) -> None:
     assert message in refusal(pd.DataFrame({"user": [1, 2], "item": [1, 2], "when": times}), timestamp="when")
 
 
@@ -277,7 +273,7 @@ def test_a_missing_column_is_named_with_the_nearest_one(frame: pd.DataFrame) -> 
     assert refusal(frame, rating="xyz") == expected
 
 
-def test_a_column_name_that_stands_twice_is_refused(frame: pd.DataFrame) -> None:
+def test_repeated_column_names_are_refused(frame: pd.DataFrame) -> None:
     twice = frame.rename(columns={"rating": "item"})
     assert refusal(twice) == "data: 2 columns are called 'item' (item)"
 

@@ -86,7 +86,7 @@ def test_parts_give_the_same_to_the_last_bit(
     assert list((folder / "temporary").iterdir()) == []
 
 
-def test_what_fits_is_not_spread(folder: Path) -> None:
+def test_small_input_is_not_partitioned(folder: Path) -> None:
     write(made())
     said: list[str] = []
     score_lists("lists", "truth.parquet", specs_of(["rr"]), memory="2GB", report=said.append)
@@ -126,7 +126,7 @@ def test_parts_take_files_with_integer_and_with_float_scores(folder: Path) -> No
         ({"item": None}, r"lists: column 'item', row 1 of 2.parquet \(counted from 1\) is empty"),
     ],
 )
-def test_what_breaks_a_rule_is_named_with_its_place(
+def test_invalid_values_in_partitions_name_file_and_row(
     folder: Path, change: dict[str, object], message: str
 ) -> None:
     write(made())
@@ -153,7 +153,7 @@ def test_duplicates_and_ranks_with_holes_are_found_in_parts_too(folder: Path) ->
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
 
 
-def test_no_room_on_the_disk_is_said_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_check_free_disk_space_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(made())
 
     class Full:
@@ -168,17 +168,19 @@ def test_no_room_on_the_disk_is_said_first(folder: Path, monkeypatch: pytest.Mon
     ("memory", "size"),
     [("2GB", 2 * 2**30), ("1.5 MiB", 3 * 2**19), ("500kb", 500 * 2**10), (7, 7), ("12", 12)],
 )
-def test_sizes_in_words(memory: str | int, size: int) -> None:
+def test_memory_sizes_are_parsed(memory: str | int, size: int) -> None:
     assert bytes_of(memory) == size
 
 
 @pytest.mark.parametrize("memory", ["", "GB", "-1GB", "0", "2 parsecs"])
-def test_sizes_that_are_none(memory: str) -> None:
+def test_invalid_memory_sizes_are_refused(memory: str) -> None:
     with pytest.raises(DataError, match="memory must be a size such as 2GB"):
         bytes_of(memory)
 
 
-def test_a_failure_leaves_the_file_of_before(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_scoring_leaves_the_output_file_unchanged(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(made())
     argv = ["score", "--lists", "lists", "--truth", "truth.parquet", "-m", "rr", "--out", "out.parquet"]
     assert main(argv) == 0
@@ -192,7 +194,7 @@ def test_a_failure_leaves_the_file_of_before(folder: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_interrupted_run_leaves_nothing(folder: Path, number: signal.Signals) -> None:
+def test_interrupted_scoring_removes_partitions(folder: Path, number: signal.Signals) -> None:
     write(made(3000))
     argv = [
         "--lists",

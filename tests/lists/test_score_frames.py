@@ -302,13 +302,13 @@ SCORED = LISTS.drop(columns="rank")
         ),
     ],
 )  # fmt: skip
-def test_what_breaks_a_rule_is_an_error(frame: pd.DataFrame, truth: pd.DataFrame, message: str) -> None:
+def test_invalid_tables_are_refused(frame: pd.DataFrame, truth: pd.DataFrame, message: str) -> None:
     with pytest.raises(DataError) as caught:
         evalplugin.score(frame, truth, ["rr"])
     assert str(caught.value) == message
 
 
-def test_broken_ranks_are_found_in_shuffled_lists_too() -> None:
+def test_invalid_ranks_are_found_in_shuffled_lists() -> None:
     shuffled = lists(rank=[1, 2, 4, 1, 2, 1]).sample(frac=1, random_state=3).iloc[::-1]
     row = shuffled["rank"].tolist().index(4) + 1
     with pytest.raises(
@@ -329,7 +329,7 @@ def test_broken_ranks_are_found_in_shuffled_lists_too() -> None:
         (["rmse"], "metric rmse needs the ratings that a model predicts for the truth; lists have none"),
     ],
 )
-def test_what_is_asked_wrongly_is_an_error(metrics: list[str], message: str) -> None:
+def test_invalid_metric_requests_are_refused(metrics: list[str], message: str) -> None:
     with pytest.raises(DataError) as caught:
         evalplugin.score(LISTS, TRUTH, metrics)
     assert str(caught.value) == message

@@ -50,13 +50,13 @@ def test_the_listed_items_of_the_truth_are_found_in_order(
 
 
 @pytest.mark.parametrize("factor", [0, 2**31])
-def test_hashes_that_all_collide_change_nothing(monkeypatch: pytest.MonkeyPatch, factor: int) -> None:
+def test_matching_is_exact_when_all_hashes_collide(monkeypatch: pytest.MonkeyPatch, factor: int) -> None:
     monkeypatch.setattr(matching, "_ITEM_FACTOR", np.uint32(factor))
     item, truth_row, truth_item = case(1, 30, 10, 40, 0.3)
     assert found(item, truth_row, truth_item) == by_hand(item, truth_row, truth_item)
 
 
-def test_more_truth_than_sixteen_bits_can_number() -> None:
+def test_matching_more_pairs_than_uint16_can_number() -> None:
     item, truth_row, truth_item = case(2, 100, 5, 1000, 0.8)
     assert len(truth_item) > 2**16
     assert found(item, truth_row, truth_item) == by_hand(item, truth_row, truth_item)

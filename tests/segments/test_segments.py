@@ -282,7 +282,7 @@ def test_a_user_may_stand_in_several_rows_that_agree(tmp_path: Path) -> None:
         ("", "DIR/a.csv is empty: it has no line with the names of its columns"),
     ],
 )  # fmt: skip
-def test_a_table_that_does_not_fit_is_told(text: str, message: str, tmp_path: Path) -> None:
+def test_invalid_attribute_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DataError) as caught:
         groups_of("attribute", base=tmp_path, file="a.csv", column="kind")
@@ -298,7 +298,7 @@ def test_a_table_that_does_not_fit_is_told(text: str, message: str, tmp_path: Pa
         ({"user": [0, 1], "kind": ["a", 1]}, "frame: column 'kind': cannot be read: "),
     ],
 )  # fmt: skip
-def test_a_frame_that_does_not_fit_is_told(frame: dict[str, Any], message: str) -> None:
+def test_invalid_attribute_frames_are_refused(frame: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError) as caught:
         groups_of("attribute", frame=pd.DataFrame(frame), column="kind")
     assert message in str(caught.value)
@@ -327,7 +327,7 @@ def test_an_attribute_takes_one_table(params: dict[str, Any], message: str) -> N
 
 
 @pytest.mark.parametrize("name", SEGMENTS.names())
-def test_every_segment_keeps_the_contract(name: str) -> None:
+def test_every_segment_passes_the_contract(name: str) -> None:
     assert SEGMENTS.entry(name).summary
     variants: dict[str, list[dict[str, Any]]] = {
         "activity": [{}, {"groups": 5}],
@@ -376,7 +376,7 @@ def depends_on_order(self: Sound, values: npt.NDArray[Any]) -> Groups:
         (depends_on_order, "the order of the users must not change a group, but user"),
     ],
 )
-def test_the_contract_finds_what_breaks_it(
+def test_segment_contract_finds_violations(
     method: Callable[..., Any], law: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     check_segment(Sound)
@@ -398,7 +398,7 @@ def test_the_contract_finds_what_breaks_it(
         (lambda n: (("a",), np.ones(n, dtype=np.int32)), "a group is a number from -1 to 0, not 1"),
     ],
 )  # fmt: skip
-def test_what_a_segment_returns_is_checked(
+def test_invalid_segment_results_are_refused(
     groups: Callable[[int], Any], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Sound, "divide", lambda self, values: Groups(*groups(len(values))))
@@ -421,7 +421,7 @@ def test_a_segment_without_its_methods_is_refused() -> None:
 
 
 @pytest.mark.parametrize("ids", [np.array([3, 5, 9]), np.array(["a", "b", "d"], dtype=object)])
-def test_values_go_by_label_and_strangers_by_none(ids: npt.NDArray[Any]) -> None:
+def test_values_by_label_leave_out_unknown_users(ids: npt.NDArray[Any]) -> None:
     found = Segmentation("s", ("x", "y"), ids, np.array([1, -1, 0], dtype=np.int32))
     assert found.of(ids).tolist() == [1, -1, 0]
     others = np.array([ids[2], ids[0], {int: 4}.get(type(ids[0].item() if ids.dtype != object else ""), "c")])
@@ -460,7 +460,7 @@ def test_segments_are_those_of_the_test_users() -> None:
         assert (segment.group >= 0).all()
 
 
-def test_a_segment_that_says_nothing_is_kept_only_if_it_was_asked_for() -> None:
+def test_segment_with_one_group_is_shown_only_on_request() -> None:
     (prepared,) = prepare(load(asked()), None, Observer())
     assert [s.name for s in prepared.info.segments] == ["activity", "popularity"]
     note = "segment cold is not shown: all 25 test users are in one group (with history)"
@@ -472,7 +472,7 @@ def test_a_segment_that_says_nothing_is_kept_only_if_it_was_asked_for() -> None:
     assert prepared.info.segments == ()
 
 
-def test_a_table_of_the_wrong_users_is_told_before_anything_is_fitted(tmp_path: Path) -> None:
+def test_attribute_table_of_other_users_is_refused_before_fitting(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("user,kind\nann,x\n")
     age = {"name": "kind", "type": "attribute", "file": str(tmp_path / "people.csv"), "column": "kind"}
     checked = load(asked(segments=[age]))

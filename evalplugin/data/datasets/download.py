@@ -1,4 +1,4 @@
-"""Archives from the web: fetched to a temporary name, checked, unpacked inside one folder only."""
+"""Download of archives: fetched to a temporary name, checked, unpacked inside one folder only."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ _SERVER = "https://files.grouplens.org/datasets/movielens"
 class _Edition:
     folder: str  # in the zip, and in the data home
     archive: str
-    md5: str | None  # None: the data changes over time, and so does its checksum, which stands beside it
+    md5: str | None  # None: the data changes over time, and so does its checksum, a file beside the archive
     ratings: str
     movies: str
     encoding: str = "utf-8"
@@ -141,8 +140,9 @@ class MovieLens:
 def _home(context: LoadContext) -> Path:
     if context.data_home is not None:
         return context.data_home
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "evalplugin"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("evalplugin", appauthor=False)
 
 
 def _ratings(path: Path) -> pa.Table:

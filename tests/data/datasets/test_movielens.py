@@ -166,7 +166,7 @@ def test_an_archive_is_unpacked_and_read(version: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", FILES)
-def test_what_is_absent_is_downloaded_once(
+def test_absent_dataset_is_downloaded_once(
     version: Any, tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(server, version, monkeypatch)
@@ -181,7 +181,7 @@ def test_what_is_absent_is_downloaded_once(
     assert [p.name for p in home.iterdir()] == [FILES[version][0]]
 
 
-def test_the_users_cache_is_the_data_home_if_none_is_named(
+def test_data_home_defaults_to_the_user_cache(
     tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     offer(server, "1m", monkeypatch)

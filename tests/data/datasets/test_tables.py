@@ -76,9 +76,7 @@ def test_text_ids_keep_their_leading_zeros_on_demand(tmp_path: Path, context: Lo
     )
 
 
-def test_words_for_nothing_are_text_and_only_the_empty_value_is_missing(
-    tmp_path: Path, context: LoadContext
-) -> None:
+def test_csv_na_and_null_are_text_and_only_empty_is_missing(tmp_path: Path, context: LoadContext) -> None:
     write(tmp_path, "log.csv", "user,item\nNA,1\nnull,2\n")
     assert Csv("log.csv").load(context).users.tolist() == ["NA", "null"]
     write(tmp_path, "log.csv", "user,item\n1,1\n,2\n")
