@@ -111,7 +111,7 @@ def metric(
 def metric(name: str, **stated: Any) -> Callable[[Any], Any]:
     """Return a decorator that registers a dataclass, or a plain function, as the metric ``name``.
 
-    A dataclass states what a metric is in class variables; for a function it stands here::
+    A dataclass declares a metric's properties in class variables, a function in the decorator::
 
         @metric("first_is_relevant", higher_is_better=True, bounds=(0, 1))
         def first_is_relevant(context, k, *, weight: float = 1.0):

@@ -52,7 +52,7 @@ class Coverage(OverallMetric):
 
 
 class _Counting(OverallMetric):
-    """Counts how often each item is listed; the last place counts the lists. Whole numbers add up in any order."""
+    """Counts of how often each item is listed, and of the lists. Whole numbers add up in any order."""
 
     needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
 

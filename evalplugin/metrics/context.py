@@ -33,12 +33,12 @@ class RankedItems:
 
 @dataclass(frozen=True, eq=False)
 class ScoringContext:
-    """A block of B users with lists of N places, and their truth.
+    """A block of B users with lists of length N, and their truth.
 
     Views are made once and shared by all metrics.
 
     A metric may read the dense views (``relevant``, ``gain``, ``listed``: plain arrays of (B, N)), or be
-    faster with the few listed items that stand in the truth (``matches``, ``n_hits``, ``total``).
+    faster with the few listed items that are in the truth (``matches``, ``n_hits``, ``total``).
     """
 
     item: Codes  # (B, N) codes into the catalogue, NO_ITEM behind the end of a short list

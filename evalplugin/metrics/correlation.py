@@ -166,7 +166,7 @@ def _centred_rank(context: ScoringContext, value: Floats) -> Floats:
     first = np.flatnonzero(starts)
     end = np.append(first[1:], len(row))
     rank = np.empty(len(row))
-    rank[order] = np.repeat((first + end - 1) / 2, end - first)  # equal values share their mean place
+    rank[order] = np.repeat((first + end - 1) / 2, end - first)  # equal values share their mean rank
     middle = context.truth_indptr[:-1] + (context.n_truth - 1) / 2
     return rank - middle[row]
 

@@ -60,7 +60,7 @@ def dataclass_of(
     def reduce(self: Any) -> tuple[Any, ...]:
         return rebuild, ({name: getattr(self, name) for name in named},)
 
-    # Only the parameters' annotations are looked up: others may stand for type checkers alone.
+    # Only the parameters' annotations are resolved: others may be there for type checkers alone.
     annotations = {name: parameter.annotation for name, parameter in named.items()}
     holder = type(function.__name__, (), {"__annotations__": annotations, "__module__": function.__module__})
     hints = typing.get_type_hints(holder, globalns=function.__globals__, include_extras=True)

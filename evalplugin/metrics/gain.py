@@ -65,7 +65,7 @@ class DCG(UserMetric):
     ] = "full"
 
     def __post_init__(self) -> None:
-        """Check that base and alpha stand where, and only where, they mean something."""
+        """Check that base and alpha are given with their discounts, and only with them."""
         for name, discount in (("base", "log"), ("alpha", "halflife")):
             given = getattr(self, name) is not None
             if given and self.discount != discount:

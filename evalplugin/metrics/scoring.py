@@ -126,7 +126,7 @@ class Scorer:
 
         cuts = blocks.cuts()
         # Not for metrics that take in one block after another, those that fill views of the train data as they
-        # go, and those of users, which may keep a state.
+        # go, and those of users, which may have a state.
         every = self.every.values()
         alone = self.states or any("train" in s.metric.needs or not is_built_in(s) for s in every)
         with ThreadPoolExecutor(1 if alone or len(cuts) < _WORTH_THREADS else _threads()) as pool:

@@ -72,8 +72,8 @@ class TrainData:
         rank = self._n_more_popular[item] - more + 1
         pair = row * len(counts) + item
         known = owner * len(counts) + met  # ascending, as owners and their items are
-        place = np.minimum(np.searchsorted(known, pair), max(len(known) - 1, 0))
-        is_met = known[place] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
+        position = np.minimum(np.searchsorted(known, pair), max(len(known) - 1, 0))
+        is_met = known[position] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
         return np.where(is_met, len(counts) + 1, rank)
 
     def cosine(self, one: npt.NDArray[np.integer], other: npt.NDArray[np.integer]) -> Floats:

@@ -41,7 +41,7 @@ def recommend(
         model: Fitted; it has ``scores`` or ``recommend``.
         users: int32 (U,) codes, ascending.
         n: Length of the lists, at least 1.
-        candidates: Which items may be listed for whom.
+        candidates: The items that may be listed, by user.
         n_items: Size of the catalogue.
         block_bytes: Size of one block of scores.
         progress: Called after each block with the number of users in it.
@@ -173,11 +173,11 @@ def _from_lists(
     elif candidates.included is None:
         asked = min(n_items, n)
     item, score = _checked_lists(model, users, asked, n_items)
-    row, place = np.nonzero(item != NO_ITEM)
-    code = item[row, place]
+    row, column = np.nonzero(item != NO_ITEM)
+    code = item[row, column]
     keep = allowed[row, code]
-    row, place, code = row[keep], place[keep], code[keep]
-    return rank_entries(row, code, score[row, place], (len(users), n))
+    row, column, code = row[keep], column[keep], code[keep]
+    return rank_entries(row, code, score[row, column], (len(users), n))
 
 
 def _checked_lists(
@@ -200,10 +200,10 @@ def _checked_lists(
 
     def refuse(wrong: Flags, what: str) -> None:
         if wrong.any():
-            row, place = (int(where[0]) for where in np.nonzero(wrong))
+            row, column = (int(where[0]) for where in np.nonzero(wrong))
             raise ModelError(
                 f"{_name(model)}.recommend: the list of user code {users[row]} {what} "
-                f"(position {place + 1}: item code {item[row, place]}, score {score[row, place]})"
+                f"(position {column + 1}: item code {item[row, column]}, score {score[row, column]})"
             )
 
     refuse(listed & ((item < 0) | (item >= n_items)), f"has an item code outside 0 to {n_items - 1}")
@@ -214,9 +214,9 @@ def _checked_lists(
     by_code = np.sort(item, axis=1)
     twice = (by_code[:, 1:] == by_code[:, :-1]) & (by_code[:, 1:] != NO_ITEM)
     if twice.any():
-        row, place = (int(where[0]) for where in np.nonzero(twice))
+        row, column = (int(where[0]) for where in np.nonzero(twice))
         raise ModelError(
-            f"{_name(model)}.recommend: the list of user code {users[row]} has item code {by_code[row, place]} twice"
+            f"{_name(model)}.recommend: the list of user code {users[row]} has item code {by_code[row, column]} twice"
         )
     rises[:, 1:] = listed[:, 1:] & (score[:, 1:] > score[:, :-1])
     refuse(rises, "is not in descending order of score")

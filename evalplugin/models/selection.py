@@ -131,11 +131,11 @@ def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats) -
         counts[redo] = 0
     width = int(counts.max(initial=0))
     if width:
-        place = _position(row, n_rows)
+        column = _position(row, n_rows)
         padded = np.full((n_rows, width), np.inf, dtype=scores.dtype)
-        padded[row, place] = -value
+        padded[row, column] = -value
         codes = np.zeros((n_rows, width), dtype=np.int32)
-        codes[row, place] = code
+        codes[row, column] = code
         order = np.argsort(padded, axis=1, kind="stable")[:, :n]
         _fill(
             item,
@@ -164,12 +164,12 @@ def rank_entries(
     n_rows, n = shape
     listed = np.flatnonzero(value > -np.inf)
     listed = listed[np.lexsort((code[listed], -value[listed], row[listed]))]
-    place = _position(row[listed], n_rows)
-    listed, place = listed[place < n], place[place < n]
+    column = _position(row[listed], n_rows)
+    listed, column = listed[column < n], column[column < n]
     item = np.full(shape, NO_ITEM, dtype=np.int32)
     score = np.full(shape, np.nan)
-    item[row[listed], place] = code[listed]
-    score[row[listed], place] = value[listed]
+    item[row[listed], column] = code[listed]
+    score[row[listed], column] = value[listed]
     return item, score
 
 

@@ -225,10 +225,10 @@ class NearestNeighbors(_MatrixModel):
             distance = pairwise_distances(columns[block], columns, metric=self.metric)
             distance[np.arange(len(block)), block] = np.inf  # an item is no neighbour of its own
             found, closeness = select_top_n(-distance, max(n, 1))
-            row, place = np.nonzero(found != NO_ITEM)
+            row, column = np.nonzero(found != NO_ITEM)
             of.append(present[block[row]])
-            near.append(present[found[row, place]])
-            away = -closeness[row, place]
+            near.append(present[found[row, column]])
+            away = -closeness[row, column]
             similarity.append(1 - away if self.metric == "cosine" else 1 / (1 + away))
         entries = (np.concatenate(similarity), (np.concatenate(of), np.concatenate(near)))
         self._similarity = csr_array(entries, shape=(train.n_items, train.n_items))

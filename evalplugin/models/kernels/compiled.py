@@ -49,7 +49,7 @@ def compiled(function: F) -> F:
     """Compile a function without a result.
 
     Annotations are the aliases of this module, numbers, or NamedTuples of these. The function must take a NamedTuple
-    apart by position: it gets a plain tuple, since the files that numba keeps would name the class, and could not be
+    apart by position: it gets a plain tuple, since the files of numba's cache would name the class, and could not be
     read after a new version has renamed it.
     """
     hints = get_type_hints(function, include_extras=True)

@@ -105,9 +105,9 @@ def _msd(
     for x in range(start, stop):
         for entry in range(x_indptr[x], x_indptr[x + 1]):
             value = x_value[entry]
-            for place in range(after[entry], y_indptr[y_of[entry] + 1]):
-                other = x_of[place]
-                difference = value - y_value[place]
+            for position in range(after[entry], y_indptr[y_of[entry] + 1]):
+                other = x_of[position]
+                difference = value - y_value[position]
                 sums[other, 0] += difference * difference
                 sums[other, 1] += 1.0
         similarity[x, x] = 1.0
@@ -135,9 +135,9 @@ def _cosine(
         for entry in range(x_indptr[x], x_indptr[x + 1]):
             value = x_value[entry]
             square = value * value
-            for place in range(after[entry], y_indptr[y_of[entry] + 1]):
-                other = x_of[place]
-                theirs = y_value[place]
+            for position in range(after[entry], y_indptr[y_of[entry] + 1]):
+                other = x_of[position]
+                theirs = y_value[position]
                 sums[other, 0] += 1.0
                 sums[other, 1] += value * theirs
                 sums[other, 2] += square
@@ -175,9 +175,9 @@ def _pearson(
         for entry in range(x_indptr[x], x_indptr[x + 1]):
             value = x_value[entry]
             square = value * value
-            for place in range(after[entry], y_indptr[y_of[entry] + 1]):
-                other = x_of[place]
-                theirs = y_value[place]
+            for position in range(after[entry], y_indptr[y_of[entry] + 1]):
+                other = x_of[position]
+                theirs = y_value[position]
                 sums[other, 0] += 1.0
                 sums[other, 1] += value * theirs
                 sums[other, 2] += square

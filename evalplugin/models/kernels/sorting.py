@@ -61,11 +61,11 @@ def _keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: KeysOut) 
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     pattern = similarity.view(np.uint64)
     for row in range(len(xs)):
-        x, place = xs[row], indptr[row]
+        x, position = xs[row], indptr[row]
         for other in range(similarity.shape[1]):
             if similarity[x, other] > 0.0:
-                keys[place] = (~pattern[x, other] & ~low) | np.uint64(other)
-                place += 1
+                keys[position] = (~pattern[x, other] & ~low) | np.uint64(other)
+                position += 1
 
 
 @compiled
@@ -73,9 +73,9 @@ def _from_keys(similarity: Matrix, xs: Ints, bits: int, indptr: Ints, keys: Keys
     low = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
     for row in range(len(xs)):
         x = xs[row]
-        for place in range(indptr[row], indptr[row + 1]):
-            other = np.int32(keys[place] & low)
-            at = place
+        for position in range(indptr[row], indptr[row + 1]):
+            other = np.int32(keys[position] & low)
+            at = position
             while at > indptr[row] and similarity[x, order[at - 1]] < similarity[x, other]:
                 order[at] = order[at - 1]
                 at -= 1

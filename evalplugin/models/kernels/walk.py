@@ -33,10 +33,10 @@ def walk(
         last = n_y - 1  # every y behind it is full
         while last >= 0 and sums[last, 2] == 0.0:
             last -= 1
-        for place in range(order_indptr[row], order_indptr[row + 1]):
+        for position in range(order_indptr[row], order_indptr[row + 1]):
             if last < 0:
                 break
-            other = order[place]
+            other = order[position]
             sim = similarity[xs[row], other]
             first, end = indptr[other], indptr[other + 1]
             if end > first and rank[end - 1] > last:

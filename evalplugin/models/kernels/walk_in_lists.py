@@ -47,8 +47,8 @@ def walk_in_lists(
             while end < stop and similarity[xs[row], order[end]] == sim:
                 end += 1
             n_touched = 0
-            for place in range(begin, end):
-                other = order[place]
+            for position in range(begin, end):
+                other = order[position]
                 for entry in range(indptr[other], indptr[other + 1]):
                     y = rank[entry]
                     if y > last:
@@ -64,8 +64,8 @@ def walk_in_lists(
                 start[y] = first
                 first += number[y]
                 number[y] = 0
-            for place in range(begin, end):
-                other = order[place]
+            for position in range(begin, end):
+                other = order[position]
                 for entry in range(indptr[other], indptr[other + 1]):
                     y = rank[entry]
                     if y > last:

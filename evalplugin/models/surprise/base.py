@@ -17,7 +17,7 @@ from evalplugin.data import Interactions
 from evalplugin.models.surprise.estimates import Estimates
 from evalplugin.models.surprise.ratings import TrainsetArrays
 
-__all__ = ["ColdStartFromBiases", "SurpriseModel", "refuse_if_too_large"]
+__all__ = ["ColdStartFromBiases", "SurpriseModel"]
 
 
 # A trainset holds each rating in two tuples, and evalplugin as arrays by user and by item.
@@ -58,7 +58,7 @@ class SurpriseModel:
         """
         import surprise
 
-        refuse_if_too_large(self.fit_bytes(train), *self._too_large(*_sizes(train)))
+        _check_memory(self.fit_bytes(train), *self._too_large(*_sizes(train)))
         known = TrainsetArrays.of(train)
         self._check(known)
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))
@@ -155,11 +155,11 @@ class ColdStartFromBiases(SurpriseModel):
         return biased
 
 
-def refuse_if_too_large(needed: int, what: str, instead: str) -> None:
-    """Refuse a fit that needs more memory than there is.
+def _check_memory(needed: int, what: str, instead: str) -> None:
+    """Check that there is the memory that a fit needs.
 
     Raises:
-        ModelError: Says how much is needed for what, how much there is, and what to do instead.
+        ModelError: There is less; with both sizes, and what to do instead.
     """
     available = _memory()
     if available is not None and needed > available:

@@ -48,7 +48,7 @@ class KNNEstimates(Estimates):
 
     @property
     def _otherwise(self) -> float:
-        """The mean where too few neighbours count; what stands in for an estimate there, if it is no deviation."""
+        """The mean where too few neighbours count: an estimate, or a deviation that is added to one."""
         # Surprise divides by zero where no neighbour counts and none has to.
         return float(self.mean) if self.algorithm.min_k > 0 else np.nan
 

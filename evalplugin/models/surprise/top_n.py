@@ -49,8 +49,8 @@ def surprise_top_n(
 
     The same lists, to the bit of the score, as ranking ``algorithm.predict(user, item, clip=False).est`` of every item
     of the trainset, hundreds of times faster and in bounded memory. Estimates are not clipped to the rating scale,
-    which would tie the best of them. Equal scores stand in the trainset's order of items. It does not matter in which
-    order the ratings stood that the algorithm was fitted on: Surprise breaks ties between neighbours by it, and so
+    which would tie the best of them. Equal scores are in the trainset's order of items. It does not matter in which
+    order the ratings were that the algorithm was fitted on: Surprise breaks ties between neighbours by it, and so
     does this.
 
     An algorithm with an ``estimate`` of its own is asked pair by pair, which is slow: a SlowEstimates warning says why.
@@ -87,15 +87,15 @@ def surprise_top_n(
         done += len(block)
         if progress is not None:
             progress(len(block))
-    row, place = np.nonzero(items != NO_ITEM)
+    row, column = np.nonzero(items != NO_ITEM)
     raw_user = _raw(trainset.to_raw_uid, ratings.n_users)
     raw_item = _raw(trainset.to_raw_iid, ratings.n_items)
     return pd.DataFrame(
         {
             "user": pd.Series(raw_user[inner_users[row]]).infer_objects(),
-            "item": pd.Series(raw_item[items[row, place]]).infer_objects(),
-            "rank": (place + 1).astype(np.int32),
-            "score": scores[row, place],
+            "item": pd.Series(raw_item[items[row, column]]).infer_objects(),
+            "rank": (column + 1).astype(np.int32),
+            "score": scores[row, column],
         }
     )
 
