@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
-# Logged under these names beside the metrics themselves.
+# Keys of counts that are logged next to the metrics.
 RESERVED = frozenset({"users", "users_undefined"})
 
 _SPELLING = (("(", "_"), (", ", "_"), (",", "_"), ("=", "-"), (")", ""), ("+", ""), ("@", "_at_"))
@@ -82,7 +82,7 @@ def metric_names(canonical: Iterable[str]) -> dict[str, str]:
 
 
 def model_keys(models: Iterable[str]) -> dict[str, str]:
-    """Return for each model's name the part of a metric name that stands for it; different for every model."""
+    """Return a different part of a metric's key for each model's name."""
     keys: dict[str, str] = {}
     taken: set[str] = set()
     for model in models:

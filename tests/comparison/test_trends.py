@@ -98,7 +98,7 @@ def test_what_cannot_be_compared_is_no_change(other: PastModel) -> None:
     assert found.points[-1].change is None
 
 
-def test_a_night_that_failed_is_passed_over() -> None:
+def test_failed_bakeoff_is_skipped_in_a_trend() -> None:
     nights = [night(1, model("svd", 0.5)), night(2, model("svd", None)), night(3, model("svd", 0.3))]
     change = history_of("nightly", nights).points[-1].change
     assert change is not None
@@ -123,7 +123,7 @@ def test_roles_are_those_that_a_model_had_then() -> None:
     ]  # fmt: skip
 
 
-def test_a_decision_stands_only_where_it_was_taken() -> None:
+def test_decision_belongs_to_its_dataset_and_split_alone() -> None:
     places = [{"dataset": "one"}, {"dataset": "two"}]
     both = [model(name, 0.5, **place) for place in places for name in ("random", "knn", "svd")]
     decided = {"outcome": "promote", "champion": "random", "promoted": "svd"}
@@ -137,7 +137,7 @@ def test_a_decision_stands_only_where_it_was_taken() -> None:
     assert {(p.role, p.outcome) for p in unsaid.points} == {("baseline", None), ("challenger", None)}
 
 
-def test_points_stand_on_one_line_as_long_as_the_same_was_asked() -> None:
+def test_changed_settings_start_a_new_line() -> None:
     asked = ("k=10", "k=20", "k=20", "k=10")
     nights = [night(i, model("knn", 0.5, settings=one), model("svd", 0.4)) for i, one in enumerate(asked)]
     nights[2:2] = [night(9, model("knn", None, settings="k=20"), at=nights[1].at + timedelta(hours=1))]
@@ -237,7 +237,7 @@ def test_the_legend_explains_only_what_is_shown(
     assert [line.split(":")[0] for line in legend if "got worse" not in line] == said
 
 
-def test_a_metric_whose_direction_is_unknown_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_metric_direction_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     nights = [night(i, model("svd", 0.5, "unheard-of"), metric="unheard-of") for i in (1, 2)]
     show_history(history_of("nightly", nights))
     assert (
@@ -270,7 +270,7 @@ def test_the_picture_joins_only_what_was_asked_alike_and_explains_only_what_it_s
     ]
 
 
-def test_what_stands_in_the_picture_stays_within_its_frame(tmp_path: Path) -> None:
+def test_chart_content_stays_within_its_frame(tmp_path: Path) -> None:
     alone = [night(i, model("svd", Value(mean)), promoted="svd") for i, mean in ((1, 0.7), (2, 0.6))]
     write_trend(history_of("nightly", alone), tmp_path / "a.svg")
     drawn = (tmp_path / "a.svg").read_text("utf-8")
@@ -311,12 +311,12 @@ def test_the_picture_is_written_and_needs_no_network(tmp_path: Path, name: str, 
         assert "★ promoted" in written.decode()
 
 
-def test_another_kind_of_picture_is_told(tmp_path: Path) -> None:
+def test_unknown_picture_format_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a.jpg: a picture is written as .html, .png, .svg, not '.jpg'"):
         write_trend(sample(), tmp_path / "a.jpg")
 
 
-def test_a_picture_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_unwritable_picture_path_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.svg").mkdir()
     with pytest.raises(DataError, match=r"a.svg: the picture cannot be written: "):
         write_trend(sample(), tmp_path / "a.svg")

@@ -29,12 +29,12 @@ def test_a_relative_path_becomes_absolute(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///tmp/x", "/tmp/x", "file:x"])
-def test_a_plain_folder_is_refused_with_the_way_out(uri: str) -> None:
+def test_plain_folder_is_refused_with_the_migration_command(uri: str) -> None:
     with pytest.raises(TrackingError, match=r"plain folder.*mlflow migrate-filestore"):
         resolve_uri(uri)
 
 
-def test_old_runs_are_pointed_out_when_no_store_is_named(tmp_path: Path) -> None:
+def test_old_mlruns_folder_is_an_error_without_a_tracking_uri(tmp_path: Path) -> None:
     (tmp_path / "mlruns" / "0").mkdir(parents=True)
     assert resolve_uri(None, folder=tmp_path).startswith("sqlite:///")
     (tmp_path / "mlruns" / "0" / "meta.yaml").touch()
@@ -55,7 +55,7 @@ def test_old_runs_are_pointed_out_when_no_store_is_named(tmp_path: Path) -> None
         ),
     ],
 )
-def test_a_store_that_cannot_work_is_refused(uri: str, message: str) -> None:
+def test_invalid_tracking_uri_is_refused(uri: str, message: str) -> None:
     with pytest.raises(TrackingError, match=re.escape(message)):
         resolve_uri(uri)
 
@@ -65,12 +65,12 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
         resolve_uri(f"sqlite:///{tmp_path}")
 
 
-def test_other_stores_are_left_as_they_are() -> None:
+def test_remote_and_databricks_uris_are_unchanged() -> None:
     for uri in ("postgresql+psycopg2://u:p@h/db", "databricks", "databricks://profile"):
         assert resolve_uri(uri) == uri
 
 
-def test_artifacts_of_a_database_file_stand_beside_it() -> None:
+def test_artifact_location_of_sqlite_is_next_to_the_database() -> None:
     place = artifact_location("sqlite:////some where/mlflow.db", "my exp/1")
     assert place is not None
     assert re.fullmatch(r"file:///some%20where/mlartifacts/my-exp-1-[0-9a-f]{8}", place)
@@ -81,7 +81,7 @@ def test_experiments_whose_names_look_alike_as_files_have_different_folders() ->
     assert artifact_location("sqlite:////m.db", "a/b") != artifact_location("sqlite:////m.db", "a:b")
 
 
-def test_the_command_for_the_pages_can_be_pasted() -> None:
+def test_ui_command_is_quoted_for_the_shell() -> None:
     assert ui_command("sqlite:////a b/m.db") == "mlflow ui --backend-store-uri 'sqlite:////a b/m.db'"
     assert ui_command("postgresql://u:p@h/db") == "mlflow ui --backend-store-uri 'postgresql://***@h/db'"
     assert ui_command("https://host") is None

@@ -121,10 +121,10 @@ def test_nested_parameters_get_dotted_keys() -> None:
     }
 
 
-def test_a_parameter_with_the_name_of_another_key_stands_aside() -> None:
+def test_flatten_prefixes_parameters_that_collide() -> None:
     assert flatten("model", {"type": "x"}, taken={"model.type"}) == {"model.param.type": "x"}
 
 
 @pytest.mark.parametrize("key", ["a.b", "a/b", "%", "", 3])
-def test_a_mapping_with_keys_that_mlflow_refuses_stays_whole(key: object) -> None:
+def test_flatten_leaves_mappings_with_invalid_keys_whole(key: object) -> None:
     assert flatten("model", {"weights": {key: 1}}) == {"model.weights": {key: 1}}

@@ -33,7 +33,7 @@ __all__ = ["ScoredLists", "log_into_run", "log_lists", "open_run"]
 
 @dataclass(frozen=True, eq=False)
 class ScoredLists:
-    """Lists made elsewhere, as they are logged: their scores, and what is told of where they come from."""
+    """Lists made elsewhere: their scores and their origin, as they are logged."""
 
     name: str  # of the model that made them
     scores: PerUserScores  # with curves in ``at_k``
@@ -41,10 +41,10 @@ class ScoredLists:
     threshold: float | None
     truth: Interactions
     train: Interactions | None
-    asked: Mapping[str, object]  # the options, plain values
-    origin: str  # what was asked: a command, a function
-    dataset: str  # what the data is called
-    data: Mapping[str, object]  # where the data comes from
+    asked: Mapping[str, object]  # the options of the command or function, plain values
+    origin: str  # the command or function
+    dataset: str  # name of the data
+    data: Mapping[str, object]  # origin of the data
     type: str = "lists"  # of the model
     params: Mapping[str, object] = field(default_factory=dict)  # of the model
     data_type: str = "files"
@@ -57,7 +57,7 @@ class ScoredLists:
         return max((max(curve) for curve in self.scores.at_k.values()), default=0)
 
     def bakeoff(self, experiment: str) -> Bakeoff:
-        """Return what was asked as a bake-off of one model."""
+        """Return the description of a bake-off of one model."""
         text = "".join(
             f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in self.asked.items()
         )

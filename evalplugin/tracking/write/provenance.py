@@ -18,7 +18,7 @@ _GIT_SECONDS = 10
 
 
 def process_tags() -> dict[str, str]:
-    """Return the tags that say which process made a run: host, process id, and where that id counts."""
+    """Return the tags that identify this process: host, process id, and its namespace of process ids."""
     return {
         "evalplugin.host": socket.gethostname(),
         "evalplugin.pid": str(os.getpid()),
@@ -27,7 +27,7 @@ def process_tags() -> dict[str, str]:
 
 
 def is_gone(tags: dict[str, str]) -> bool:
-    """Return whether the process that a run's tags name ran here and is there no more.
+    """Return whether the process that a run's tags name ran on this machine and has ended.
 
     A process that cannot be seen from here (another host, another container) is never gone.
     """

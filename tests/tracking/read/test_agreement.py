@@ -40,7 +40,7 @@ def failed(name: str) -> Any:
     return scored(name, result=ComparedModel(name, "random", None, error="it broke"))
 
 
-def test_what_agrees_stays_whole() -> None:
+def test_agreeing_runs_are_compared_unchanged() -> None:
     runs = [scored("a"), failed("f"), scored("b")]
     agreed = agree(runs, intersect=False)
     assert agreed.models == tuple(run.result for run in runs)
@@ -57,7 +57,7 @@ def test_what_agrees_stays_whole() -> None:
         ({"rules": replace(RULES, threshold=None)}, "relevance threshold: 4.0 in a; None in b"),
     ],
 )
-def test_other_rules_are_never_compared(change: dict[str, Any], line: str) -> None:
+def test_runs_under_other_rules_are_refused(change: dict[str, Any], line: str) -> None:
     for intersect in (False, True):
         with pytest.raises(DataError) as refused:
             agree([scored("a"), scored("b", **change)], intersect=intersect)

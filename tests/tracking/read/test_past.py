@@ -51,7 +51,7 @@ def asked(make: SimpleNamespace, number: int, **changes: Any) -> Bakeoff:
     return make.bakeoff(("random", "knn", "broken"), **changed)  # type: ignore[no-any-return]
 
 
-def test_what_was_logged_is_read_back(make: SimpleNamespace, uri: str) -> None:
+def test_logged_bakeoff_is_read_back(make: SimpleNamespace, uri: str) -> None:
     decided = {"outcome": "promote", "champion": "random", "promoted": "knn"}
     random, knn = make.model_result("random", 0.2), make.model_result("knn", 0.5)
     log(uri, asked(make, 1), random, knn, make.failed_result("broken"), decided=decided)
@@ -83,7 +83,7 @@ def test_models_stand_in_config_order_whichever_was_logged_first(make: SimpleNam
     ]  # fmt: skip
 
 
-def test_where_was_decided_is_read_back(make: SimpleNamespace, uri: str) -> None:
+def test_dataset_and_split_of_a_decision_are_read_back(make: SimpleNamespace, uri: str) -> None:
     log(uri, asked(make, 1), make.model_result("knn", 0.5))
     decision = Decision(
         "keep", None, "random", "it stays", "ndcg@10", 0.95, ("knn",), (), "b-1", "toy", "last_n"
@@ -122,7 +122,7 @@ def test_the_latest_bake_offs_come_the_oldest_first_and_those_cut_off_count_as_f
     assert read_past(uri, experiment="nightly")[0].outcome is None
 
 
-def test_a_bake_off_without_an_ended_run_takes_no_place(make: SimpleNamespace, uri: str) -> None:
+def test_bakeoffs_without_an_ended_run_are_left_out(make: SimpleNamespace, uri: str) -> None:
     log(uri, asked(make, 1), make.model_result("knn", 0.5))
     log(uri, asked(make, 2), make.model_result("knn", 0.5))
     fitting = make.model_result("knn", 0.5)
@@ -166,7 +166,7 @@ def test_a_decision_whose_upload_fails_leaves_no_running_run(
     assert run.info.end_time is not None
 
 
-def test_a_history_from_python(make: SimpleNamespace, uri: str) -> None:
+def test_history_function_returns_points_that_got_worse(make: SimpleNamespace, uri: str) -> None:
     for number, level in ((1, 0.5), (2, 0.3)):
         log(uri, asked(make, number), make.model_result("random", 0.2), make.model_result("knn", level))
     found = evalplugin.history("nightly", tracking_uri=uri)
@@ -184,9 +184,7 @@ def test_what_is_not_there_is_told(make: SimpleNamespace, uri: str, tmp_path: An
         read_past(f"sqlite:///{tmp_path}/none.db", experiment="nightly")
 
 
-def test_the_last_finished_bake_off_of_a_config_is_found_by_what_went_into_it(
-    make: SimpleNamespace, uri: str
-) -> None:
+def test_last_finished_bakeoff_is_found_by_config_hash(make: SimpleNamespace, uri: str) -> None:
     knn = make.model_result("knn", 0.5)
     assert last_finished(uri, "nightly", INPUTS["config"]) is None
     log(uri, asked(make, 1), knn)
@@ -202,7 +200,7 @@ def test_the_last_finished_bake_off_of_a_config_is_found_by_what_went_into_it(
     assert last_finished(uri, "nightly", INPUTS["config"]) is None  # what failed may be run again
 
 
-def test_what_went_in_is_a_tag_of_every_run(make: SimpleNamespace) -> None:
+def test_input_hashes_are_a_tag_of_every_run(make: SimpleNamespace) -> None:
     assert dict(labels.common_tags(asked(make, 1)))["evalplugin.inputs"] == (
         '{"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}'
     )

@@ -293,7 +293,7 @@ def test_runs_that_are_not_ours_or_not_done_have_no_results(uri: str) -> None:
         read_contests(uri, bakeoff="b")
 
 
-def test_a_store_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_missing_sqlite_store_is_not_created(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path / 'none.db'}"
     with pytest.raises(TrackingError, match="there is no tracking store sqlite:"):
         read_contests(uri)
@@ -402,7 +402,7 @@ def test_candidates_drawn_from_other_seeds_are_other_candidates(uri: str) -> Non
         read_contests(uri, runs=run_ids(uri, "random", "shop"))
 
 
-def test_a_run_without_its_scores_is_named(uri: str) -> None:
+def test_missing_per_user_scores_are_an_error_with_the_run(uri: str) -> None:
     outcome = evalplugin.run(config(), tracking_uri=uri)
     (run_id,) = run_ids(uri, "random", "shop")
     folder = Path(unquote(MlflowClient(uri).get_run(run_id).info.artifact_uri.removeprefix("file://")))

@@ -147,7 +147,7 @@ def test_every_kind_of_model_is_served_as_it_recommends(
         assert answer.scores == expected.score[row][listed].tolist()
 
 
-def test_nothing_is_served_that_the_user_has_met_unless_all_is_asked_for(tmp_path: Path) -> None:
+def test_seen_items_are_served_only_with_candidates_all(tmp_path: Path) -> None:
     data = interactions()
     met = {user: set(data.items[data.rows[code]].tolist()) for code, user in enumerate(data.users.tolist())}
     unseen = answers(lists(data), tmp_path)(data.users.tolist())
@@ -156,7 +156,7 @@ def test_nothing_is_served_that_the_user_has_met_unless_all_is_asked_for(tmp_pat
     assert everything["items"].map(tuple).nunique() == 1
 
 
-def test_an_unknown_user_gets_the_most_popular_items_and_is_told_so(tmp_path: Path) -> None:
+def test_unknown_user_gets_popular_items_with_source_popularity(tmp_path: Path) -> None:
     data = interactions()
     found = answers(lists(data, "random"), tmp_path)([7, 100]).to_dict("records")
     order = np.argsort(-data.item_counts, kind="stable")[:4]
@@ -169,7 +169,7 @@ def test_an_unknown_user_gets_the_most_popular_items_and_is_told_so(tmp_path: Pa
     assert found[1]["source"] == "model"
 
 
-def test_a_short_list_ends_where_it_ends(tmp_path: Path) -> None:
+def test_short_lists_are_not_padded(tmp_path: Path) -> None:
     data = interactions()
     full = answers(lists(data, n=20), tmp_path)(data.users.tolist())
     assert full["items"].map(len).tolist() == (20 - data.rows.counts).tolist()
@@ -198,7 +198,7 @@ def test_lists_are_no_longer_than_there_are_items(tmp_path: Path) -> None:
     ("text_ids", "user"),
     [(True, 3), (True, None), (True, [["ü00"]]), (False, "100"), (False, 0.5), (False, True)],
 )
-def test_an_id_of_another_kind_is_no_unknown_user(text_ids: bool, user: Any, tmp_path: Path) -> None:
+def test_user_id_of_another_type_is_an_error(text_ids: bool, user: Any, tmp_path: Path) -> None:
     ask = answers(lists(interactions(text_ids=text_ids)), tmp_path)
     with pytest.raises(
         MlflowException, match=f"ids of users are {'text' if text_ids else 'whole numbers'}, unlike"
@@ -231,9 +231,7 @@ def test_a_bakeoff_has_one_version_however_often_it_is_registered(uri: str) -> N
 
 
 @pytest.mark.parametrize("is_registered", [True, False])
-def test_a_bakeoff_that_is_resumed_late_does_not_take_the_place_of_a_later_one(
-    uri: str, is_registered: bool
-) -> None:
+def test_late_resumed_bakeoff_does_not_replace_a_later_champion(uri: str, is_registered: bool) -> None:
     if is_registered:
         register(uri)
     later = register(uri, lists(n=3), bakeoff="20260102-030000-77aa")
@@ -244,7 +242,7 @@ def test_a_bakeoff_that_is_resumed_late_does_not_take_the_place_of_a_later_one(
     assert versions(uri) == int(later.version)
 
 
-def test_a_version_that_was_made_before_a_cut_is_crowned_after_it(
+def test_version_registered_before_an_interruption_gets_the_alias_after_it(
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
@@ -256,7 +254,7 @@ def test_a_version_that_was_made_before_a_cut_is_crowned_after_it(
     assert aliases(uri) == {"champion": 1}
 
 
-def test_a_champion_that_somebody_else_put_there_since_stays(uri: str) -> None:
+def test_newer_champion_of_another_process_stays(uri: str) -> None:
     register(uri)
     client = MlflowClient(uri)
     client.create_model_version(NAME, f"runs:/{run_in(uri)}/model")
@@ -289,7 +287,7 @@ def test_another_version_of_evalplugin_registers_the_same_lists_again(
     assert register(uri, bakeoff="b2", outcome="keep").version == "2"
 
 
-def test_a_bakeoff_finds_its_version_whatever_the_name(uri: str) -> None:
+def test_version_of_a_bakeoff_is_found_for_any_model_name(uri: str) -> None:
     # The config refuses such names; MLflow does not.
     name = 'eve\'s "best" `one`'
     for _ in range(2):
@@ -374,7 +372,7 @@ def test_a_registered_champion_is_found_by_name_and_alias(uri: str) -> None:
         {"model": "a", "bakeoff": "b", "model_type": "random", "model_params": "[1]"},
     ],
 )
-def test_a_version_of_somebody_else_is_no_champion(uri: str, held: dict[str, str]) -> None:
+def test_foreign_model_version_is_no_champion(uri: str, held: dict[str, str]) -> None:
     client = MlflowClient(uri)
     client.create_registered_model("theirs")
     tags = {f"evalplugin.{key}": value for key, value in held.items()}
@@ -400,7 +398,7 @@ def registry(uri: str, _empty_store: Path, tmp_path: Path, monkeypatch: pytest.M
     return registry
 
 
-def test_a_registry_of_its_own_is_named_in_what_serves_its_champion(
+def test_serve_command_names_a_separate_registry(
     uri: str, registry: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registered = register(uri)
@@ -413,7 +411,7 @@ def test_a_registry_of_its_own_is_named_in_what_serves_its_champion(
     assert "MLFLOW_REGISTRY_URI" not in register(uri).command
 
 
-def test_a_relative_registry_is_named_by_its_whole_path(
+def test_relative_registry_uri_becomes_absolute(
     uri: str, registry: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -432,9 +430,7 @@ def test_a_champion_is_found_in_a_registry_whose_tracking_store_is_new(
     assert not (tmp_path / "new.db").exists()
 
 
-def test_a_registry_that_does_not_answer_is_named_and_not_waited_for(
-    uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_registry_is_an_error_within_seconds(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nowhere = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -528,7 +524,7 @@ def test_the_champion_answers_over_http(served: str) -> None:
     assert "n must be from 1 to 4" in json.load(caught.value)["message"]
 
 
-def test_a_version_that_was_made_before_the_champion_is_not_crowned() -> None:
+def test_older_version_does_not_get_the_champion_alias() -> None:
     champion = SimpleNamespace(version="4", tags={"evalplugin.bakeoff": "20260101-000000-b"})
     client: Any = SimpleNamespace(get_model_version=lambda name, version: champion)  # moves no alias
     now = move_aliases(client, Registered("shop", "4", None, "sqlite:///x.db"), "3", is_other=True)

@@ -92,7 +92,7 @@ def journals() -> list[Path]:
         ("wait", {"seconds": 4}, "stopped: the task took more than 4 s, its limit (limits.seconds)"),
     ],
 )
-def test_a_winner_that_cannot_be_fitted_on_all_data_is_told_with_the_results(
+def test_failed_refit_of_the_winner_is_reported_with_the_results(
     on_all: str, limits: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = {"command": ["tee", "told.json"], "on": ["failure"]}
@@ -116,7 +116,7 @@ def test_a_winner_that_cannot_be_fitted_on_all_data_is_told_with_the_results(
     assert "nothing to do" not in capsys.readouterr().out
 
 
-def test_a_registry_that_is_away_costs_nothing_that_was_computed(
+def test_unreachable_registry_loses_no_results(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(*args: object, **more: object) -> None:
@@ -141,7 +141,7 @@ def test_a_registry_that_is_away_costs_nothing_that_was_computed(
     assert journals() == []
 
 
-def test_a_full_disk_while_registering_costs_nothing_that_was_computed(
+def test_full_disk_while_registering_loses_no_results(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*args: object, **more: object) -> None:

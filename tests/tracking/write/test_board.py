@@ -91,7 +91,7 @@ def test_the_tag_holds_the_state_as_the_page_reads_it(board: Board) -> None:
     assert len(board.tag_value(0)) < MAX_EXPERIMENT_TAG / 5
 
 
-def test_a_version_of_mlflow_whose_pages_do_not_know_the_board_gets_none_and_is_told() -> None:
+def test_older_mlflow_gets_no_board_and_a_warning() -> None:
     assert why_no_board("3.17.2") is None
     assert why_no_board("4.0.0rc1") is None
     assert why_no_board("3.9.0") == "no board was saved: it takes MLflow 3.17 or newer, and this is 3.9.0"

@@ -47,7 +47,7 @@ def test_groups_of_users_have_their_own_means(make: SimpleNamespace) -> None:
     assert values["segment/ndcg_at_10.age_18-25"] == pytest.approx(np.nanmean(young))
 
 
-def test_what_ranks_by_one_number_a_model_has_no_groups(make: SimpleNamespace) -> None:
+def test_metrics_without_user_scores_have_no_groups(make: SimpleNamespace) -> None:
     result = make.model_result("knn", info=in_groups(make, "a", "b"))
     assert logged(make, result, primary="coverage@10") == {}
     assert logged(make, make.failed_result("broken", info=result.data)) == {}
@@ -63,7 +63,7 @@ def test_a_group_without_a_value_and_a_label_without_end_can_be_logged(make: Sim
     assert all(is_allowed(key) for key in values)
 
 
-def test_a_summary_tells_for_whom_by_the_numbers_of_the_comparison(make: SimpleNamespace) -> None:
+def test_summary_of_groups_has_the_numbers_of_the_comparison(make: SimpleNamespace) -> None:
     asked = make.bakeoff(("random", "knn"))
     info = in_groups(make, "young|er", "older")
     models = (make.model_result("random", 0.1, info=info), make.model_result("knn", 0.4, info=info))

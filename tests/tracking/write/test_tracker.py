@@ -72,7 +72,7 @@ def test_numbers_are_read_back_as_they_were(logged: SimpleNamespace, make: Simpl
     assert sorted(m.step for m in curve) == list(range(101))
 
 
-def test_files_that_are_compared_stand_at_the_root_under_the_same_names(logged: SimpleNamespace) -> None:
+def test_compared_artifacts_have_the_same_root_names_in_every_run(logged: SimpleNamespace) -> None:
     expected = {
         "data",
         "config.yaml",
@@ -134,7 +134,7 @@ def test_the_summary_run_compares_all_models(logged: SimpleNamespace) -> None:
     assert logged.links.board_url_path in summary.data.tags["mlflow.note.content"]
 
 
-def test_the_links_tell_where_to_look(logged: SimpleNamespace) -> None:
+def test_links_have_ui_command_board_and_compare_page(logged: SimpleNamespace) -> None:
     links: Links = logged.links
     assert links.warnings == ()
     assert links.ui_command == f"mlflow ui --backend-store-uri '{logged.uri}'"
@@ -155,7 +155,7 @@ def test_the_experiment_is_one_of_models_and_has_the_board(logged: SimpleNamespa
     assert experiment.artifact_location.startswith((store.parent / "mlartifacts").as_uri())
 
 
-def test_what_is_sent_again_is_stored_once(make: SimpleNamespace, uri: str) -> None:
+def test_items_logged_twice_are_stored_once(make: SimpleNamespace, uri: str) -> None:
     result = make.model_result("knn")
     tracker = MlflowTracker.open(make.bakeoff(("knn",), baseline=None), uri)
     run_id = tracker.start_model(result.data, "knn", "x")
@@ -169,9 +169,7 @@ def test_what_is_sent_again_is_stored_once(make: SimpleNamespace, uri: str) -> N
     assert seen[0][0]["ndcg_at_10"] == 1
 
 
-def test_a_run_is_running_while_its_model_is_fitted_and_killed_when_that_is_cut_off(
-    make: SimpleNamespace, uri: str
-) -> None:
+def test_open_runs_are_killed_by_an_exception_in_the_context(make: SimpleNamespace, uri: str) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("a", "b"), baseline=None), uri)
     done, cut_off = (tracker.start_model(make.data_info(), name, "x") for name in ("a", "b"))
     tracker.finish_model(done, make.model_result("a"))
@@ -204,7 +202,7 @@ def test_runs_of_a_dead_process_are_closed_and_those_of_others_are_not(
     assert statuses == ["RUNNING", "KILLED", "RUNNING", "RUNNING"]
 
 
-def test_a_run_that_mlflow_has_started_becomes_the_summary(
+def test_mlflow_run_id_is_adopted_as_the_summary_run(
     make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = connect(uri)
@@ -339,7 +337,9 @@ def test_a_store_that_is_no_database_is_one_clear_error(make: SimpleNamespace, t
         MlflowTracker.open(make.bakeoff(), f"sqlite:///{tmp_path}/mlflow.db")
 
 
-def test_a_store_that_goes_away_is_an_error_and_aborting_stays_quiet(make: SimpleNamespace, uri: str) -> None:
+def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
+    make: SimpleNamespace, uri: str
+) -> None:
     tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
     run_id = tracker.start_model(make.data_info(), "knn", "x")
     tracker.client.delete_run(run_id)
@@ -351,6 +351,6 @@ def test_a_store_that_goes_away_is_an_error_and_aborting_stays_quiet(make: Simpl
     assert [run.info.run_id for run in deleted] == [run_id]
 
 
-def test_an_error_that_is_not_of_mlflow_passes_through(uri: str) -> None:
+def test_other_errors_pass_through_a_tracking_call(uri: str) -> None:
     with pytest.raises(ZeroDivisionError), tracking_call(uri, "divide"):
         raise ZeroDivisionError

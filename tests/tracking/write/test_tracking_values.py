@@ -41,7 +41,7 @@ def write(artifacts: Iterable[Artifact], folder: Path) -> None:
         write_artifact(artifact, folder)
 
 
-def test_headline_means_stand_at_step_0_and_come_first(make: SimpleNamespace) -> None:
+def test_headline_means_are_logged_first_at_step_0(make: SimpleNamespace) -> None:
     result = make.model_result("knn")
     values = logged(make, result)
     assert [key for key, _ in list(values)[:4]] == ["ndcg_at_10", "recall_at_10", "rr", "coverage_at_10"]
@@ -79,7 +79,7 @@ def test_users_are_counted(make: SimpleNamespace) -> None:
     assert ("undefined/coverage_at_10", 0) not in values
 
 
-def test_curves_are_stepped_by_k_and_what_is_not_finite_is_counted_instead(make: SimpleNamespace) -> None:
+def test_curves_are_stepped_by_k_and_undefined_values_are_counted(make: SimpleNamespace) -> None:
     asked, result = make.bakeoff(), make.model_result("knn", 0.4)
     values = logged(make, result)
     assert values["at_k/ndcg", 20] == pytest.approx(0.4)
@@ -147,7 +147,7 @@ def test_differences_are_logged_with_their_intervals(make: SimpleNamespace) -> N
     assert list(difference_metrics(result.bakeoff, baseline)) == []
 
 
-def test_parameters_are_flattened_under_what_they_belong_to(make: SimpleNamespace) -> None:
+def test_parameters_are_flattened_under_model_data_split_and_eval(make: SimpleNamespace) -> None:
     params, too_long = labels.model_params(make.bakeoff(), make.model_result("knn"))
     assert too_long == []
     assert {
