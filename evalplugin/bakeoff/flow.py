@@ -160,6 +160,7 @@ def run_bakeoff(
     bakeoff = describe_bakeoff(config, experiment=experiment)
     fingerprints = fingerprints_of(config, prepared, experiment=bakeoff.experiment, tracking=uri)
     bakeoff = replace(bakeoff, inputs=inputs_of(config, fingerprints))
+    # A bake-off that was cut off, if only before its winner was registered, is not done.
     if if_changed and not is_pending(cache.store.journals, fingerprints):
         with observer.progress("look for the last bake-off"):
             raise_if_unchanged(uri, bakeoff.experiment, bakeoff.inputs)

@@ -23,10 +23,10 @@ from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predic
 if TYPE_CHECKING:
     from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
 
-__all__ = ["CURVE_KS", "Lists", "Task", "TaskResult", "curve_ks", "run_task"]
+__all__ = ["Lists", "Task", "TaskResult", "curve_ks", "run_task"]
 
 # Cutoffs of the metric-at-k curves, as far as the lists reach.
-CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+_CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
 def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
     """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those asked for."""
     asked = {metric.k for metric in metrics if metric.k is not None}
-    return sorted({k for k in CURVE_KS if k <= n} | asked | {n})
+    return sorted({k for k in _CURVE_KS if k <= n} | asked | {n})
 
 
 def _make_lists(task: Task, label: str, observer: Observer) -> Lists:

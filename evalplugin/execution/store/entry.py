@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 from evalplugin.base.secrets import redact_values
 
 __all__ = [
-    "FORMAT",
     "EntryInfo",
     "Files",
     "is_intact",
@@ -25,7 +24,7 @@ __all__ = [
     "write_entry",
 ]
 
-FORMAT = 2  # raised when what an entry holds is written in another way
+_FORMAT = 2  # raised when what an entry holds is written in another way
 _MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"
 
 Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> what writes the file
@@ -46,7 +45,7 @@ class EntryInfo:
 
 def key_of(depends_on: Mapping[str, Any]) -> str:
     """Return the key of an entry that depends on these plain values: 64 hexadecimal digits."""
-    text = json.dumps({"format": FORMAT, **depends_on}, sort_keys=True)
+    text = json.dumps({"format": _FORMAT, **depends_on}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -29,7 +29,6 @@ from evalplugin.execution.store.journal import keys_in_use
 
 __all__ = [
     "DEFAULT_PATH",
-    "MAX_SIZE",
     "STORE",
     "Store",
     "StoreView",
@@ -38,7 +37,7 @@ __all__ = [
 
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
 DEFAULT_PATH = ".evalplugin"
-MAX_SIZE = "10GB"
+_MAX_SIZE = "10GB"
 _LOCK_SECONDS = 60
 _FOLDERS = {"entries", "bakeoffs", "scratch"}
 # What a folder may hold besides a store that was only begun, or is to be begun.
@@ -111,7 +110,7 @@ class Store(StoreView):
     """
 
     def __init__(
-        self, path: Path, *, max_size: str = MAX_SIZE, report: Callable[[str], None] = lambda text: None
+        self, path: Path, *, max_size: str = _MAX_SIZE, report: Callable[[str], None] = lambda text: None
     ) -> None:
         """Use a folder, made if need be.
 
