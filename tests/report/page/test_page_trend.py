@@ -84,7 +84,7 @@ def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_show
     comparison: Comparison, contests: SimpleNamespace
 ) -> None:
     past = contests.past({"base": 0.3, "knn": 0.5}, {"base": 0.3, "knn": 0.5})
-    other = replace(past[1].models[1], asked="n=20, k=9")
+    other = replace(past[1].models[1], settings="n=20, k=9")
     decided = {"outcome": "promote", "champion": "base", "promoted": "knn"}
     past[1] = replace(past[1], models=(past[1].models[0], other), decided=("other", "last_n"), **decided)
     found = shown(comparison, past)
