@@ -120,7 +120,7 @@ def test_the_inputs_are_the_train_and_test_data(logged: SimpleNamespace, make: S
 
 def test_each_model_has_its_own_colour_and_the_baseline_is_grey(logged: SimpleNamespace) -> None:
     colours = {name: run.data.tags.get("mlflow.runColor") for name, run in logged.runs.items()}
-    assert colours["random"] == "#7F7F7F"
+    assert (colours["random"], colours["knn"]) == ("#7F7F7F", "#0072B2")
     assert len({colours[name] for name in ("random", "knn", "svd", "broken")}) == 4
 
 
