@@ -7,7 +7,7 @@ from math import isnan, log, log2, sqrt
 import pytest
 
 from evalplugin.base.errors import DataError, ParameterError
-from evalplugin.metrics import evaluate, parse
+from evalplugin.metrics import METRICS, evaluate, parse
 
 
 def one(name: str, listed: list[int] | list[str], truth: object, **options: object) -> float:
@@ -325,8 +325,12 @@ def test_ideal_lists_of_other_libraries() -> None:
         parse("ndcg(ideal=k)@4")
 
 
-RANKING = ["precision@2", "recall@2", "f1@2", "hit@2", "rr", "ap", "dcg", "ndcg", "rbp", "r_precision"]
-RANKING += ["bpref", "precision_at_recall"]
+# Metrics of lists and truth alone; those of a new module are among them by themselves.
+RANKING = [
+    f"{entry.name}@2" if parse(entry.name).metric.takes_k else entry.name
+    for entry in METRICS
+    if entry.cls.scope == "user" and not entry.cls.needs
+]
 
 
 @pytest.mark.parametrize("name", RANKING)
