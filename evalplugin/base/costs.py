@@ -19,7 +19,6 @@ class Stopwatch:
     """Total seconds of named pieces of work."""
 
     def __init__(self) -> None:
-        """Start without any."""
         self.seconds: dict[str, float] = {}
 
     @contextmanager

@@ -58,7 +58,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in nested input: its path, and a message."""
+    """A mistake in nested input: its path, and a message."""
 
     path: KeyPath
     message: str
@@ -117,7 +117,7 @@ class StoreError(EvalpluginError):
 
 
 class UnchangedError(EvalpluginError):
-    """Nothing to do: a bake-off would come out as the last one did."""
+    """Nothing to do: the results would be those of the last bake-off."""
 
     exit_code = EXIT_DONE
 

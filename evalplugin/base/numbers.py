@@ -55,7 +55,7 @@ def bracketed(low: float, high: float) -> str:
 
 
 def share(value: float) -> str:
-    """Return a share as percent; what is neither none nor all is never shown as 0 % or 100 %."""
+    """Return a share as percent; one between 0 and 1 is never shown as 0 % or 100 %."""
     if not math.isfinite(value):
         return UNDEFINED
     in_percent = 100 * value
@@ -75,7 +75,7 @@ def p_value(p: float) -> str:
 
 
 def p_equals(p: float) -> str:
-    """Return a p-value as sentences have it: ``p = 0.0120``, ``p < 0.0001``."""
+    """Return a p-value as sentences show it: ``p = 0.0120``, ``p < 0.0001``."""
     return f"p {p_value(p)}" if p < 0.0001 else f"p = {p_value(p)}"
 
 

@@ -83,6 +83,7 @@ def problems_of(
 
     ``noun`` is the word for a name here (``parameter``, ``key``), ``owner`` the component that takes them.
     """
+    of = f" of {owner}" if owner else ""
     problems: dict[KeyPath, list[Problem]] = {}
     for item in error.errors(include_url=False):
         path = _path_into(value, item["loc"])
@@ -92,13 +93,11 @@ def problems_of(
         at_key = False
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
             allowed = _field_names(_class_at(cls, path[:-1]))
-            of = f" of {owner}" if owner else ""
             near = _nearest(str(path[-1]), allowed) or f"; it takes no {noun}s"
             message = f"unknown {noun} {path[-1]!r}{of}{near}"
             at_key = True
         elif kind in ("missing", "missing_argument"):
             path = (*path, str(item["loc"][-1])) if not path or path[-1] != item["loc"][-1] else path
-            of = f" of {owner}" if owner else ""
             message = f"missing {noun} {path[-1]!r}{of}"
         elif kind == "literal_error":
             at_key = item["loc"][-1] == "[key]"
@@ -259,7 +258,7 @@ def _annotation_at(cls: Any, path: KeyPath) -> Any:
     """Return the annotation of the field that a path leads to, looking through unions, lists and mappings."""
     annotation: Any = cls
     for part in path:
-        annotation = next((found for found in _step(annotation, part)), None)
+        annotation = next(_step(annotation, part), None)
     return annotation
 
 

@@ -140,7 +140,7 @@ def load_plugin_file(path: Path) -> None:
     """Run a plugin file once as a module of its own, so that what it registers can be used by name.
 
     Raises:
-        PluginError: The file is not there, is no Python file, or raises.
+        PluginError: The file does not exist, is no Python file, or raises.
     """
     path = path.resolve()
     if not path.is_file():
@@ -158,11 +158,10 @@ def load_plugin_file(path: Path) -> None:
     with _with_origin(str(path)):
         try:
             spec.loader.exec_module(module)
-        except EvalpluginError:
-            del sys.modules[name]
-            raise
         except (Exception, SystemExit) as error:
             del sys.modules[name]
+            if isinstance(error, EvalpluginError):
+                raise
             raise PluginError(f"{path}: plugin cannot be loaded: {type(error).__name__}: {error}") from error
 
 

@@ -42,7 +42,7 @@ _ASSIGNED = re.compile(
 _OPTION = re.compile(rf"(?i)--?{_SECRET_KEY}")
 _PASSWORD = re.compile(r"://[^\s/:@'\"]*:(?!\d+/)([^\s'\"]+)@")
 _BEARER = re.compile(r"(?i)\b(bearer[ \t]+)[\w.~+/=-]{12,}")
-# What services give out in a form of its own: GitHub, GitLab, Slack, OpenAI, AWS, Databricks, Google, signed tokens.
+# Tokens of a known form: GitHub, GitLab, Slack, OpenAI, AWS, Databricks, Google, signed tokens.
 _TOKEN = re.compile(
     r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abposr]-[\w-]{10,}|sk-[\w-]{20,}|AKIA[0-9A-Z]{16}"
     r"|dapi[0-9a-f]{32}|AIza[\w-]{30,}|hf_\w{20,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]+)"
@@ -52,10 +52,10 @@ _WEBHOOK = re.compile(
 )
 _PLACEHOLDER = re.compile(r"\$\{\w+\}")
 _SECRET_NAME = re.compile(rf"(?i){_SECRET_KEY}")
-_SHORTEST = 4  # characters: nothing shorter is a secret, and hiding it would spoil every text
+_SHORTEST = 4  # characters: hiding anything shorter would spoil every text
 # From this length on a secret is hidden inside of words too; a shorter one, such as "postgres", may be part of a URL.
 _ANYWHERE = 12
-_NAMED = 8  # characters: the least of a variable or a line that is hidden without being registered
+_NAMED = 8  # characters: shorter variables and lines are hidden only if they are registered
 
 _registered: set[str] = set()
 
@@ -74,7 +74,7 @@ def register_secrets(values: Mapping[str, Any]) -> None:
 
 
 def register_webhook(url: str) -> None:
-    """Redact from now on all that follows the host of a URL to post to, as that often is the secret."""
+    """Redact from now on the path and query of a webhook's URL, which often are the secret."""
     host = re.match(r"https?://[^/?#\s]+", url)
     rest = url[host.end() :] if host else url
     if len(rest) >= _NAMED and not _PLACEHOLDER.search(rest):
@@ -82,10 +82,10 @@ def register_webhook(url: str) -> None:
 
 
 def redact(text: str) -> str:
-    """Return the text with ``***`` in place of all that is secret.
+    """Return the text with ``***`` in place of every credential.
 
     That is: users and passwords in URIs, tokens of a known form, values of keys like ``password``, of
-    environment variables that are named so, and those of ``register_secret``.
+    environment variables with such names, and those of ``register_secret``.
     """
     return _ASSIGNED.sub(rf"\1{_HIDDEN}", redact_message(text))
 
@@ -129,7 +129,7 @@ def redact_yaml(text: str) -> str:
 
 
 def _secret_nodes(node: yaml.Node | None, path: tuple[str, ...], seen: set[int]) -> Iterator[yaml.Node]:
-    """Yield the values that are secret by the key or the option before them; aliases may lead in circles."""
+    """Yield the values that are secret by the key or the option before them; aliases may be cyclic."""
     import yaml
 
     if node is None or id(node) in seen:
@@ -189,7 +189,7 @@ def _register_all(value: Any) -> None:
 
 
 def _is_secret(key: object, value: object) -> bool:
-    """Return whether a value is secret by its key; one that the environment holds has nothing to hide."""
+    """Return whether a value is secret by its key; a placeholder alone has nothing to hide."""
     return bool(_SECRET_NAME.fullmatch(str(key))) and _has_content(value)
 
 

@@ -83,7 +83,7 @@ class CheckedConfig:
         return yaml.safe_dump(self.resolved, sort_keys=False, allow_unicode=True)
 
     def deciding(self, *effects: Effect) -> dict[str, Any]:
-        """Return the resolved sections that decide something, in the order of the effects."""
+        """Return the resolved sections with one of some effects, in the order of the effects."""
         resolved = self.resolved
         return {name: resolved[name] for name in Config.sections(*effects) if name in resolved}
 

@@ -16,7 +16,7 @@ from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import problems_of_gate
 from evalplugin.config.grid import has_parameter, params_at, points_of
 from evalplugin.config.names import ConfigNames, unknown_name, unlisted_metric
-from evalplugin.config.schema import Config, DatasetSpec, InlineSpec, ModelSpec, SegmentSpec, SplitSpec
+from evalplugin.config.schema import Config, InlineSpec, ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare
 from evalplugin.data import LoadContext
 from evalplugin.metrics import MetricSpec, parse
@@ -89,7 +89,7 @@ class Checks:
         """Return the components under a top-level key that can be made and whose own checks find nothing."""
         found = []
         for path, spec in self.parts(key, kind):
-            if self.attempt(self._type_at(path), registry.entry, spec.type) is None:
+            if self.attempt(self._nested(path, "type"), registry.entry, spec.type) is None:
                 continue
             component = self.attempt(path, registry.create, spec.type, spec.params)
             check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
@@ -106,7 +106,7 @@ class Checks:
 
     def expand(self, spec: ModelSpec, path: KeyPath) -> list[ModelRecipe]:
         """Return the model, or one for each point of its grid."""
-        if self.attempt(self._type_at(path), MODELS.entry, spec.type) is None:
+        if self.attempt(self._nested(path, "type"), MODELS.entry, spec.type) is None:
             return []
         both = [key for key in spec.grid if has_parameter(spec.params, key)]
         for key in both:
@@ -143,7 +143,7 @@ class Checks:
         return ModelRecipe(name, spec.type, as_mapping(model))
 
     def metrics(self, n: int) -> list[MetricSpec]:
-        """Return the metrics; none looks further than lists of ``n`` items reach."""
+        """Return the metrics; check that no cutoff is above ``n``, the length of the lists."""
         found: dict[str, MetricSpec] = {}
         for path, text in self.parts("metrics", str):
             metric = self.attempt(path, parse, text)
@@ -168,8 +168,8 @@ class Checks:
                 "model", "models", ModelSpec, lambda one: [name for name, _ in points_of(one)]
             ),
             metrics=[] if any(problem.path[:1] == ("metrics",) for problem in self.problems) else metrics,
-            datasets=self._names("dataset", "datasets", DatasetSpec, lambda one: [one.name]),
-            splits=self._names("split", "split", SplitSpec, lambda one: [one.name]),
+            datasets=self._names("dataset", "datasets", InlineSpec, lambda one: [one.name]),
+            splits=self._names("split", "split", InlineSpec, lambda one: [one.name]),
             segments=(
                 self._names("segment", "segments", SegmentSpec, lambda one: [one.name])
                 if "segments" in self.document.data
@@ -181,19 +181,24 @@ class Checks:
 
     def _names(self, noun: str, key: str, kind: type[T], names_of: Callable[[T], list[str]]) -> list[str]:
         """Return the names under a top-level key, and check that none is a duplicate."""
-        named = [(path, name) for path, one in self.parts(key, kind) for name in names_of(one)]
-        self.unique(noun, named)
-        return [] if key in self.malformed else [name for _, name in named]
+        names: list[str] = []
+        for path, one in self.parts(key, kind):
+            for name in names_of(one):
+                if name in names:
+                    message = f"duplicate {noun} name {name!r}; give each a name of its own"
+                    self.add(self._nested(path, "name"), message)
+                names.append(name)
+        return [] if key in self.malformed else names
 
     def primary(self, compare: Compare, metrics: Sequence[MetricSpec]) -> MetricSpec | None:
         """Return the metric that ranks the models: the one that is named, or else the first."""
         if compare.primary is None:
             return metrics[0] if metrics else None
         text, path = compare.primary, ("compare", "primary")
-        asked = self.attempt(path, parse, text)
-        if asked is not None:
-            self.extend(unlisted_metric(asked, metrics, path), ())
-        return asked
+        primary = self.attempt(path, parse, text)
+        if primary is not None:
+            self.extend(unlisted_metric(primary, metrics, path), ())
+        return primary
 
     def baseline(self, compare: Compare, models: Sequence[str]) -> None:
         """Check that the baseline is one of the models."""
@@ -207,16 +212,7 @@ class Checks:
         if gate is not None or "gate" not in self.document.data:
             self.extend(problems_of_gate(gate, self.section("register", Register), names), ())
 
-    def unique(self, kind: str, named: Sequence[tuple[KeyPath, str]]) -> None:
-        """Check that no name is a duplicate."""
-        seen: set[str] = set()
-        for path, name in named:
-            if name in seen:
-                at = (*path, "name")
-                where = at if at in self.document.values else path
-                self.add(where, f"duplicate {kind} name {name!r}; give each a name of its own")
-            seen.add(name)
-
-    def _type_at(self, path: KeyPath) -> KeyPath:
-        at = (*path, "type")
-        return at if at in self.document.values else path
+    def _nested(self, path: KeyPath, key: str) -> KeyPath:
+        """Return the path of a key of a mapping, or of the mapping where the key is left out."""
+        nested = (*path, key)
+        return nested if nested in self.document.values else path

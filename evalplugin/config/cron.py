@@ -42,7 +42,7 @@ class Cron:
 
     @classmethod
     def of(cls, expression: str, timezone: str = "UTC") -> Cron:
-        """Return the checked times.
+        """Return a checked expression.
 
         Raises:
             DataError: No cron expression, times that never come, or no time zone.
@@ -101,11 +101,6 @@ class Cron:
             near = did_you_mean(timezone, sorted(known), noun=None)
             raise DataError(f"there is no time zone {timezone!r}{near or '; such as UTC or Europe/Berlin'}")
 
-    @property
-    def zone(self) -> ZoneInfo:
-        """The time zone."""
-        return ZoneInfo(self.timezone)
-
     def times(self, after: datetime) -> Iterator[datetime]:
         """Yield the times after one, in the time zone.
 
@@ -114,7 +109,7 @@ class Cron:
         """
         from cronsim import CronSim
 
-        return CronSim(self.expression, after.astimezone(self.zone))
+        return CronSim(self.expression, after.astimezone(ZoneInfo(self.timezone)))
 
     def next(self, after: datetime) -> datetime:
         """Return the first time after another, in the time zone."""

@@ -199,7 +199,7 @@ def _mark(node: yaml.Node) -> tuple[int, int]:
 
 
 class _Builder:
-    """Builder of plain values from YAML nodes; it records the location of each, and what is not allowed."""
+    """Builder of plain values from YAML nodes; it records the location of each, and every problem."""
 
     def __init__(self, loader: _Loader) -> None:
         self.loader = loader
@@ -282,12 +282,12 @@ def _set(data: Any, path: KeyPath, value: Any, assignment: str) -> None:
         return ConfigError([f"--set {assignment}: {why}"])
 
     for depth, part in enumerate(path):
-        here = format_path(path[:depth]) or "the config"
+        container = format_path(path[:depth]) or "the config"
         last = depth == len(path) - 1
         if isinstance(data, list):
             if not isinstance(part, int) or part >= len(data):
                 raise refuse(
-                    f"{here} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, not {part!r}"
+                    f"{container} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, not {part!r}"
                 )
             # The shorthand `- random` has no parameters to set: write it out first.
             if not last and isinstance(data[part], str):
@@ -297,7 +297,7 @@ def _set(data: Any, path: KeyPath, value: Any, assignment: str) -> None:
             if not last and not isinstance(data.get(part), (dict, list)):
                 data[part] = {}
         else:
-            raise refuse(f"{here} is {data!r}, which has nothing inside")
+            raise refuse(f"{container} is {data!r}, which has nothing inside")
         if last:
             data[part] = value
         else:

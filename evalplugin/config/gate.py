@@ -43,7 +43,7 @@ class Amount:
 
     @classmethod
     def of(cls, given: float | str) -> Amount:
-        """Return the amount that ``0.002`` or ``"1 %"`` stands for."""
+        """Parse an amount such as ``0.002`` or ``"1 %"``."""
         if isinstance(given, str):
             return cls(float(given.rstrip("% ")) / 100, is_share=True)
         return cls(float(given))

@@ -106,18 +106,18 @@ def _metric(
     at_key: bool = False,
 ) -> Iterator[Problem]:
     try:
-        asked = parse(text)
+        metric = parse(text)
     except EvalpluginError as error:
         yield Problem(path, str(error), at_key)
         return
-    yield from unlisted_metric(asked, metrics, path, at_key=at_key)
-    if asked.metric.higher_is_better is None:
+    yield from unlisted_metric(metric, metrics, path, at_key=at_key)
+    if metric.metric.higher_is_better is None:
         yield Problem(
-            path, f"of {asked.name!r} neither more nor less is better: nothing can be decided by it", at_key
+            path, f"of {metric.name!r} neither more nor less is better: nothing can be decided by it", at_key
         )
-    elif per_user and asked.metric.scope != "user":
+    elif per_user and metric.metric.scope != "user":
         yield Problem(
             path,
-            f"{asked.name!r} is one number for all users: a decision takes a value for each user",
+            f"{metric.name!r} is one number for all users: a decision takes a value for each user",
             at_key,
         )

@@ -34,7 +34,7 @@ class ConfigHeader:
 
     @classmethod
     def read(cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> ConfigHeader:
-        """Return as much as can be read, whatever is wrong with the config and the assignments."""
+        """Return the parts that can be read, whatever is wrong with the config and the assignments."""
         if isinstance(source, Mapping):
             document, folder = Document("python", "", dict(source), {}, {}), Path.cwd()
         else:

@@ -23,7 +23,7 @@ def json_schema() -> dict[str, Any]:
     """
     schema = Config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
-    for spec in ("DatasetSpec", "SplitSpec", "SegmentSpec", "ModelSpec"):
+    for spec in ("InlineSpec", "SegmentSpec", "ModelSpec"):
         definitions.pop(spec)
     names: dict[str, Registry[Any]] = {
         "dataset": DATASETS,

@@ -1,4 +1,4 @@
-"""Loading of configs: a file or a mapping is validated, resolved, or refused with all its mistakes."""
+"""Loading of configs: a file or a mapping is validated and resolved, or refused with all its mistakes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from evalplugin.base.secrets import register_secrets, register_webhook
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
 from evalplugin.config.document import Document, read_document
-from evalplugin.config.schema import Config, DatasetSpec, ModelSpec, SplitSpec
+from evalplugin.config.schema import Config, InlineSpec, ModelSpec
 from evalplugin.config.sections import Compare, Recommend
 from evalplugin.data import DATASETS, SPLITS, LoadContext
 
-__all__ = ["check", "load"]
+__all__ = ["load"]
 
 
 def load(
@@ -29,9 +29,9 @@ def load(
     overrides: Sequence[str] = (),
     data_home: Path | None = None,
 ) -> CheckedConfig:
-    """Return the checked config of a YAML file, or of a mapping given from Python.
+    """Return the checked config of a YAML file, or of a mapping given from Python; no data is read.
 
-    ``overrides`` are assignments such as ``models.0.params.k=20``; ``data_home`` is where datasets are looked for.
+    ``overrides`` are assignments such as ``models.0.params.k=20``; ``data_home`` is the folder of downloaded datasets.
 
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
@@ -42,15 +42,10 @@ def load(
         document, folder = read_document(source), source.resolve().parent
     if overrides:
         document = document.override(overrides)
-    return check(document, folder, data_home)
+    return _check(document, folder, data_home)
 
 
-def check(document: Document, folder: Path, data_home: Path | None = None) -> CheckedConfig:
-    """Return the checked config of a document; no data is read.
-
-    Raises:
-        ConfigError: Everything that is wrong, one line a problem, in the order of the file.
-    """
+def _check(document: Document, folder: Path, data_home: Path | None) -> CheckedConfig:
     register_secrets(document.data)
     notify = document.data.get("notify")
     if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
@@ -72,8 +67,8 @@ def check(document: Document, folder: Path, data_home: Path | None = None) -> Ch
 
     # Well-formed parts are checked further even where others are malformed, to report all mistakes together.
     context = LoadContext(data_home=data_home, base=folder)
-    datasets = checks.components("datasets", DatasetSpec, DATASETS, context)
-    splits = checks.components("split", SplitSpec, SPLITS, context)
+    datasets = checks.components("datasets", InlineSpec, DATASETS, context)
+    splits = checks.components("split", InlineSpec, SPLITS, context)
     models = [model for path, one in checks.parts("models", ModelSpec) for model in checks.expand(one, path)]
     segments = checks.segments(context)
     recommend = checks.section("recommend", Recommend) or Recommend()

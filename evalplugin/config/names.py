@@ -21,8 +21,7 @@ class ConfigNames:
     splits: Sequence[str]
     segments: Sequence[str]
     baseline: str | None
-    # False where a section that decides who is the champion is malformed.
-    knows_champion: bool = True
+    knows_champion: bool  # False where a section that determines the champion is malformed
 
 
 def unknown_name(
@@ -35,10 +34,10 @@ def unknown_name(
 
 
 def unlisted_metric(
-    asked: MetricSpec, metrics: Iterable[MetricSpec], path: KeyPath, *, at_key: bool = False
+    metric: MetricSpec, metrics: Iterable[MetricSpec], path: KeyPath, *, at_key: bool = False
 ) -> Iterator[Problem]:
     """Yield a problem if a metric is not in the list of metrics, as far as that is known."""
-    names = [metric.name for metric in metrics]
-    if names and asked.name not in names:
-        near = did_you_mean(asked.name, names, noun="metrics")
-        yield Problem(path, f"{asked.name!r} is not in the list of metrics{near}", at_key)
+    names = [listed.name for listed in metrics]
+    if names and metric.name not in names:
+        near = did_you_mean(metric.name, names, noun="metrics")
+        yield Problem(path, f"{metric.name!r} is not in the list of metrics{near}", at_key)

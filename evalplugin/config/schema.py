@@ -23,13 +23,11 @@ from evalplugin.config.sections import (
 __all__ = [
     "ComponentSpec",
     "Config",
-    "DatasetSpec",
     "Decides",
     "Effect",
     "InlineSpec",
     "ModelSpec",
     "SegmentSpec",
-    "SplitSpec",
 ]
 
 Effect = Literal[
@@ -38,7 +36,7 @@ Effect = Literal[
     "groups",  # scores by group of users
     "decision",  # the gate's
     "failures",  # which tasks end without a result
-    "nothing",  # only where, when and how fast it runs, and who is notified
+    "nothing",  # only the time and speed of the run, the stores and the notifications
 ]
 
 
@@ -53,7 +51,7 @@ class Decides:
 
 
 class ComponentSpec(Closed):
-    """A component: a type, and a name in results. A plain word stands for its type alone."""
+    """A component: a type, and a name in results. Plain text is short for its type alone."""
 
     type: Annotated[str, Field(description="Registered type, see `evalplugin list`.")]
     name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")] = ""
@@ -69,7 +67,7 @@ class ComponentSpec(Closed):
 
 
 class InlineSpec(ComponentSpec):
-    """A component with its parameters inline, at the level of its type."""
+    """A dataset, split or segment: its parameters are inline, at the level of its type."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -79,26 +77,18 @@ class InlineSpec(ComponentSpec):
         return dict(self.model_extra or {})
 
 
-class DatasetSpec(InlineSpec):
-    """A dataset: a type, a name, and the type's own parameters. A plain word stands for its type alone."""
-
-
-class SplitSpec(InlineSpec):
-    """A split: a type, a name, and the type's own parameters. A plain word stands for its type alone."""
-
-
 class SegmentSpec(InlineSpec):
-    """A segment: a type, a name, and the type's own parameters. A plain word stands for its type alone."""
+    """A segment: a type, a name, and the type's own parameters."""
 
     @model_validator(mode="after")
-    def _beside_the_user(self) -> SegmentSpec:
+    def _name_is_not_user(self) -> SegmentSpec:
         if self.name == "user":
             raise ValueError("a segment cannot be called 'user': it stands beside the users in tables")
         return self
 
 
 class ModelSpec(ComponentSpec):
-    """A model: a type, a name, parameters, and a grid of parameters to try. A plain word stands for its type alone."""
+    """A model: a type, a name, parameters, and a grid of parameters to try."""
 
     params: Annotated[
         dict[str, Any], Field(description="Parameters of the model, see `evalplugin describe model`.")
@@ -121,9 +111,9 @@ class Config(Closed):
         Decides("scores"),
         Field(description="Python files with components of your own, relative to this file."),
     ] = []
-    datasets: Annotated[list[DatasetSpec], Decides("scores"), Field(min_length=1)]
+    datasets: Annotated[list[InlineSpec], Decides("scores"), Field(min_length=1)]
     split: Annotated[
-        list[SplitSpec],
+        list[InlineSpec],
         Decides("scores"),
         Field(min_length=1, description="One split, or a list of several."),
     ]
@@ -171,7 +161,7 @@ class Config(Closed):
 
     @classmethod
     def sections(cls, *effects: Effect) -> list[str]:
-        """Return the top-level keys that decide something, in the order of the effects and then of the schema."""
+        """Return the top-level keys with one of some effects, in the order of the effects and then of the schema."""
         return [
             field.alias or name
             for effect in effects

@@ -44,13 +44,6 @@ def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
     return AfterValidator(validate)
 
 
-def _names_host(address: str) -> bool:
-    try:
-        return bool(urlsplit(address).hostname)
-    except ValueError:
-        return False
-
-
 class Relevance(Closed):
     """Relevance in the truth. The gain of an item stays its rating."""
 
@@ -60,7 +53,7 @@ class Relevance(Closed):
 
 
 class Recommend(Closed):
-    """What lists are made."""
+    """The lists that models make."""
 
     n: Annotated[int, Field(ge=1, description="Length of the lists.")] = 100
     candidates: Annotated[
@@ -85,7 +78,7 @@ class Recommend(Closed):
 
 
 class Compare(Closed):
-    """How models are compared."""
+    """The comparison of models."""
 
     baseline: Annotated[
         str | None, Field(description="Name of the model that the others are compared with.")
@@ -96,7 +89,7 @@ class Compare(Closed):
 
 
 class Tracking(Closed):
-    """Where results are logged."""
+    """The logging of results to MLflow."""
 
     uri: Annotated[
         str | None,
@@ -106,7 +99,7 @@ class Tracking(Closed):
 
 
 class Schedule(Closed):
-    """When `evalplugin schedule` runs the bake-off."""
+    """The times at which `evalplugin schedule` runs the bake-off."""
 
     cron: Annotated[
         str,
@@ -170,7 +163,11 @@ class Notify(Closed):
             return value
         if not value.startswith(("http://", "https://")):
             raise ValueError("must be an address that begins with https://, http:// or ${NAME}")
-        if not _names_host(value):
+        try:
+            host = urlsplit(value).hostname
+        except ValueError:
+            host = None
+        if not host:
             raise ValueError("must name a host, such as https://example.org/hook")
         return value
 
