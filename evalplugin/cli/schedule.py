@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evalplugin.base.errors import EXIT_DONE, KeyPath
+from evalplugin.base.secrets import redact
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import interrupt_on_signals, load_all, print_diagnostic
@@ -81,8 +82,9 @@ def schedule(
         raise click.UsageError("--outcome goes with --once; without it, stdout says what came of each run")
     if once and unit is not None:
         raise click.UsageError("--once runs now, --print prints a unit: choose one")
+    changed = ["--if-changed"] if if_changed else []
     if once:
-        argv = ["--resume", *typed, *map(str, configs), *(["--if-changed"] if if_changed else [])]
+        argv = ["--resume", *typed, *map(str, configs), *changed]
         argv += ["--outcome", str(outcome_file)] if outcome_file is not None else []
         return run_with(context, argv)
 
@@ -98,15 +100,10 @@ def schedule(
         _write_unit(unit, jobs, typed, out, image)
         return EXIT_DONE
 
-    from evalplugin.schedule import Options, Scheduler
+    from evalplugin.schedule import Scheduler
 
     interrupt_on_signals()
-    return Scheduler(
-        jobs,
-        Options(if_changed, tuple(typed)),
-        write=click.echo,
-        report=print_diagnostic,
-    ).run()
+    return Scheduler(jobs, [*changed, *typed], write=click.echo, report=print_diagnostic).run()
 
 
 def _data_home_of(context: click.Context, data_home: Path | None, unit: str | None) -> str | None:
@@ -121,10 +118,10 @@ def _data_home_of(context: click.Context, data_home: Path | None, unit: str | No
 
 
 def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
-    """Warn of tracking stores, by config, that will be gone with the machine they are on.
+    """Warn of tracking stores, by config, that are files on the machine of a run and are lost with it.
 
     Raises:
-        TrackingError: One that could not be used when the time comes.
+        TrackingError: A store that a scheduled run could not use.
     """
     from evalplugin.tracking.location import resolve_uri, sqlite_path
 
@@ -137,8 +134,7 @@ def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
 
 
 def _refuse_secrets(given: Sequence[tuple[str, str]]) -> None:
-    """Refuse options that a unit would show to all who can read it."""
-    from evalplugin.base.secrets import redact
+    """Refuse options with secrets, which a unit would show to all its readers."""
     from evalplugin.config.document import parse_override
 
     for option, value in given:

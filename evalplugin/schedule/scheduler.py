@@ -23,18 +23,10 @@ from evalplugin.schedule.units import ScheduledConfig
 if TYPE_CHECKING:
     from apscheduler.schedulers.base import BaseScheduler
 
-__all__ = ["Options", "Scheduler", "Started", "start_process"]
+__all__ = ["Scheduler", "Started", "start_process"]
 
 # Timers pause while a machine sleeps: the scheduler wakes up this often to read the clock.
 _WAKE_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class Options:
-    """Options of every scheduled run."""
-
-    if_changed: bool = False
-    arguments: tuple[str, ...] = ()  # of the command line, to be handed on
 
 
 @dataclass
@@ -46,20 +38,19 @@ class Started:
     stop: Callable[[bool], None]  # by SIGTERM, or, with True, by SIGKILL
 
 
-def start_process(job: ScheduledConfig, options: Options) -> Started:
-    """Start a bake-off in a process of its own; its stdout goes to our stderr.
+def start_process(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
+    """Start a bake-off in a process of its own, with arguments of the command line; its stdout goes to our stderr.
 
-    In a process of its own it gives back all memory, reads plugin files anew, and cannot take the scheduler down.
+    In a process of its own it returns all memory, reads plugin files anew, and cannot crash the scheduler.
     """
     handle, name = tempfile.mkstemp(prefix="evalplugin-", suffix=".json")
     os.close(handle)
     report = Path(name)
     command = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--outcome", str(report)]
-    command += ["--if-changed"] * options.if_changed
     # A session of its own: Ctrl-C reaches the scheduler alone, which then ends the bake-off and waits for it.
     try:
         process = subprocess.Popen(
-            [*command, *options.arguments, str(job.file)], stdout=sys.stderr, start_new_session=True
+            [*command, *arguments, str(job.file)], stdout=sys.stderr, start_new_session=True
         )
     except OSError:
         report.unlink()
@@ -67,7 +58,7 @@ def start_process(job: ScheduledConfig, options: Options) -> Started:
 
     def wait() -> int:
         code = process.wait()
-        return code if code >= 0 else 128 - code  # as a shell says that a signal ended it
+        return code if code >= 0 else 128 - code  # the exit code that a shell gives to a signal
 
     def read() -> dict[str, Any]:
         text = report.read_text(encoding="utf-8")
@@ -91,10 +82,10 @@ class Scheduler:
     """Runs configs by their schedules until SIGTERM or Ctrl-C."""
 
     jobs: Sequence[ScheduledConfig]
-    options: Options
+    arguments: Sequence[str]  # of the command line, for every run
     write: Callable[[str], None]  # takes one line of JSON for each run
-    report: Callable[[str], None]  # takes lines for people
-    start: Callable[[ScheduledConfig, Options], Started] = start_process
+    report: Callable[[str], None]  # takes human-readable lines
+    start: Callable[[ScheduledConfig, Sequence[str]], Started] = start_process
     _running: Started | None = field(default=None, init=False)
     _stopping: bool = field(default=False, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -108,12 +99,11 @@ class Scheduler:
         from apscheduler.schedulers.blocking import BlockingScheduler
 
         base = BlockingScheduler(timezone=UTC)
-        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # what there is to say, we say
+        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # its events are reported below
         self._fill(base)
         for job in self.jobs:
-            self.report(
-                f"{job.file.name}: {job.cron.expression} in {job.cron.timezone}; next run {_when(self._next(job))}"
-            )
+            times = f"{job.cron.expression} in {job.cron.timezone}"
+            self.report(f"{job.file.name}: {times}; next run {self._next(job):%Y-%m-%d %H:%M %Z}")
         try:
             base.start()
         except KeyboardInterrupt:
@@ -166,8 +156,8 @@ class Scheduler:
             if self._stopping:
                 return
             try:
-                self._running = started = self.start(job, self.options)
-            except OSError as error:  # no memory, no file handles: the next time may be better
+                self._running = started = self.start(job, self.arguments)
+            except OSError as error:  # no memory, no file handles: the next run may start
                 why = f"cannot be started: {error.strerror}"
                 self._line(job, event="run", start=_text(begun), exit_code=EXIT_FAILED, error=why)
                 return
@@ -229,10 +219,6 @@ def _trigger(job: ScheduledConfig) -> Any:
 
 def _wake() -> None:
     """Do nothing: the scheduler reads the clock whenever a job is due."""
-
-
-def _when(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M %Z}"
 
 
 def _text(time: datetime) -> str:

@@ -27,7 +27,7 @@ __all__ = ["KINDS", "Kind", "ScheduledConfig", "scheduled_configs", "units"]
 Kind = Literal["cron", "systemd", "kubernetes", "github", "airflow"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# A CronJob's name may have 52 characters; with this many ours fit behind what each kind puts before them.
+# A CronJob's name may have 52 characters, with the prefix.
 _LONGEST_NAME = 41
 _STORE = "MLFLOW_TRACKING_URI"
 _GRACE_SECONDS = 90  # for a bake-off to end its runs after SIGTERM
@@ -42,13 +42,13 @@ _FILES: dict[Kind, dict[str, str]] = {  # template -> name of the file
 
 @dataclass(frozen=True)
 class ScheduledConfig:
-    """A config that is to be run by schedule."""
+    """A config with a schedule."""
 
     name: str  # of the unit: a few lower-case letters, digits and hyphens; different for every config
     file: Path  # absolute
     schedule: Schedule
     cron: Cron
-    variables: tuple[str, ...]  # of the environment, that it asks for
+    variables: tuple[str, ...]  # of the environment, which it reads
 
 
 def scheduled_configs(
@@ -61,8 +61,8 @@ def scheduled_configs(
     Raises:
         ConfigError: Some have no schedule, or one is given twice.
     """
-    places = [file.resolve() for file in files]
-    twice = dict.fromkeys(str(file) for n, file in enumerate(files) if places[n] in places[:n])
+    paths = [file.resolve() for file in files]
+    twice = dict.fromkeys(str(file) for n, file in enumerate(files) if paths[n] in paths[:n])
     if twice:
         raise ConfigError([f"{file}: is given twice; give each config once" for file in twice])
     without = [config.name for config in configs if config.spec.schedule is None]
@@ -99,10 +99,10 @@ def units(
     """Return the files of a unit by name.
 
     Args:
-        kind: For which scheduler.
-        jobs: What ``scheduled_configs`` returned.
+        kind: The scheduler.
+        jobs: As ``scheduled_configs`` returns them.
         folder: The working directory, absolute: relative paths of tracking stores are relative to it.
-        options: Of the command line, to be handed on.
+        options: Of the command line, passed to every run.
         image: The container image, for Kubernetes.
 
     Raises:
@@ -126,7 +126,7 @@ def units(
 
 
 def _values(job: ScheduledConfig, folder: str, options: Sequence[str], image: str | None) -> dict[str, Any]:
-    """Return what the templates show of a job."""
+    """Return the values of a job in the templates."""
     arguments = ["-m", "evalplugin", "schedule", "--once", "--if-changed", *options]
     # The path of the config in a checkout or an image of the folder.
     relative = job.file.relative_to(folder) if job.file.is_relative_to(folder) else Path(job.file.name)

@@ -28,7 +28,7 @@ from evalplugin.config import load
 from evalplugin.config.cron import Cron
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from evalplugin.schedule import Options, ScheduledConfig, Scheduler
+from evalplugin.schedule import ScheduledConfig, Scheduler
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("store")
@@ -312,7 +312,7 @@ def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
     job = ScheduledConfig("nightly", file, schedule, Soon("0 3 * * *", "UTC"), ())
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        code = Scheduler([job], Options(), lines.append, lambda text: None).run()
+        code = Scheduler([job], (), lines.append, lambda text: None).run()
     finally:
         signal.signal(signal.SIGINT, before)
     assert code == 130

@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 
 from evalplugin.config.cron import Cron
 from evalplugin.config.sections import Schedule
-from evalplugin.schedule import Options, ScheduledConfig, Scheduler
+from evalplugin.schedule import ScheduledConfig, Scheduler
 from evalplugin.schedule.scheduler import Started, start_process
 
 NEVER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -66,14 +66,14 @@ class Watched:
     started: list[str] = field(default_factory=list)
 
     def of(self, *jobs: ScheduledConfig) -> int:
-        return Scheduler(jobs, Options(), self._write, self.said.append, start=self._start).run()
+        return Scheduler(jobs, (), self._write, self.said.append, start=self._start).run()
 
     def _write(self, line: str) -> None:
         self.lines.append(json.loads(line))
         if len(self.lines) == self.wanted:
             threading.Timer(0.05, interrupt).start()
 
-    def _start(self, job: ScheduledConfig, options: Options) -> Started:
+    def _start(self, job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         self.started.append(job.name)
         code, told = self.run(job)
         return Started(wait=lambda: code, report=lambda: told, stop=lambda at_once: None)
@@ -142,7 +142,7 @@ def test_running_job_is_not_started_again() -> None:
     done = threading.Event()
     watched = Watched(2)
 
-    def start(job: ScheduledConfig, options: Options) -> Started:
+    def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         watched.started.append(job.name)
         return Started(wait=lambda: int(not done.wait(20)), report=dict, stop=lambda at_once: None)
 
@@ -152,7 +152,7 @@ def test_running_job_is_not_started_again() -> None:
 
     first = soon()
     job = planned("nightly", first, first + timedelta(seconds=0.1))
-    assert Scheduler([job], Options(), write, watched.said.append, start=start).run() == 0
+    assert Scheduler([job], (), write, watched.said.append, start=start).run() == 0
     assert watched.started == ["nightly"]
     assert [(line["event"], line.get("reason")) for line in watched.lines] == [
         ("left out", "the run before it is not done"),
@@ -183,11 +183,11 @@ def test_two_configs_do_not_run_at_once() -> None:
     when = soon()
     jobs = [planned("a", when), planned("b", when)]
 
-    def start(job: ScheduledConfig, options: Options) -> Started:
+    def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         watched.started.append(job.name)
         return Started(wait=wait, report=dict, stop=lambda at_once: None)
 
-    Scheduler(jobs, Options(), watched._write, watched.said.append, start=start).run()
+    Scheduler(jobs, (), watched._write, watched.said.append, start=start).run()
     assert watched.started == ["a", "b"]
     assert together == []
 
@@ -205,7 +205,7 @@ def test_a_run_that_cannot_be_started_does_not_end_the_scheduler() -> None:
 def test_ctrl_c_terminates_running_bake_off_and_waits() -> None:
     ended, stops = threading.Event(), []
 
-    def start(job: ScheduledConfig, options: Options) -> Started:
+    def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         def stop(at_once: bool) -> None:
             stops.append(at_once)
             ended.set()
@@ -214,9 +214,7 @@ def test_ctrl_c_terminates_running_bake_off_and_waits() -> None:
         return Started(wait=lambda: 130 if ended.wait(20) else 1, report=dict, stop=stop)
 
     watched = Watched(9)
-    code = Scheduler(
-        [planned("nightly", soon())], Options(), watched._write, watched.said.append, start
-    ).run()
+    code = Scheduler([planned("nightly", soon())], (), watched._write, watched.said.append, start).run()
     assert code == 130
     assert stops == [False]
     (line,) = watched.lines
@@ -227,7 +225,7 @@ def test_ctrl_c_terminates_running_bake_off_and_waits() -> None:
 def test_second_ctrl_c_kills_at_once() -> None:
     ended, stops = threading.Event(), []
 
-    def start(job: ScheduledConfig, options: Options) -> Started:
+    def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         def stop(at_once: bool) -> None:
             stops.append(at_once)
             if at_once:
@@ -239,9 +237,7 @@ def test_second_ctrl_c_kills_at_once() -> None:
         return Started(wait=lambda: 137 if ended.wait(20) else 1, report=dict, stop=stop)
 
     watched = Watched(9)
-    code = Scheduler(
-        [planned("nightly", soon())], Options(), watched._write, watched.said.append, start
-    ).run()
+    code = Scheduler([planned("nightly", soon())], (), watched._write, watched.said.append, start).run()
     assert (code, stops) == (130, [False, True])
 
 
@@ -255,7 +251,7 @@ def test_scheduled_bake_off_prints_to_stderr(
     )
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    started = start_process(planned("nightly"), Options(True, ("--set", "a=1")))
+    started = start_process(planned("nightly"), ("--if-changed", "--set", "a=1"))
     assert started.wait() == 7
     assert started.report() == {"bakeoff": "b-1"}
     out, err = capfd.readouterr()
@@ -268,7 +264,7 @@ def test_exit_code_of_signal_is_that_of_a_shell(tmp_path: Path, monkeypatch: pyt
     script.write_text("#!/bin/sh\nsleep 60\n")
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
-    started = start_process(planned("nightly"), Options())
+    started = start_process(planned("nightly"), ())
     started.stop(True)
     assert started.wait() == 128 + signal.SIGKILL
     assert started.report() == {}
