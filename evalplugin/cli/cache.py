@@ -32,13 +32,12 @@ def cache() -> None:
 def list_(folder: Path) -> int:
     """List the entries, the one used last first."""
     store = open_store(folder)
-    found = [] if store is None else store.entries()
-    if not found:
+    entries = [] if store is None else store.entries()
+    if not entries:
         print_diagnostic(f"nothing is stored in {folder}")
         return EXIT_DONE
-    _print_entries(found)
-    total = size_text(sum(facts.size for facts in found))
-    print_diagnostic(f"{_count(found)}, {total}, in {folder}")
+    _print_entries(entries)
+    print_diagnostic(f"{_count(entries)}, {_total(entries)}, in {folder}")
     return EXIT_DONE
 
 
@@ -51,24 +50,23 @@ def show(key: str, folder: Path) -> int:
     store = open_store(folder)
     if store is None:
         raise UnknownNameError(f"nothing is stored in {folder}")
-    facts = store.entry(key)
+    entry = store.entry(key)
     lines = {
-        "key": facts.key,
-        "step": facts.step,
-        "what": facts.about,
-        "created": _time(facts.created),
-        "used": _time(facts.used),
-        "size": size_text(facts.size),
-        "checksums": "right" if store.is_intact(facts.key) else "WRONG: it will be computed anew",
-        "folder": str(store.folder_of(facts.key)),
+        "key": entry.key,
+        "step": entry.step,
+        "what": entry.about,
+        "created": _time(entry.created),
+        "used": _time(entry.used),
+        "size": size_text(entry.size),
+        "checksums": "right" if store.is_intact(entry.key) else "WRONG: it will be computed anew",
+        "folder": str(store.folder_of(entry.key)),
     }
     for label, text in lines.items():
         click.echo(f"{label:<10} {text}")
     click.echo("depends on")
-    for label, value in facts.depends_on.items():
-        click.echo(
-            f"  {label:<10} {value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
-        )
+    for label, value in entry.depends_on.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        click.echo(f"  {label:<10} {text}")
     return EXIT_DONE
 
 
@@ -94,14 +92,13 @@ def prune(older_than: str | None, max_size: str | None, everything: bool, dry_ru
     age = 0.0 if everything else None if older_than is None else seconds_of(older_than, "--older-than")
     view = open_store(folder)
     store = None if view is None else Store(view.path)
-    gone = [] if store is None else store.prune(max_size=size, older_than=age, dry_run=dry_run)
-    if gone:
-        _print_entries(gone)
-    left = [] if store is None else [f for f in store.entries() if not dry_run or f not in gone]
-    print_diagnostic(
-        f"{'would remove' if dry_run else 'removed'} {_count(gone)}, {size_text(sum(f.size for f in gone))}; "
-        f"{len(left)} stay, {size_text(sum(f.size for f in left))}"
+    removed = [] if store is None else store.prune(max_size=size, older_than=age, dry_run=dry_run)
+    _print_entries(removed)
+    left = (
+        [] if store is None else [entry for entry in store.entries() if not dry_run or entry not in removed]
     )
+    verb = "would remove" if dry_run else "removed"
+    print_diagnostic(f"{verb} {_count(removed)}, {_total(removed)}; {len(left)} stay, {_total(left)}")
     for journal in [] if store is None else unfinished(store.journals):
         print_diagnostic(f"the bake-off {journal.header.id}, which is not finished, keeps what it has used")
     return EXIT_DONE
@@ -115,16 +112,19 @@ def _max_size(text: str) -> int:
         raise DataError(f"{error}{hint}") from None
 
 
-def _print_entries(found: Sequence[EntryInfo]) -> None:
-    for facts in found:
-        about = facts.about or "its manifest cannot be read"
-        click.echo(
-            f"{facts.key[:12]}  {facts.step:<7}  {size_text(facts.size):>8}  {_time(facts.used)}  {about}"
-        )
+def _print_entries(entries: Sequence[EntryInfo]) -> None:
+    for entry in entries:
+        about = entry.about or "its manifest cannot be read"
+        size = size_text(entry.size)
+        click.echo(f"{entry.key[:12]}  {entry.step:<7}  {size:>8}  {_time(entry.used)}  {about}")
 
 
 def _count(entries: Sequence[EntryInfo]) -> str:
     return "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
+
+
+def _total(entries: Sequence[EntryInfo]) -> str:
+    return size_text(sum(entry.size for entry in entries))
 
 
 def _time(seconds: float) -> str:

@@ -52,7 +52,7 @@ def compare(
     segment: str | None,
     shown: str,
     html: Path | None,
-    **asked: Any,
+    **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
 
@@ -64,7 +64,7 @@ def compare(
 
     observer = show.observer()
     with observer.progress("read and compare the runs"):
-        found = api.compare(*runs, **asked)
+        found = api.compare(*runs, **choices)
     for note in dict.fromkeys(note for comparison in found for note in comparison.contest.notes):
         observer.report(note)
     names = found.canonical(metrics)

@@ -30,12 +30,12 @@ __all__ = [
 def debug(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add an option to a command that makes ``main`` show the traceback of an error."""
 
-    def note(context: click.Context, parameter: click.Parameter, value: bool) -> None:
+    def set_debug(context: click.Context, parameter: click.Parameter, value: bool) -> None:
         if value:
             context.find_root().obj["debug"] = True
 
     return click.option(
-        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=note,
+        "--debug", is_flag=True, is_eager=True, expose_value=False, callback=set_debug,
         help="Show the traceback of an error.",
     )(command)  # fmt: skip
 

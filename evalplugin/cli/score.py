@@ -72,7 +72,7 @@ def score(
     rating: str | None,
     truth_user: str | None,
     truth_item: str | None,
-    **asked: Any,
+    **inputs: Any,
 ) -> int:
     """Score lists from any system: CSV, Parquet or TREC files."""
     from evalplugin.bakeoff import score_command
@@ -82,14 +82,19 @@ def score(
     interrupt_on_signals()
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     request = score_command.Request(
-        metrics=metrics, format=input_format, text_ids=ids == "text", columns=columns, for_log=logged, **asked
+        metrics=metrics,
+        format=input_format,
+        text_ids=ids == "text",
+        columns=columns,
+        for_log=logged,
+        **inputs,
     )
     if profile is not None:
         numbers = score_command.score_as(request, profile)
         if shown == "table":
             from evalplugin.cli.show import show_numbers
 
-            show_numbers(numbers, title=f"{asked['lists']}, as {profile}")
+            show_numbers(numbers, title=f"{inputs['lists']}, as {profile}")
         else:
             click.echo(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
@@ -98,13 +103,13 @@ def score(
     if shown == "table":
         from evalplugin.cli.show import show_scores
 
-        show_scores(rows, title=asked["lists"])
+        show_scores(rows, title=inputs["lists"])
     else:
         click.echo(json_text(rows) if shown == "json" else csv_text(rows))
     if logged:
-        called = name or Path(asked["lists"]).stem
+        name = name or Path(inputs["lists"]).stem
         links = score_command.log(
-            request, scores, specs, name=called, experiment=experiment, tracking_uri=tracking_uri
+            request, scores, specs, name=name, experiment=experiment, tracking_uri=tracking_uri
         )
         for label, text in links.items():
             click.echo(f"{label:<8} {text}", err=shown != "table")

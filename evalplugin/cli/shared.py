@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from evalplugin.base.errors import ConfigError
 from evalplugin.base.secrets import redact_message
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ def load_all(
     Raises:
         ConfigError: The mistakes of all of them.
     """
-    from evalplugin.base.errors import ConfigError
     from evalplugin.config import load
 
     checked: list[CheckedConfig] = []
@@ -50,14 +50,14 @@ def open_store(folder: Path) -> StoreView | None:
 
 
 def interrupt_on_signals() -> None:
-    """Make SIGTERM, and a terminal that is closed, end like Ctrl-C, so that open runs are closed on the way out."""
+    """Make SIGTERM, and a terminal that is closed, interrupt like Ctrl-C, so that open runs are ended."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)
     hang_up = getattr(signal, "SIGHUP", None)
-    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:  # as nohup has it
+    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:  # as under nohup
         signal.signal(hang_up, interrupt)
 
 

@@ -26,11 +26,11 @@ def sync(context: click.Context, folder: Path) -> int:
     from evalplugin.bakeoff.resuming import started_at
     from evalplugin.execution.store.journal import is_running, unfinished
 
-    code, here = EXIT_DONE, str(Path.cwd())
-    waiting = [] if (store := open_store(folder)) is None else unfinished(store.journals)
-    if not waiting:
+    code, store = EXIT_DONE, open_store(folder)
+    journals = [] if store is None else unfinished(store.journals)
+    if not journals:
         click.echo(f"nothing to log: no bake-off was cut off ({folder})")
-    for journal in waiting:
+    for journal in journals:
         header = journal.header
         about = f"bake-off {header.id}, started {started_at(journal)}"
         if is_running(journal):
@@ -42,7 +42,7 @@ def sync(context: click.Context, folder: Path) -> int:
                 raise EvalpluginError(
                     "it was started from Python: evalplugin.run(..., resume=True) goes on with it"
                 )
-            if header.folder != here:
+            if header.folder != str(Path.cwd()):
                 raise EvalpluginError(f"it was started in {header.folder}: go there")
             if any("***" in part for part in header.command):
                 raise EvalpluginError(

@@ -23,8 +23,8 @@ def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: P
     """Check configs without reading data: every mistake is shown with its location."""
     for config in load_all(configs, overrides, data_home):
         sizes = " x ".join(
-            count_text(len(things), kind)
-            for things, kind in (
+            count_text(len(parts), kind)
+            for parts, kind in (
                 (config.models, "model"),
                 (config.datasets, "dataset"),
                 (config.splits, "split"),

@@ -16,7 +16,7 @@ __all__ = ["show_comparisons"]
 def show_comparisons(
     comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
 ) -> None:
-    """Print who won, for whom, and whether it is real, by each metric; none named: the primary one."""
+    """Print the tables of each comparison by each metric; none named: the primary one."""
     console = stdout()
     for comparison in comparisons:
         for metric in metrics or [comparison.contest.primary]:

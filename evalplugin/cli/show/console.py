@@ -18,7 +18,7 @@ _UNBOUNDED = 10_000
 
 
 def stdout() -> Console:
-    """Return the console that results are printed by."""
+    """Return the console for results."""
     console = Console()
     # Redirected output has no width of its own, and rich would cut tables at a guess of 80 columns.
     return console if console.is_terminal else Console(width=_UNBOUNDED)

@@ -69,17 +69,17 @@ def _show(console: Console, history: History, trends: dict[str, list[Point]]) ->
     at = {name: {p.bakeoff.id: p for p in points} for name, points in trends.items()}
     for bakeoff in history.bakeoffs:
         row = [at[name].get(bakeoff.id) for name in trends]
-        there = [point for point in row if point is not None]
-        if not there:
+        present = [point for point in row if point is not None]
+        if not present:
             continue
-        decided = [_decided(there[0])] if gated else []
+        decided = [_decided(present[0])] if gated else []
         table.add_row(f"{bakeoff.id}\n[dim]{bakeoff.at:%Y-%m-%d %H:%M} UTC[/dim]", *decided, *map(_cell, row))
     console.print(table)
 
 
 def _decided(point: Point) -> str:
-    said = _OUTCOMES.get(point.outcome or "", "")
-    return f"{said}\n[red]not registered[/red]" if said and point.bakeoff.unregistered else said
+    outcome = _OUTCOMES.get(point.outcome or "", "")
+    return f"{outcome}\n[red]not registered[/red]" if outcome and point.bakeoff.unregistered else outcome
 
 
 def _cell(point: Point | None) -> str:

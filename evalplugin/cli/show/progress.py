@@ -54,15 +54,15 @@ class _Lines(Observer):
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        # A log wants to know what runs now, but not a thousand times.
+        # A log needs the step that runs now, but few lines of it.
         self.report(f"{label} ...")
-        seen, said = 0, time.monotonic()
+        seen, reported = 0, time.monotonic()
 
         def advance(done: int) -> None:
-            nonlocal seen, said
+            nonlocal seen, reported
             seen += done
-            if total is not None and seen < total and time.monotonic() - said > _SECONDS_BETWEEN_LINES:
-                said = time.monotonic()
+            if total is not None and seen < total and time.monotonic() - reported > _SECONDS_BETWEEN_LINES:
+                reported = time.monotonic()
                 self.report(f"{label}: {seen:,} of {total:,}")
 
         yield advance

@@ -26,7 +26,7 @@ __all__ = ["show_numbers", "show_outcome", "show_plan", "show_scores"]
 
 
 def show_plan(plan: Plan) -> None:
-    """Print what a bake-off would do and need."""
+    """Print the tasks of a bake-off and the memory that they need."""
     table = new_table(
         "dataset", "split", "model", "type", ">tasks", ">users", ">n", ">lists", ">block", ">fit at peak",
         title=f"{plan.config}: {count_text(len(plan.tasks), 'run')} in the experiment {plan.experiment!r}",
@@ -47,7 +47,7 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_outcome(outcome: Outcome) -> None:
-    """Print who won: a table for each dataset and split, what the marks mean, and where to look further."""
+    """Print a leaderboard for each dataset and split, the legend of its marks, and the links."""
     console = stdout()
     bakeoff = outcome.result.bakeoff
     for comparison in outcome.comparisons:
@@ -72,7 +72,7 @@ def show_outcome(outcome: Outcome) -> None:
 
 
 def show_scores(rows: Sequence[Row], *, title: str) -> None:
-    """Print the means of lists that were scored, with their intervals, and over how many users they are."""
+    """Print the means of scored lists, with their intervals and numbers of users."""
     table = new_table("metric", ">mean", ">95 % interval", ">users", ">undefined")
     for row in rows:
         interval = span(row.low, row.high) or UNDEFINED
