@@ -38,9 +38,9 @@ def run(
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
-        workers: How many tasks run at a time, of several each in a process of its own; None: what the config says.
+        workers: How many tasks run at a time, of several each in a process of its own; None: as in the config.
         resume: Go on with the newest bake-off of this config that was cut off, if there is one.
-        fresh: Compute all anew; else what was computed before is taken from the store.
+        fresh: Compute all anew; else results that were computed before are taken from the store.
 
     Raises:
         ConfigError: Everything that is wrong with the config.
@@ -73,7 +73,7 @@ def run(
 
 
 def compare(
-    *what: Outcome | str,
+    *sources: Outcome | str,
     bakeoff: str | None = None,
     experiment: str | None = None,
     tracking_uri: str | None = None,
@@ -88,10 +88,10 @@ def compare(
     """Return a comparison of models: ``.to_frame()``, ``.plot()``, ``.to_html(path)``; a notebook shows the table.
 
     Args:
-        what: What ``evalplugin.run`` returned; or ids or names of MLflow runs, or names of models: the latest run of
-            each name. Without: the bake-off or the experiment that is named, or else the latest bake-off.
+        sources: The outcome of ``evalplugin.run``; or ids or names of MLflow runs, or names of models: the latest run
+            of each name. Without: the bake-off or the experiment that is named, or else the latest bake-off.
         bakeoff: A bake-off's id, or ``latest``.
-        experiment: Where to look; by itself: the latest run of each model there.
+        experiment: Name of the MLflow experiment; by itself: the latest run of each model in it.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
         baseline: The model that the others are compared with; None: that of the bake-off.
         primary: The metric that ranks; None: that of the bake-off.
@@ -104,8 +104,8 @@ def compare(
             refused.
 
     Raises:
-        DataError: Nothing is there by that name, or the runs cannot be compared.
-        TrackingError: The store cannot be reached, or a run lacks what was logged of it.
+        DataError: No such run, bake-off or experiment, or runs that cannot be compared.
+        TrackingError: The store cannot be reached, or a run lacks logged files.
     """
     from functools import partial
 
@@ -113,11 +113,11 @@ def compare(
     from evalplugin.comparison.contest import with_choice
     from evalplugin.report.notebook import Comparisons
 
-    runs = [one for one in what if isinstance(one, str)]
-    outcomes = [one for one in what if not isinstance(one, str)]
+    runs = [one for one in sources if isinstance(one, str)]
+    outcomes = [one for one in sources if not isinstance(one, str)]
     shown: dict[str, Any] = {}  # parts that only the page shows
     if outcomes:
-        if len(what) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
+        if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
             raise DataError(
                 "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
             )
@@ -157,7 +157,7 @@ def history(
 
     Args:
         experiment: Name of the MLflow experiment.
-        metric: Such as ``ndcg@10``; None: what ranked the models of the newest bake-off.
+        metric: Such as ``ndcg@10``; None: the primary metric of the newest bake-off.
         last: How many bake-offs at most, the latest ones.
         tracking_uri: The store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
 
@@ -190,18 +190,17 @@ def score(
 ) -> ListScores:
     """Return the scores of lists from any system: ``.per_user``, ``.means`` and ``.counts``.
 
-    Everybody who has a list or a truth is scored. A user with relevant truth but without a list scores 0; a
+    Every user with a list or a truth is scored. A user with relevant truth but without a list scores 0; a
     user without relevant truth is undefined (NaN), counted, and left out of the means.
 
     Args:
-        lists: A pandas DataFrame, an Arrow table or anything that speaks Arrow (polars), in any order of
+        lists: A pandas DataFrame, an Arrow table or anything with the Arrow interface (polars), in any order of
             rows: user, item, and a rank or a score. Ranks are 1, 2, 3 and so on for each user, without holes.
             Scores rank descending, equal ones by item id ascending. Where both are there and neither is
             named, the rank counts. Or the path of a file, a folder of Parquet files, or a pattern.
         truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files.
         metrics: Names such as ``ndcg@10``.
-        train: The train data, user, item and perhaps rating, for metrics that need it;
-            also files.
+        train: The train data, user, item and perhaps rating, for metrics that need it; also files.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
         user, item, rank, score, rating: Names of columns. ``rank``, ``score`` and ``rating`` may be left out
             where they are called so.

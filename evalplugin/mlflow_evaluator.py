@@ -6,12 +6,15 @@ heavy imports are inside functions.
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow.models.evaluation.base import ModelEvaluator
+
+from evalplugin.base.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +71,7 @@ class RankingEvaluator(ModelEvaluator):
         """Return the means and the artifacts that are logged into the run; see the class.
 
         Raises:
-            EvalpluginError: EvaluatorOptions, columns or values that break a rule; a run that holds results already.
+            EvalpluginError: Options, columns or values that break a rule; a run that holds results already.
         """
         from mlflow.models import EvaluationResult
 
@@ -107,8 +110,6 @@ class RankingEvaluator(ModelEvaluator):
 
 
 def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
-    from evalplugin.base.errors import DataError
-
     if extra_metrics:
         raise DataError(
             "extra_metrics are not for the evaluator 'evalplugin': name metrics in evaluator_config, as in "
@@ -123,8 +124,6 @@ def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
 def _features(dataset: EvaluationDataset) -> pd.DataFrame:
     import pandas as pd
 
-    from evalplugin.base.errors import DataError
-
     if not isinstance(dataset.features_data, pd.DataFrame):
         raise DataError(
             f"data must be a pandas DataFrame, or an MLflow dataset that is made of one, not "
@@ -134,7 +133,6 @@ def _features(dataset: EvaluationDataset) -> pd.DataFrame:
 
 
 def _targets(dataset: EvaluationDataset) -> Cells:
-    from evalplugin.base.errors import DataError
     from evalplugin.lists.cells import Cells
 
     if dataset.labels_data is None:
@@ -147,7 +145,6 @@ def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> 
     import numpy as np
     import pandas as pd
 
-    from evalplugin.base.errors import DataError
     from evalplugin.lists.cells import Cells, column_of
 
     if model is None:
@@ -175,8 +172,6 @@ def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> 
 
 def _artifacts(folder: Path, run_id: str, evaluated: Evaluated) -> dict[str, EvaluationArtifact]:
     """Return the scores, the lists and the pictures among a run's files, with their content in memory."""
-    import json
-
     from mlflow.models.evaluation import artifacts as kinds
     from PIL import Image
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["deliver", "is_wanted"]
 
 _LONGEST_WAIT = 30  # seconds between two tries
-_RETRIED = (408, 425, 429, 500, 502, 503, 504)  # answers of a server that may be another next time
+_RETRIED = (408, 425, 429, 500, 502, 503, 504)  # statuses that may change with a retry
 
 
 class _DeliveryError(Exception):
@@ -46,8 +46,8 @@ def deliver(
 
     Args:
         spec: The config's section.
-        payload: What ``payload_of`` or ``failure_payload`` returned.
-        folder: That of the config, where a command is run.
+        payload: From ``payload_of`` or ``failure_payload``.
+        folder: That of the config, in which a command runs.
         sleep: Waits between tries.
     """
     if not is_wanted(spec, payload):
@@ -105,9 +105,9 @@ def _post(url: str, body: bytes, seconds: float) -> None:
 
 
 def _time_limit(seconds: float, work: Callable[[], int]) -> int:
-    """Return what work returns within some seconds.
+    """Return the result of a function that must end within some seconds.
 
-    The timeout of requests is one of each read: a server that sends a byte now and then would hold it for ever.
+    The timeout of requests is one of each read: a server that sends a byte now and then would never exceed it.
     """
     done: Future[int] = Future()
 
@@ -142,9 +142,9 @@ def _status(url: str, body: bytes, seconds: float) -> int:
     except requests.Timeout:
         raise TimeoutError from None
     except requests.exceptions.SSLError as error:
-        untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
-        why = "its certificate is not trusted" if untrusted else "it makes no secure connection"
-        raise _DeliveryError(why) from None
+        is_untrusted = "CERTIFICATE_VERIFY_FAILED" in str(error)
+        reason = "its certificate is not trusted" if is_untrusted else "it makes no secure connection"
+        raise _DeliveryError(reason) from None
     except requests.ConnectionError as error:
         raise _TemporaryError(_connection_problem(error)) from None
     except (requests.RequestException, ValueError):

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-__all__ = ["Mode", "Outcome", "describe_bakeoff", "run_bakeoff"]
+__all__ = ["Mode", "Outcome", "run_bakeoff"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Outcome:
     links: Links
     decision: Decision | None = None  # of the gate, where there is one
     past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
-    unregistered: str | None = None  # why the winner could not be registered, where that was asked for
+    unregistered: str | None = None  # why the winner could not be registered, where the config has a register
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
         """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
@@ -87,20 +87,18 @@ class Outcome:
         return self._shown._repr_html_()
 
 
-def describe_bakeoff(config: CheckedConfig, *, experiment: str | None = None) -> Bakeoff:
+def _describe(config: CheckedConfig, experiment: str | None) -> Bakeoff:
     """Return the description of a bake-off that is about to run, under a new id."""
-    spec = config.spec
-    asked = spec.recommend
+    spec, recommend = config.spec, config.spec.recommend
+    candidates: str = recommend.candidates
+    if recommend.negatives is not None:
+        candidates += f", {recommend.negatives} negatives, seed {spec.seed}"
     return Bakeoff(
         id=new_id(),
         experiment=experiment or spec.experiment,
         seed=spec.seed,
-        n=asked.n,
-        candidates=(
-            asked.candidates
-            if asked.negatives is None
-            else f"{asked.candidates}, {asked.negatives} negatives, seed {spec.seed}"
-        ),
+        n=recommend.n,
+        candidates=candidates,
         threshold=spec.relevance.threshold,
         metrics=tuple(metric.name for metric in config.metrics),
         primary=config.primary.name,
@@ -133,22 +131,22 @@ def run_bakeoff(
     """Run a bake-off: every model on every dataset under every split, each logged to MLflow as soon as it is done.
 
     Args:
-        config: What ``evalplugin.config.load`` returned.
+        config: From ``evalplugin.config.load``.
         data_home: Folder where datasets are looked up before they are downloaded.
         tracking_uri, experiment: Win over the config's.
         observer: Receives progress.
         mode: ``resume``: continue the newest bake-off of this config that was cut off, in the same runs, if there is
             one. ``sync``: the same, but compute nothing. ``fresh``: take nothing from the cache.
-        workers: How many tasks run at a time; None: what the config says.
-        command: What follows ``evalplugin run`` on the command line, for messages.
+        workers: How many tasks run at a time; None: as in the config.
+        command: Arguments of ``evalplugin run`` on the command line, for messages.
         if_changed: Do nothing if data, config and code are those of the last finished bake-off of this config.
-        begun: Receives the bake-off's id as soon as MLflow has a part of it.
+        begun: Receives the bake-off's id as soon as its first run is in MLflow.
 
     Raises:
         UnchangedError: There is nothing to do, with ``if_changed``.
         DataError: Data that is missing or breaks a rule; nothing has been fitted.
-        StoreError: The store cannot be used; or nothing is there to be logged, with ``sync``.
-        TrackingError: MLflow cannot be reached, and nothing was fitted; or it was lost, and the store has all results.
+        StoreError: The store cannot be used; or it lacks results to log, with ``sync``.
+        TrackingError: MLflow cannot be reached, and nothing was fitted; or it was lost later: all results are stored.
     """
     refuse_in_worker()
     observer = observer or Observer()
@@ -157,7 +155,7 @@ def run_bakeoff(
     config = config if gated is None else gated.config
     cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh")
     prepared = prepare(config, data_home, observer, cache)
-    bakeoff = describe_bakeoff(config, experiment=experiment)
+    bakeoff = _describe(config, experiment)
     fingerprints = fingerprints_of(config, prepared, experiment=bakeoff.experiment, tracking=uri)
     bakeoff = replace(bakeoff, inputs=inputs_of(config, fingerprints))
     # A bake-off that was cut off, if only before its winner was registered, is not done.
@@ -221,7 +219,7 @@ def _open_tracker(
 def _executor(
     config: CheckedConfig, store: Store, observer: Observer, *, workers: int | None, total: int
 ) -> Generator[Executor]:
-    """Yield what runs the tasks: this process, or worker processes with a scratch folder for their files."""
+    """Yield the executor of the tasks: this process, or worker processes with a scratch folder for files."""
     limits = Limits.of(config.spec.limits)
     workers = workers or config.spec.workers
     with store.scratch() as folder:
@@ -241,10 +239,10 @@ def _run_tasks(
     tracker: MlflowTracker,
     observer: Observer,
 ) -> tuple[BakeoffResult, list[str]]:
-    """Run what is not cached and log each model as soon as it is done; return all results and the ids of their runs.
+    """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
 
     Raises:
-        TrackingError: MLflow was lost on the way; all models were computed nevertheless and are in the store.
+        TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
     """
     runs = _ModelRuns(tracker, observer)
     results: dict[int, ModelResult] = {}
@@ -254,8 +252,8 @@ def _run_tasks(
         observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
     if runs.lost is not None:
         raise runs.lost
-    in_order = range(len(jobs))
-    return BakeoffResult(bakeoff, tuple(results[n] for n in in_order)), [runs.ids[n] for n in in_order]
+    numbers = range(len(jobs))
+    return BakeoffResult(bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
 
 
 @dataclass
@@ -301,10 +299,9 @@ def _compare_and_log(
         comparisons = tuple(compare(contest) for contest in contests)
         decision = None if gated is None else decide_bakeoff(gated, contests)
     with observer.progress("log the bake-off"):
-        board = config.spec.tracking.board
         past = tracker.past_bakeoffs(decision)
         links = tracker.finish_bakeoff(
-            result, comparisons, run_ids, board=board, decision=decision, past=past
+            result, comparisons, run_ids, board=config.spec.tracking.board, decision=decision, past=past
         )
     return Outcome(result, comparisons, links, decision, past)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from evalplugin.base.errors import ConfigError, DataError, Problem
 from evalplugin.base.parameters import problems_of
 from evalplugin.comparison.contest import Contest, with_choice
@@ -26,12 +28,12 @@ __all__ = ["decide_logged", "gate_of"]
 def gate_of(
     config: Path | None, overrides: Sequence[str], options: Mapping[str, Any]
 ) -> tuple[Gate, Register | None, str | None, str | None]:
-    """Return the gate of a config, or an empty one, with the options that are not None in place of its own.
+    """Return the gate of a config, or an empty one, in which options that are not None win.
 
-    Beside it, the config's register section, tracking URI and experiment, if any.
+    With it come the config's register section, tracking URI and experiment, if any.
 
     Raises:
-        ConfigError: What is wrong with the config, or with an option.
+        ConfigError: Every mistake of the config, or of the options.
     """
     gate, register, uri, experiment = Gate(), None, None, None
     if config is not None:
@@ -43,8 +45,6 @@ def gate_of(
         gate, register, uri, experiment = spec.gate, spec.registered, spec.tracking.uri, spec.experiment
     given = {key: value for key, value in options.items() if value is not None}
     values = {**gate.model_dump(), **given}
-    from pydantic import ValidationError
-
     try:
         return Gate.model_validate(values), register, uri, experiment
     except ValidationError as error:
@@ -62,7 +62,7 @@ def decide_logged(
     tracking_uri: str | None = None,
     intersect: bool = False,
 ) -> tuple[Decision, tuple[str, ...]]:
-    """Return what a gate decides on logged models, and the ids of the challengers' runs.
+    """Return the decision of a gate on logged models, and the ids of the challengers' runs.
 
     The champion is one of these models, or another run on the same data. For a registered one, which may be named by
     name@alias, it is the model of the same type and parameters; as long as none is registered, the baseline. Where
@@ -71,10 +71,10 @@ def decide_logged(
     Args:
         gate: The conditions.
         register: The config's section, if any.
-        runs, bakeoff, experiment, tracking_uri, intersect: What is read, as in ``tracking.read.read_contests``.
+        runs, bakeoff, experiment, tracking_uri, intersect: The runs to read, as in ``read_contests``.
 
     Raises:
-        DataError: Nothing is there by that name, the runs cannot be compared, or there is no such champion.
+        DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
         TrackingError: The store cannot be reached, or a run lacks what was logged of it.
     """
     from evalplugin.tracking.read.contests import read_contests
@@ -86,14 +86,14 @@ def decide_logged(
     champion = champion_of(gate, register, contest.baseline)
     if champion is None:
         raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")
-    is_here = champion in {c.model for c in contest.models}
-    if isinstance(champion, str) and not is_here and is_registered(champion):
+    is_in_contest = champion in {c.model for c in contest.models}
+    if isinstance(champion, str) and not is_in_contest and is_registered(champion):
         champion = ChampionSpec(registry=champion)
     registered = champion.registry if isinstance(champion, ChampionSpec) else None
     run = champion.run if isinstance(champion, ChampionSpec) else champion
     if registered is not None:
         name, gate, note = _registered(contest, gate, registered, tracking_uri)
-    elif isinstance(champion, str) and is_here:
+    elif isinstance(champion, str) and is_in_contest:
         name, note = champion, None
     else:
         assert run is not None
@@ -110,7 +110,7 @@ def decide_logged(
 def _registered(
     contest: Contest, gate: Gate, champion: str, tracking_uri: str | None
 ) -> tuple[str, Gate, str]:
-    """Return which model of the contest a registered one is, what is required of the others, and a note on it."""
+    """Return the model of the contest that is the registered one, the gate for the others, and a note on it."""
     from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
     recipe = recipe_of_registered(tracking_uri, champion)
@@ -133,7 +133,7 @@ def _registered(
 def _with_run(
     contest: Contest, run: str, tracking_uri: str | None, *, intersect: bool
 ) -> tuple[Contest, str]:
-    """Return the contest with a run among its models, and what that is called there."""
+    """Return the contest with a run among its models, and the name of its model."""
     from evalplugin.tracking.read.contests import read_contests
     from evalplugin.tracking.write.decisions import run_ids
 
@@ -144,9 +144,9 @@ def _with_run(
             tracking_uri, runs=[*ours, *theirs], intersect=intersect, primary=contest.primary
         )
     for one in contests:
-        held = {c.run_id: c.model for c in one.models}
-        names = [model for run_id, model in held.items() if run_id in theirs]
-        if names and set(ours) <= held.keys():
+        models = {c.run_id: c.model for c in one.models}
+        names = [model for run_id, model in models.items() if run_id in theirs]
+        if names and set(ours) <= models.keys():
             return one, names[0]
     raise DataError(
         f"the champion {run} was not scored on the data of {contest.dataset}: they cannot be compared"

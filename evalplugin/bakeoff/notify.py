@@ -21,7 +21,7 @@ __all__ = ["notify_invalid_config", "run_and_notify"]
 
 @dataclass(frozen=True)
 class _Notifier:
-    """Sends the payloads of one config, and warns where that fails."""
+    """Sender of the payloads of one config; it warns where that fails."""
 
     header: ConfigHeader
     observer: Observer | None
@@ -52,7 +52,7 @@ def run_and_notify(
     on_payload: Callable[[Payload], None] = lambda payload: None,
     **options: Any,
 ) -> Outcome:
-    """Return what ``run_bakeoff`` returns, after sending its outcome, errors too, as the config's ``notify`` asks.
+    """Run a bake-off by ``run_bakeoff``, and send its outcome, errors too, as the config's ``notify`` specifies.
 
     ``on_payload`` receives every payload; ``options`` go to ``run_bakeoff``. Without an observer, a notification that
     fails is a Python warning.
@@ -98,9 +98,9 @@ def notify_invalid_config(
     observer: Observer | None = None,
     on_payload: Callable[[Payload], None] = lambda payload: None,
 ) -> None:
-    """Notify that a config was not run, since it or another one beside it is invalid.
+    """Notify that a config was not run, as it, or another config of the same command, is invalid.
 
-    Its ``notify`` section is followed where the config can be read that far.
+    Its ``notify`` section is used if it can be read.
     """
     header = header_of(ConfigHeader.read(source, overrides), experiment)
     _Notifier(header, observer, on_payload).send(failure_payload(header, error))

@@ -56,8 +56,8 @@ def with_champion(
 
     A champion from MLflow takes part with its type and parameters, fitted on this bake-off's data like any other
     model: under the name ``champion``, or, where the config has a model of the same type and parameters, as that one.
-    As long as no model is registered, the baseline takes the role of the champion. ``report`` receives where the
-    champion comes from.
+    As long as no model is registered, the baseline takes the role of the champion. ``report`` receives the
+    origin of the champion.
 
     Raises:
         DataError: The champion's run does not exist; or no model is left to challenge the baseline.
@@ -102,10 +102,10 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
 
 
 def decide_bakeoff(gated: GatedConfig, contests: Sequence[Contest]) -> Decision:
-    """Return what the gate decides on the contests of a bake-off of ``gated.config``.
+    """Return the decision of the gate on the contests of a bake-off of ``gated.config``.
 
     Raises:
-        DataError: There is no contest where the gate is to decide.
+        DataError: There is no contest on the dataset and split of the gate.
     """
     gate = gated.config.spec.gate
     assert gate is not None
@@ -143,7 +143,7 @@ def register_winner(
         TrackingError: The store cannot be reached or refuses.
     """
     config, register = gated.config, gated.config.spec.registered
-    # A baseline that stands for a champion is none.
+    # A baseline in the role of the champion is none, and is not refreshed.
     stays = decision.champion if decision.outcome == "keep" and not gated.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
@@ -151,14 +151,14 @@ def register_winner(
 
     model = next(m for m in config.models if m.name == winner)
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
-    data, asked = one.info.full, config.spec.recommend
+    data, recommend = one.info.full, config.spec.recommend
     rest = {
         "type": model.type,
         "params": model.params,
         "seed": config.spec.seed,
         "stream": (*one.stream, "0"),  # as on the first fold
-        "n": register.n or asked.n,
-        "candidates": "all" if asked.candidates == "all" else "unseen",
+        "n": register.n or recommend.n,
+        "candidates": "all" if recommend.candidates == "all" else "unseen",
     }
     with observer.progress(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
         try:
@@ -179,15 +179,15 @@ def register_winner(
     )
     with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
-    where = f"version {registered.version} of {registered.name}"
+    version = f"version {registered.version} of {registered.name}"
     if registered.later is not None:
         observer.report(
-            f"{winner} is not registered: {where}, its {CHAMPION_ALIAS}, is of the later bake-off {registered.later}"
+            f"{winner} is not registered: {version}, its {CHAMPION_ALIAS}, is of the later bake-off {registered.later}"
         )
         return None
-    how = f"registered: {where}, now its {CHAMPION_ALIAS}"
+    how = f"registered: {version}, now its {CHAMPION_ALIAS}"
     if registered.is_same:
-        how = f"not registered again: {where}, its {CHAMPION_ALIAS}, has the same lists"
+        how = f"not registered again: {version}, its {CHAMPION_ALIAS}, has the same lists"
     observer.report(f"{winner} is {how}; to serve it: {registered.command}")
     return registered
 
@@ -204,7 +204,7 @@ def _lists(
 
     if limits == Limits():
         try:
-            with redirect_stdout(sys.stderr):  # what a model prints is no result
+            with redirect_stdout(sys.stderr):  # stdout is for results, not for output of models
                 return make_lists(data=data, **rest, progress=progress)
         except (Exception, SystemExit) as error:
             raise ModelError(f"it failed: {type(error).__name__}: {error}") from error
@@ -225,6 +225,6 @@ def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, An
 
 
 def _means(result: BakeoffResult, decision: Decision, model: str) -> dict[str, float]:
-    place = decision.dataset, decision.split, model
-    scores = next(m.per_user for m in result.models if (m.data.dataset, m.data.split, m.model) == place)
+    key = decision.dataset, decision.split, model
+    scores = next(m.per_user for m in result.models if (m.data.dataset, m.data.split, m.model) == key)
     return {} if scores is None else dict(scores.means)

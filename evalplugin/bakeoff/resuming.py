@@ -49,7 +49,7 @@ _CHANGED = {
 def fingerprints_of(
     config: CheckedConfig, prepared: Sequence[PreparedData], *, experiment: str, tracking: str
 ) -> dict[str, str]:
-    """Return, by part, all that must be the same for a bake-off to be resumed; no credentials."""
+    """Return, by part, the fingerprints that must be equal for a bake-off to be resumed; no credentials."""
     codes = {
         own_code(),
         *(code_of(MODELS.entry(model.type)) for model in config.models),
@@ -77,10 +77,10 @@ def open_journal(
 ) -> Journal:
     """Return the journal of the bake-off to resume, or else a new one under ``id``, and attach it to the cache.
 
-    ``command`` is what follows ``evalplugin run`` on the command line.
+    ``command`` are the arguments of ``evalplugin run`` on the command line.
 
     Raises:
-        StoreError: With ``sync`` there is none to resume; or a new one cannot be written.
+        StoreError: With ``sync``, there is no bake-off to resume; or a new journal cannot be written.
     """
     folder = cache.store.journals
     journal = None
@@ -141,7 +141,7 @@ def started_at(journal: Journal) -> str:
 
 
 def _variable(journal: Journal) -> str:
-    """Return an assignment to type before the command, if the environment has to name the store."""
+    """Return an assignment to prepend to the command, if the environment has to name the store."""
     named = os.environ.get(STORE, "")
     from_environment = journal.path.parents[1] == store_path(named) != store_path(DEFAULT_PATH)
     return f"{STORE}={shlex.quote(named)} " if from_environment else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -25,22 +25,22 @@ class Request:
 
     lists: str
     truth: str
-    metrics: Sequence[str | MetricSpec]
-    train: str | None = None
-    threshold: float | None = None
-    out: Path | None = None
-    format: Format = "auto"
-    text_ids: bool = False
-    memory: str | None = None
-    columns: ListColumns = field(default_factory=ListColumns)
-    for_log: bool = False  # curves over the cutoff are computed too
+    metrics: Sequence[str]
+    train: str | None
+    threshold: float | None
+    out: Path | None
+    format: Format
+    text_ids: bool
+    memory: str | None
+    columns: ListColumns
+    for_log: bool  # curves over the cutoff are computed too
 
 
 def score(request: Request, report: Callable[[str], None]) -> tuple[ListScores, list[MetricSpec]]:
     """Return the scores, after writing the file of per-user scores where the request names one.
 
     Raises:
-        EvalpluginError: Whatever is wrong with the options or the files.
+        EvalpluginError: Options or files that break a rule.
     """
     specs = specs_of(request.metrics)
     if request.out is not None:
@@ -77,10 +77,9 @@ def score_as(request: Request, library: str) -> dict[str, float]:
     for option, value in (("--out", request.out), ("--log", request.for_log), ("--memory", request.memory)):
         if value:
             raise DataError(f"--as reproduces the means that a library prints; {option} does not go with it")
-    names = [str(name) for name in request.metrics]
-    if not names:
+    if not request.metrics:
         raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")
-    for name in names:
+    for name in request.metrics:
         conventions.metric(name)
     lists, truth, train = lists_and_truth(
         request.lists,
@@ -90,7 +89,7 @@ def score_as(request: Request, library: str) -> dict[str, float]:
         format=request.format,
         text_ids=request.text_ids,
     )
-    return conventions.score(lists, truth, names, train=train, threshold=request.threshold)
+    return conventions.score(lists, truth, request.metrics, train=train, threshold=request.threshold)
 
 
 def log(
@@ -102,7 +101,7 @@ def log(
     experiment: str,
     tracking_uri: str | None,
 ) -> dict[str, str]:
-    """Return where the new MLflow run can be looked at; see ``evalplugin.tracking.lists``."""
+    """Log the scores as an MLflow run; return links to it by label."""
     from evalplugin.tracking.write.lists import ScoredLists, log_lists
 
     options = {

@@ -15,17 +15,17 @@ __all__ = ["inputs_of", "raise_if_unchanged"]
 def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[str, str]:
     """Return hashes of the config, the data and the code of a bake-off; each is logged with its runs.
 
-    ``fingerprints`` are what ``resuming.fingerprints_of`` returned: of the whole content of the data, and of the
-    versions of evalplugin, its libraries and plugin files.
+    ``fingerprints`` are those of ``resuming.fingerprints_of``: of the whole content of the data, and of the versions of
+    evalplugin, its libraries and plugin files.
     """
     deciding = config.deciding("scores", "comparison", "groups", "decision")
     return {"config": fingerprint(deciding), "data": fingerprints["data"], "code": fingerprints["code"]}
 
 
 def raise_if_unchanged(uri: str, experiment: str, inputs: Mapping[str, str]) -> None:
-    """Raise if a bake-off would come out as the last one of this config that finished.
+    """Raise if the results would be those of the last finished bake-off of this config.
 
-    One in which a model failed does not count: it may be run again.
+    A bake-off with a failed model does not count: it may be run again.
 
     Raises:
         UnchangedError: Config, data and code are the same; the message says since when.

@@ -50,13 +50,13 @@ def config(uri: str, models: list[Any], **changes: Any) -> dict[str, Any]:
 def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
     """One night: what came of it, what was said, and the aliases after it."""
     checked = load(config(uri, models, **changes))
-    entered = with_champion(checked, uri)
+    gated = with_champion(checked, uri)
     heard = Listening()
     outcome = run_bakeoff(checked, observer=heard)
     client = MlflowClient(uri)
     registered = client.search_registered_models(f"name = '{NAME}'")
     return SimpleNamespace(
-        entered=entered,
+        gated=gated,
         decision=outcome.decision,
         links=outcome.links,
         said=heard.said,
@@ -109,7 +109,7 @@ def without_gate(uri: str) -> SimpleNamespace:
 
 
 def test_baseline_is_champion_while_none_is_registered(uri: str, first: SimpleNamespace) -> None:
-    assert first.entered.champion == first.decision.champion == "popularity"
+    assert first.gated.champion == first.decision.champion == "popularity"
     assert first.decision.notes[0].startswith(
         f"there is no {NAME}@champion in the registry yet: the baseline"
     )
@@ -124,7 +124,7 @@ def test_baseline_is_champion_while_none_is_registered(uri: str, first: SimpleNa
 
 
 def test_registered_champion_is_added_to_the_config(uri: str, second: SimpleNamespace) -> None:
-    assert [model.name for model in second.entered.config.models] == ["popularity", "equal", "champion"]
+    assert [model.name for model in second.gated.config.models] == ["popularity", "equal", "champion"]
     assert second.decision.champion == "champion"
     assert second.decision.notes[0].startswith(
         f"the champion is sklearn.TruncatedSVD, fitted anew, as {NAME}@champion, version 1: svd of bake-off"
@@ -137,8 +137,8 @@ def test_neither_an_equal_nor_a_worse_challenger_is_promoted(second: SimpleNames
 
 
 def test_better_challenger_replaces_champion(uri: str, third: SimpleNamespace) -> None:
-    assert third.entered.champion == "svd"
-    assert third.entered.config.models[-1].name == "svd"
+    assert third.gated.champion == "svd"
+    assert third.gated.config.models[-1].name == "svd"
     assert (third.decision.promoted, third.aliases) == ("nmf", {"champion": 2, "previous": 1})
     found = recipe_of_registered(uri, f"{NAME}@champion")
     assert found is not None
@@ -229,10 +229,10 @@ def test_a_run_may_be_the_champion(uri: str, first: SimpleNamespace) -> None:
     assert (recipe.model, recipe.type, recipe.params["n_components"]) == ("svd", "sklearn.TruncatedSVD", 4)
     asked = config(uri, ["popularity", NMF], gate={"champion": {"run": "svd"}})
     del asked["register"]
-    entered = with_champion(load(asked), uri)
-    assert entered is not None
-    assert entered.champion == "champion"
-    assert [model.name for model in entered.config.models] == ["popularity", "nmf", "champion"]
+    gated = with_champion(load(asked), uri)
+    assert gated is not None
+    assert gated.champion == "champion"
+    assert [model.name for model in gated.config.models] == ["popularity", "nmf", "champion"]
     with pytest.raises(DataError, match="has no run with results called 'svdd'; did you mean 'svd'"):
         with_champion(load({**asked, "gate": {"champion": {"run": "svdd"}}}), uri)
 
