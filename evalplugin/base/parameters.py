@@ -22,6 +22,8 @@ __all__ = ["Parameter", "as_mapping", "build", "parameters_of", "problems_of", "
 
 T = TypeVar("T")
 
+_BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "min_length": "length >="}
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
@@ -66,9 +68,25 @@ def as_mapping(component: object) -> dict[str, Any]:
     return plain
 
 
-def parameters_of(cls: type) -> list[Parameter]:
+def parameters_of(cls: type, prefix: str = "") -> list[Parameter]:
     """Return the parameters of a component in the order of its fields; those of nested options follow theirs."""
-    return list(_walk(cls, ""))
+    found = []
+    for name, info in _model_of(cls).model_fields.items():
+        nested = info.annotation
+        is_nested = isinstance(nested, type) and dataclasses.is_dataclass(nested)
+        default = None if info.is_required() else info.get_default(call_default_factory=True)
+        parameter = Parameter(
+            name=f"{prefix}{name}",
+            type="mapping" if is_nested else _type_text(info),
+            default="" if is_nested or default is PydanticUndefined else default,
+            required=info.is_required(),
+            description=info.description or "",
+        )
+        found.append(parameter)
+        if is_nested:
+            assert isinstance(nested, type)
+            found += parameters_of(nested, f"{prefix}{name}.")
+    return found
 
 
 def schema_of(cls: type) -> dict[str, Any]:
@@ -180,48 +198,24 @@ def _model_of(cls: Any) -> type[BaseModel]:
     hints = typing.get_type_hints(cls, include_extras=True)
     fields: dict[str, Any] = {}
     for field in _init_fields(cls):
-        if field.default is not dataclasses.MISSING:
-            fields[field.name] = (hints[field.name], field.default)
-        elif field.default_factory is not dataclasses.MISSING:
-            fields[field.name] = (hints[field.name], Field(default_factory=field.default_factory))
-        else:
-            fields[field.name] = (hints[field.name], ...)
+        default: Any = ... if field.default is dataclasses.MISSING else field.default
+        if field.default_factory is not dataclasses.MISSING:
+            default = Field(default_factory=field.default_factory)
+        fields[field.name] = (hints[field.name], default)
     config = ConfigDict(
         extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=()
     )
     return create_model(cls.__name__, __config__=config, **fields)
 
 
-def _walk(cls: type, prefix: str) -> Iterator[Parameter]:
-    for name, info in _model_of(cls).model_fields.items():
-        nested = info.annotation
-        is_nested = isinstance(nested, type) and dataclasses.is_dataclass(nested)
-        default = None if info.is_required() else info.get_default(call_default_factory=True)
-        yield Parameter(
-            name=f"{prefix}{name}",
-            type="mapping" if is_nested else _type_text(info),
-            default="" if is_nested or default is PydanticUndefined else default,
-            required=info.is_required(),
-            description=info.description or "",
-        )
-        if is_nested:
-            assert isinstance(nested, type)
-            yield from _walk(nested, f"{prefix}{name}.")
-
-
 def _type_text(info: FieldInfo) -> str:
     text = _annotation_text(info.annotation)
-    bounds = []
-    for item in info.metadata:
-        for attribute, sign in (
-            ("ge", ">="),
-            ("gt", ">"),
-            ("le", "<="),
-            ("lt", "<"),
-            ("min_length", "length >="),
-        ):
-            if getattr(item, attribute, None) is not None:
-                bounds.append(f"{sign} {getattr(item, attribute)}")
+    bounds = [
+        f"{sign} {getattr(item, attribute)}"
+        for item in info.metadata
+        for attribute, sign in _BOUNDS.items()
+        if getattr(item, attribute, None) is not None
+    ]
     return f"{text} {', '.join(bounds)}" if bounds else text
 
 
@@ -235,11 +229,9 @@ def _annotation_text(annotation: Any) -> str:
         return " | ".join("null" if a is type(None) else _annotation_text(a) for a in arguments)
     if annotation in (int, float, str, bool):
         return {int: "integer", float: "number", str: "text", bool: "true | false"}[annotation]
-    return (
-        str(annotation).replace("typing.", "")
-        if arguments
-        else getattr(annotation, "__name__", str(annotation))
-    )
+    if arguments:
+        return str(annotation).replace("typing.", "")
+    return getattr(annotation, "__name__", str(annotation))
 
 
 def _path_into(value: object, loc: KeyPath) -> KeyPath:
