@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from evalplugin.bakeoff.delivery import deliver, is_wanted
 from evalplugin.bakeoff.flow import Outcome, run_bakeoff
-from evalplugin.bakeoff.payload import Payload, failure_payload, header_of, payload_of, payload_with
+from evalplugin.bakeoff.payload import Payload, failure_payload, payload_of, payload_with
 from evalplugin.base.errors import UnchangedError
 from evalplugin.base.placeholders import unset_variables
 from evalplugin.config import CheckedConfig, ConfigHeader
@@ -60,7 +60,7 @@ def run_and_notify(
     Raises:
         EvalpluginError: As ``run_bakeoff``.
     """
-    header = header_of(config, experiment)
+    header = ConfigHeader.of(config, experiment)
     notifier = _Notifier(header, observer, on_payload)
     if header.notify is not None and (missing := unset_variables(*header.notify.texts)):
         notifier.warn(f"notify: nobody will be told, as no value is set for {', '.join(missing)}")
@@ -78,7 +78,7 @@ def run_and_notify(
         raise
     links = outcome.links
     payload = payload_of(
-        config,
+        header,
         outcome.result,
         outcome.comparisons,
         decision=outcome.decision,
@@ -102,5 +102,7 @@ def notify_invalid_config(
 
     Its ``notify`` section is used if it can be read.
     """
-    header = header_of(ConfigHeader.read(source, overrides), experiment)
+    header = ConfigHeader.read(source, overrides)
+    if experiment is not None:
+        header = replace(header, experiment=experiment)
     _Notifier(header, observer, on_payload).send(failure_payload(header, error))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,16 +13,16 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
-from evalplugin.config import CheckedConfig, ConfigHeader
+from evalplugin.config import ConfigHeader
 from evalplugin.execution.results import BakeoffResult
 
-__all__ = ["Payload", "failure_payload", "header_of", "payload_of", "payload_with"]
+__all__ = ["Payload", "failure_payload", "payload_of", "payload_with"]
 
 Payload = dict[str, Any]
 
 
 def payload_of(
-    config: CheckedConfig,
+    header: ConfigHeader,
     result: BakeoffResult,
     comparisons: Sequence[Comparison],
     *,
@@ -39,7 +38,7 @@ def payload_of(
     """
     outcome = "failure" if result.failed else "done"
     return payload_with(
-        header_of(config, result.bakeoff.experiment),
+        header,
         outcome=outcome if decision is None else decision.outcome,
         bakeoff=result.bakeoff.id,
         decision=None if decision is None else json.loads(decision.to_json()),
@@ -53,18 +52,10 @@ def payload_of(
     )
 
 
-def failure_payload(
-    config: CheckedConfig | ConfigHeader, error: BaseException, *, bakeoff: str | None = None
-) -> Payload:
+def failure_payload(header: ConfigHeader, error: BaseException, *, bakeoff: str | None = None) -> Payload:
     """Return the payload of a bake-off that was cut short by an error; the same keys as ``payload_of``."""
     text = str(error) if isinstance(error, EvalpluginError) else f"{type(error).__name__}: {error}"
-    return payload_with(header_of(config), outcome="failure", error=text, bakeoff=bakeoff)
-
-
-def header_of(config: CheckedConfig | ConfigHeader, experiment: str | None = None) -> ConfigHeader:
-    """Return the header of a config; an experiment that is named wins over its own."""
-    header = config if isinstance(config, ConfigHeader) else ConfigHeader.of(config)
-    return header if experiment is None else replace(header, experiment=experiment)
+    return payload_with(header, outcome="failure", error=text, bakeoff=bakeoff)
 
 
 def payload_with(header: ConfigHeader, **known: Any) -> Payload:

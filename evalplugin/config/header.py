@@ -28,9 +28,9 @@ class ConfigHeader:
     notify: Notify | None = None
 
     @classmethod
-    def of(cls, config: CheckedConfig) -> ConfigHeader:
-        """Return the header of a checked config."""
-        return cls(config.name, config.folder, config.spec.experiment, config.spec.notify)
+    def of(cls, config: CheckedConfig, experiment: str | None = None) -> ConfigHeader:
+        """Return the header of a checked config; an experiment that is given wins over its own."""
+        return cls(config.name, config.folder, experiment or config.spec.experiment, config.spec.notify)
 
     @classmethod
     def read(cls, source: Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> ConfigHeader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from evalplugin.base.parameters import schema_of
@@ -25,14 +25,13 @@ def json_schema() -> dict[str, Any]:
     definitions: dict[str, Any] = schema["$defs"]
     for spec in ("InlineSpec", "SegmentSpec", "ModelSpec"):
         definitions.pop(spec)
-    names: dict[str, Registry[Any]] = {
+    registries: dict[str, Registry[Any]] = {
         "dataset": DATASETS,
         "split": SPLITS,
         "segment": SEGMENTS,
         "model": MODELS,
     }
-    for kind, registry in names.items():
-        variants = list(_variants(kind, registry, definitions))
+    for kind, registry in registries.items():
         definitions[kind] = {
             "anyOf": [
                 {
@@ -40,8 +39,13 @@ def json_schema() -> dict[str, Any]:
                     "examples": registry.names(),
                     "description": f"Type of a {kind} that needs no parameters.",
                 },
-                *variants,
-                _unknown(kind, registry.names()),
+                *_variants(kind, registry, definitions),
+                {
+                    "type": "object",
+                    "description": f"A {kind} of a plugin.",
+                    "properties": {"type": {"type": "string", "not": {"enum": registry.names()}}},
+                    "required": ["type"],
+                },
             ]
         }
     properties = schema["properties"]
@@ -85,12 +89,3 @@ def _variants(kind: str, registry: Registry[Any], definitions: dict[str, Any]) -
             "required": required,
             "additionalProperties": False,
         }
-
-
-def _unknown(kind: str, names: Iterable[str]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "description": f"A {kind} of a plugin.",
-        "properties": {"type": {"type": "string", "not": {"enum": list(names)}}},
-        "required": ["type"],
-    }

@@ -21,7 +21,7 @@ from evalplugin.bakeoff.delivery import deliver
 from evalplugin.bakeoff.payload import failure_payload, payload_of
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.gate import Decision
-from evalplugin.config import CheckedConfig, load
+from evalplugin.config import ConfigHeader, load
 from evalplugin.config.sections import Notify
 from evalplugin.execution.results import BakeoffResult
 
@@ -65,8 +65,8 @@ def hook() -> Iterator[Hook]:
 
 
 @pytest.fixture
-def config() -> CheckedConfig:
-    return load(
+def header() -> ConfigHeader:
+    config = load(
         {
             "experiment": "toy",
             "datasets": ["synthetic"],
@@ -76,6 +76,7 @@ def config() -> CheckedConfig:
             "tracking": {"uri": "postgresql://ann:hunter2@db"},
         }
     )
+    return ConfigHeader.of(config)
 
 
 def tell(spec: Notify, folder: Path = Path(), message: Any = MESSAGE) -> tuple[str | None, list[float]]:
@@ -255,14 +256,14 @@ def test_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
 
 
 def test_payload_holds_standings_and_decision_without_credentials(
-    make: SimpleNamespace, config: CheckedConfig
+    make: SimpleNamespace, header: ConfigHeader
 ) -> None:
     result = make.whole()
     decision = Decision(
         "promote", "svd", "knn", "svd is better; see http://u:p@h", "ndcg@10", 0.95, ("svd",), (), "b", "toy", ""
     )  # fmt: skip
     message = payload_of(
-        config, result, make.comparisons(result), decision=decision, links={"board": "http://u:p@h/x"}
+        header, result, make.comparisons(result), decision=decision, links={"board": "http://u:p@h/x"}
     )
     assert message["outcome"] == "promote"
     assert message["bakeoff"] == result.bakeoff.id
@@ -281,27 +282,27 @@ def test_payload_holds_standings_and_decision_without_credentials(
     json.dumps(message, allow_nan=False)
 
 
-def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, config: CheckedConfig) -> None:
+def test_without_a_gate_the_outcome_is_done_or_failure(make: SimpleNamespace, header: ConfigHeader) -> None:
     result = make.whole()
-    assert payload_of(config, result, ())["outcome"] == "failure"
+    assert payload_of(header, result, ())["outcome"] == "failure"
     fine = type(result)(result.bakeoff, result.models[:3])
-    assert payload_of(config, fine, ())["outcome"] == "done"
+    assert payload_of(header, fine, ())["outcome"] == "done"
 
 
-def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, config: CheckedConfig) -> None:
+def test_payload_lists_failed_model_for_every_dataset(make: SimpleNamespace, header: ConfigHeader) -> None:
     failed = [
         make.failed_result("broken", info=replace(make.data_info(), dataset=name), error=f"E: {name}")
         for name in ("toy", "shop")
     ]
-    message = payload_of(config, BakeoffResult(make.bakeoff(("broken",)), tuple(failed)), ())
+    message = payload_of(header, BakeoffResult(make.bakeoff(("broken",)), tuple(failed)), ())
     assert [(one["dataset"], one["model"], one["error"]) for one in message["failed"]] == [
         ("toy", "broken", "E: toy"), ("shop", "broken", "E: shop"),
     ]  # fmt: skip
 
 
-def test_failure_payload_has_the_same_keys(make: SimpleNamespace, config: CheckedConfig) -> None:
-    message = failure_payload(config, DataError("ratings.csv at https://u:p@h: not there"))
+def test_failure_payload_has_the_same_keys(make: SimpleNamespace, header: ConfigHeader) -> None:
+    message = failure_payload(header, DataError("ratings.csv at https://u:p@h: not there"))
     assert message["outcome"] == "failure"
     assert message["error"] == "ratings.csv at https://***@h: not there"
-    assert message.keys() == payload_of(config, make.whole(), ()).keys()
-    assert failure_payload(config, ValueError("x"))["error"] == "ValueError: x"
+    assert message.keys() == payload_of(header, make.whole(), ()).keys()
+    assert failure_payload(header, ValueError("x"))["error"] == "ValueError: x"
