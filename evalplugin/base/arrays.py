@@ -1,15 +1,24 @@
-"""Types of arrays, by the dtype of their elements."""
+"""Types of arrays, by the dtype of their elements, and indexing of compressed sparse rows."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Codes", "Flags", "Floats", "Ints"]
+__all__ = ["Codes", "Flags", "Floats", "Ints", "row_entries"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Codes: TypeAlias = npt.NDArray[np.int32]  # of users or items: positions in a vocabulary
 Flags: TypeAlias = npt.NDArray[np.bool_]
+
+
+def row_entries(indptr: Ints, rows: npt.NDArray[np.integer[Any]]) -> tuple[Ints, Ints]:
+    """Return the positions of the entries of some compressed sparse rows, and the index in ``rows`` of each: int64."""
+    start = indptr[rows]
+    counts = indptr[rows + 1] - start
+    row = np.repeat(np.arange(len(rows)), counts)
+    before = np.cumsum(counts) - counts
+    return np.arange(len(row)) + np.repeat(start - before, counts), row

@@ -25,8 +25,8 @@ class Recommender(Protocol):
 
     Two more methods are optional. ``prepare() -> None`` imports the libraries and loads the compiled code that ``fit``
     and scoring need: called once before ``fit``, it separates the start-up time from the work. ``fit_bytes(train) ->
-    int | None`` returns the bytes of memory that ``fit`` needs at its peak apart from ``train``, None if the model
-    cannot tell; a fit that does not fit in memory can so be refused before it starts.
+    int | None`` returns the peak memory of ``fit`` in bytes apart from ``train``, None if it is unknown, so that a fit
+    that would run out of memory can be refused before it starts.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -34,35 +34,29 @@ class Recommender(Protocol):
 
 
 @runtime_checkable
-class ScoringRecommender(Protocol):
+class ScoringRecommender(Recommender, Protocol):
     """A recommender with scores for the whole catalogue, of which evalplugin selects the best n."""
-
-    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Learn from the train data."""
 
     def scores(self, users: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return a score for every item: floats (len(users), n_items), higher is better.
 
-        -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on which other users
-        are asked for with them. Users without train data get the scores that the model has for cold users.
+        -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the other users
+        of the call. Users without train data get the scores that the model has for cold users.
         """
 
 
 @runtime_checkable
-class ListRecommender(Protocol):
+class ListRecommender(Recommender, Protocol):
     """A recommender with lists of its own, from which evalplugin removes items that are no candidates."""
-
-    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Learn from the train data."""
 
     def recommend(
         self, users: Codes, n: int
     ) -> tuple[npt.NDArray[np.integer[Any]], npt.NDArray[np.floating[Any]]]:
-        """Return the best n items of each user, items already met included, best first.
+        """Return the best n items of each user, items of the train data included, best first.
 
         Returns:
             Item codes (len(users), n), -1 behind the end of a short list, and their scores, of the same shape,
-            descending. ``n`` is larger than the list asked for in the config, to leave room for what is removed.
+            descending. ``n`` is larger than the list length of the config, to make up for removed items.
         """
 
 

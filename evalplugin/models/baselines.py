@@ -63,9 +63,9 @@ class Random:
 @model("popularity")
 @dataclass
 class MostPopular:
-    """The items that most users met, in the same order for everybody.
+    """The items that most users interacted with, in the same order for all users.
 
-    score(u, i) = number of train interactions with item i. Equal counts stand in catalogue order. Users without train
+    score(u, i) = number of train interactions with item i. Ties are in catalogue order. Users without train
     data get the same list.
     """
 

@@ -21,7 +21,7 @@ RandomState = Annotated[
 
 @dataclass(frozen=True, eq=False)
 class UserStreams:
-    """A counter-based stream (Philox) for each user, so that no user's numbers depend on who else is asked for.
+    """A counter-based stream (Philox) for each user, so that a user's numbers do not depend on other users.
 
     All streams have one key, and each a range of counters of its own.
     """
@@ -48,7 +48,7 @@ class UserStreams:
         return drawn
 
     def _of(self, user: int) -> np.random.Generator:
-        # The lowest word counts within a stream, the next one tells the users apart.
+        # The lowest word counts within a stream, the next one is the user.
         return np.random.Generator(np.random.Philox(key=self.key, counter=[0, user, 0, 0]))
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
@@ -77,9 +77,8 @@ def predict_ratings(
     if not isinstance(model, RatingPredictor):
         return None
     predicted = np.empty(len(test), dtype=np.float64)
-    order = np.argsort(
-        test.user, kind="stable"
-    )  # a user's pairs in one call: most models share work among them
+    # All pairs of a user in one call: most models share work among them.
+    order = np.argsort(test.user, kind="stable")
     by_user = test.user[order]
     start = 0
     for block in user_blocks(np.unique(by_user), test.n_items, block_bytes):
@@ -92,10 +91,14 @@ def predict_ratings(
                 f"not {ratings.dtype} of shape {ratings.shape}"
             )
         if not np.isfinite(ratings).all():
-            at = int(np.flatnonzero(~np.isfinite(ratings))[0])
+            first = int(np.flatnonzero(~np.isfinite(ratings))[0])
+            user, item = (
+                test.users[test.user[rows]].tolist()[first],
+                test.items[test.item[rows]].tolist()[first],
+            )
             raise ModelError(
-                f"{_name(model)}.predict returned {ratings[at]} for user {test.users[test.user[rows]].tolist()[at]!r} "
-                f"and item {test.items[test.item[rows]].tolist()[at]!r}; ratings must be finite"
+                f"{_name(model)}.predict returned {ratings[first]} for user {user!r} and item {item!r}; "
+                f"ratings must be finite"
             )
         predicted[rows] = ratings
         start = stop
@@ -112,11 +115,7 @@ def user_blocks(
 
 
 def _from_scores(
-    model: ScoringRecommender,
-    users: Codes,
-    n: int,
-    candidates: Candidates,
-    n_items: int,
+    model: ScoringRecommender, users: Codes, n: int, candidates: Candidates, n_items: int
 ) -> Block:
     scores = np.asarray(model.scores(users))
     _check_array(model, "scores", scores, (len(users), n_items))
@@ -146,7 +145,7 @@ def _best_of(
             f"a score is a number, or -inf for an item that cannot be recommended"
         )
     if candidates.excluded is not None:
-        scores = scores.copy()  # the model may have handed out its own array
+        scores = scores.copy()  # the array may belong to the model
         scores[_entries(candidates.excluded, users)] = -np.inf
     if candidates.included is None:
         return select_top_n(scores, n)
@@ -154,55 +153,47 @@ def _best_of(
     return rank_entries(row_of, code_of, scores[row_of, code_of].astype(np.float64), (len(users), n))
 
 
-def _from_lists(
-    model: ListRecommender,
-    users: Codes,
-    n: int,
-    candidates: Candidates,
-    n_items: int,
-) -> Block:
+def _from_lists(model: ListRecommender, users: Codes, n: int, candidates: Candidates, n_items: int) -> Block:
     allowed = np.full((len(users), n_items), candidates.included is None)
-    asked = n_items
+    n_removed = 0
     if candidates.included is not None:
         allowed[_entries(candidates.included, users)] = True
+        n_removed = n_items
     if candidates.excluded is not None:
-        taken_out = _entries(candidates.excluded, users)
-        allowed[taken_out] = False
-        if candidates.included is None:
-            asked = min(n_items, n + int(np.bincount(taken_out[0], minlength=1).max()))
-    elif candidates.included is None:
-        asked = min(n_items, n)
-    item, score = _checked_lists(model, users, asked, n_items)
+        excluded = _entries(candidates.excluded, users)
+        allowed[excluded] = False
+        n_removed += int(np.bincount(excluded[0], minlength=1).max())
+    item, score = _checked_lists(model, users, min(n_items, n + n_removed), n_items)
     row, column = np.nonzero(item != NO_ITEM)
     code = item[row, column]
-    keep = allowed[row, code]
-    row, column, code = row[keep], column[keep], code[keep]
+    candidate = allowed[row, code]
+    row, column, code = row[candidate], column[candidate], code[candidate]
     return rank_entries(row, code, score[row, column], (len(users), n))
 
 
 def _checked_lists(
-    model: ListRecommender, users: Codes, asked: int, n_items: int
+    model: ListRecommender, users: Codes, length: int, n_items: int
 ) -> tuple[npt.NDArray[np.integer[Any]], Floats]:
-    returned = model.recommend(users, asked)
+    returned = model.recommend(users, length)
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise ModelError(
             f"{_name(model)}.recommend must return two arrays, items and scores, not {type(returned).__name__}"
         )
     item, raw = np.asarray(returned[0]), np.asarray(returned[1])
-    if item.dtype.kind not in "iu" or item.shape != (len(users), asked):
+    if item.dtype.kind not in "iu" or item.shape != (len(users), length):
         raise ModelError(
-            f"{_name(model)}.recommend must return integer item codes of shape {(len(users), asked)}, "
+            f"{_name(model)}.recommend must return integer item codes of shape {(len(users), length)}, "
             f"not {item.dtype} of shape {item.shape}"
         )
-    _check_array(model, "recommend", raw, (len(users), asked))
+    _check_array(model, "recommend", raw, (len(users), length))
     score = raw.astype(np.float64)
     listed = item != NO_ITEM
 
-    def refuse(wrong: Flags, what: str) -> None:
+    def refuse(wrong: Flags, problem: str) -> None:
         if wrong.any():
-            row, column = (int(where[0]) for where in np.nonzero(wrong))
+            row, column = np.argwhere(wrong)[0]
             raise ModelError(
-                f"{_name(model)}.recommend: the list of user code {users[row]} {what} "
+                f"{_name(model)}.recommend: the list of user code {users[row]} {problem} "
                 f"(position {column + 1}: item code {item[row, column]}, score {score[row, column]})"
             )
 
@@ -214,7 +205,7 @@ def _checked_lists(
     by_code = np.sort(item, axis=1)
     twice = (by_code[:, 1:] == by_code[:, :-1]) & (by_code[:, 1:] != NO_ITEM)
     if twice.any():
-        row, column = (int(where[0]) for where in np.nonzero(twice))
+        row, column = np.argwhere(twice)[0]
         raise ModelError(
             f"{_name(model)}.recommend: the list of user code {users[row]} has item code {by_code[row, column]} twice"
         )
@@ -232,12 +223,9 @@ def _check_array(model: object, method: str, array: npt.NDArray[Any], shape: tup
 
 
 def _entries(rows: Rows, users: Codes) -> tuple[Ints, Codes]:
-    """Return row in the block and item code of everything the users have in ``rows``."""
-    start = rows.indptr[users]
-    counts = rows.indptr[users + 1] - start
-    row = np.repeat(np.arange(len(users)), counts)
-    first = np.cumsum(counts) - counts
-    return row, rows.item[np.arange(len(row)) + np.repeat(start - first, counts)]
+    """Return the row in the block and the item code of all entries of the users."""
+    entries, row = row_entries(rows.indptr, users)
+    return row, rows.item[entries]
 
 
 def _name(model: object) -> str:

@@ -20,7 +20,7 @@ __all__ = ["NO_ITEM", "TopN", "rank_entries", "select_top_n", "selection_rows"]
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
-_STRIDE = 16  # one item in so many is sampled to estimate the n-th best score
+_STRIDE = 16  # every 16th item is sampled to estimate the n-th best score
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class TopN:
 
     @property
     def n(self) -> int:
-        """The length that was asked for; a list may be shorter."""
+        """The length of the lists; a list may end earlier."""
         return int(self.item.shape[1])
 
     def to_table(self, data: Interactions) -> pa.Table:
@@ -68,8 +68,8 @@ class TopN:
 def select_top_n(scores: npt.NDArray[np.floating[Any]], n: int) -> tuple[Codes, Floats]:
     """Return the n best items of each row: score descending, then item code ascending; -inf is never listed.
 
-    Exact for every input without NaN. The catalogue is not sorted: a sample of it gives a score that rather more
-    than n items reach, only those are sorted, and a row where fewer reach it is partitioned as a whole.
+    Exact for every input without NaN. The catalogue is not sorted: a sample of it gives a threshold that somewhat
+    more than n items reach, and only those are sorted. A row where fewer reach it is partitioned as a whole.
 
     Args:
         scores: (B, I), float32 or float64, no NaN; it is only read.
@@ -90,16 +90,16 @@ def select_top_n(scores: npt.NDArray[np.floating[Any]], n: int) -> tuple[Codes, 
 
 
 def selection_rows(n_items: int) -> int:
-    """Return the number of rows of scores that a thread selects from at a time: what a cache holds."""
+    """Return the number of rows of scores that a thread selects from at a time: as many as fit in its cache."""
     return max(1, _CHUNK_CELLS // max(1, n_items))
 
 
 def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats) -> None:
-    """Write the best items of some rows; the arrays are as wide as lists are long, and hold their defaults."""
+    """Write the best items of some rows into ``item`` and ``score`` (B, n), which hold NO_ITEM and NaN before."""
     n_rows, n_items = scores.shape
     n = item.shape[1]
     lowest = np.finfo(scores.dtype).min
-    # The mean of a negative hypergeometric is about _STRIDE * rank; three standard deviations are left as room.
+    # The mean of a negative hypergeometric is about _STRIDE * rank; three standard deviations are added as a margin.
     share = n / _STRIDE
     rank = int(share + 3 * share**0.5) + 4
     if 2 * rank * _STRIDE > n_items:
@@ -109,25 +109,25 @@ def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats) -
     sample = scores[:, ::_STRIDE].copy()
     sample.partition(sample.shape[1] - rank, axis=1)
     low = np.maximum(sample[:, -rank], lowest)  # so that -inf never reaches it
-    at = np.flatnonzero(scores >= low[:, None])  # of one dimension: several times faster than of two
-    row = at // n_items
-    code = at - row * n_items
+    cell = np.flatnonzero(scores >= low[:, None])  # several times faster than nonzero in two dimensions
+    row = cell // n_items
+    code = cell - row * n_items
     value = scores[row, code]
-    # Of the items that tie with the threshold only as many as the list has room for, in order of code.
+    # Of the items that tie with the threshold, only as many as the list has space for, in order of code.
     above = value > low[row]
     room = n - np.bincount(row[above], minlength=n_rows)
     tied = np.flatnonzero(~above)
     tied = tied[_position(row[tied], n_rows) < room[row[tied]]]
-    keep = above
-    keep[tied] = True
-    row, code, value = row[keep], code[keep], value[keep]
+    chosen = above
+    chosen[tied] = True
+    row, code, value = row[chosen], code[chosen], value[chosen]
     counts = np.bincount(row, minlength=n_rows)
     # A row with too few has its n-th best score below the threshold, unless it has no others at all.
     redo = (counts < n) & (low > lowest)
     redo |= counts > 4 * rank * _STRIDE  # the sample was unlucky: sorting so many would be slow for all rows
     if redo.any():
-        keep = ~redo[row]
-        row, code, value = row[keep], code[keep], value[keep]
+        done = ~redo[row]
+        row, code, value = row[done], code[done], value[done]
         counts[redo] = 0
     width = int(counts.max(initial=0))
     if width:
@@ -137,29 +137,21 @@ def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats) -
         codes = np.zeros((n_rows, width), dtype=np.int32)
         codes[row, column] = code
         order = np.argsort(padded, axis=1, kind="stable")[:, :n]
-        _fill(
-            item,
-            score,
-            slice(None),
-            np.take_along_axis(codes, order, axis=1),
-            -np.take_along_axis(padded, order, axis=1),
-        )
+        best, best_value = (np.take_along_axis(array, order, axis=1) for array in (codes, padded))
+        _fill(item, score, slice(None), best, -best_value)
     for r in np.flatnonzero(redo):
         best = _best_of_row(scores[r], n)
         _fill(item, score, slice(r, r + 1), best[None], scores[r, best][None])
 
 
 def rank_entries(
-    row: Ints,
-    code: npt.NDArray[np.integer],
-    value: Floats,
-    shape: tuple[int, int],
+    row: Ints, code: npt.NDArray[np.integer], value: Floats, shape: tuple[int, int]
 ) -> tuple[Codes, Floats]:
     """Return the best items of each row, like ``select_top_n``, from single entries instead of whole rows.
 
     Args:
         row, code, value: (e,) the row, item code and score of each entry in any order, no NaN.
-        shape: How many rows, and how long the lists are.
+        shape: Number of rows and length of the lists.
     """
     n_rows, n = shape
     listed = np.flatnonzero(value > -np.inf)

@@ -24,9 +24,7 @@ __all__ = ["NMF", "NearestNeighbors", "TruncatedSVD"]
 
 Values = Annotated[
     Literal["rating", "binary"],
-    Field(
-        description="what the matrix holds for an interaction: its rating, or 1; 0 stands for no interaction"
-    ),
+    Field(description="entry of the matrix for an interaction: its rating, or 1; no interaction is 0"),
 ]
 Components = Annotated[
     int, Field(ge=1, description="number of latent factors (scikit-learn's own default differs)")
@@ -43,13 +41,13 @@ def _matrix(train: Interactions, values: str) -> csr_array:
 
 
 class _MatrixModel:
-    """A model of the matrix of interactions; ``values`` says what that holds."""
+    """A model of the matrix of interactions, with ratings or ones as its entries (``values``)."""
 
     values: str
 
     @property
     def uses_ratings(self) -> bool:
-        """Whether ratings matter, or only which items were met."""
+        """Whether ratings matter, or only the presence of interactions."""
         return self.values == "rating"
 
     def prepare(self) -> None:
@@ -88,7 +86,7 @@ class TruncatedSVD(_Factorisation):
     score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right singular
     vectors. Zero for users and items without train data. Cremonesi, Koren and Turrin 2010, "Performance of recommender
     algorithms on top-n recommendation tasks". Parameters are those of sklearn.decomposition.TruncatedSVD, whose own
-    n_components is 2. The solver is 'randomized': ARPACK keeps state between fits, so one seed may give two results.
+    n_components is 2. The solver is 'randomized': ARPACK has state between fits, so one seed may give two results.
     """
 
     n_iter: Annotated[int, Field(ge=1, description="power iterations")] = 5
@@ -122,7 +120,7 @@ class TruncatedSVD(_Factorisation):
 @model("sklearn.NMF")
 @dataclass
 class NMF(_Factorisation):
-    """Non-negative factorisation of the interaction matrix, in which no interaction is a zero to be reproduced.
+    """Non-negative factorisation of the interaction matrix, which fits missing interactions as zeros.
 
     score(u, i) = W_u . H_i with X = W H, least squares with the penalties of sklearn.decomposition.NMF, whose
     parameters these are (its own n_components is 'auto'). Zero for users and items without train data. Lee and Seung
@@ -191,11 +189,11 @@ class NMF(_Factorisation):
 @model("sklearn.NearestNeighbors")
 @dataclass
 class NearestNeighbors(_MatrixModel):
-    """The items most similar to those a user has met (item-based collaborative filtering).
+    """The items most similar to the user's items (item-based collaborative filtering).
 
     score(u, i) = sum over the items j of the user that have i among their ``n_neighbors`` nearest items of
-    x(u, j) * similarity(j, i), x being the matrix entry. Items are compared as columns of the matrix; an item is no
-    neighbour of its own. similarity = 1 - distance for cosine, 1 / (1 + distance) for euclidean. Zero for users and
+    x(u, j) * similarity(j, i), x being the matrix entry. Items are compared as columns of the matrix; an item is not
+    its own neighbour. similarity = 1 - distance for cosine, 1 / (1 + distance) for euclidean. Zero for users and
     items without train data. Sarwar et al. 2001; Deshpande and Karypis 2004. Parameters are those of
     sklearn.neighbors.NearestNeighbors (its own n_neighbors is 5, its metric minkowski); unlike there, of equally
     distant items the first in the catalogue are the neighbours.
@@ -204,15 +202,12 @@ class NearestNeighbors(_MatrixModel):
     n_neighbors: Annotated[int, Field(ge=1, description="most neighbours of each item")] = 40
     metric: Annotated[Literal["cosine", "euclidean"], Field(description="distance of two items")] = "cosine"
     values: Values = "rating"
-    _interactions: Any = field(
-        default=None, init=False, repr=False, compare=False
-    )  # csr_array (n_users, n_items)
-    _similarity: Any = field(
-        default=None, init=False, repr=False, compare=False
-    )  # csr_array (n_items, n_items)
+    # csr_array (n_users, n_items) and (n_items, n_items)
+    _interactions: Any = field(default=None, init=False, repr=False, compare=False)
+    _similarity: Any = field(default=None, init=False, repr=False, compare=False)
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Find the nearest neighbours of every item that has train data; fewer where there are no more items."""
+        """Find the nearest neighbours of every item that has train data; fewer in a small catalogue."""
         from scipy.sparse import csr_array
         from sklearn.metrics import pairwise_distances
 
@@ -220,17 +215,17 @@ class NearestNeighbors(_MatrixModel):
         present = np.flatnonzero(train.item_counts).astype(np.int32)
         n = min(self.n_neighbors, len(present) - 1)
         columns = self._interactions.T.tocsr()[present]
-        of, near, similarity = [], [], []
+        items, neighbours, similarity = [], [], []
         for block in user_blocks(np.arange(len(present), dtype=np.int32), len(present)):
             distance = pairwise_distances(columns[block], columns, metric=self.metric)
-            distance[np.arange(len(block)), block] = np.inf  # an item is no neighbour of its own
-            found, closeness = select_top_n(-distance, max(n, 1))
-            row, column = np.nonzero(found != NO_ITEM)
-            of.append(present[block[row]])
-            near.append(present[found[row, column]])
-            away = -closeness[row, column]
-            similarity.append(1 - away if self.metric == "cosine" else 1 / (1 + away))
-        entries = (np.concatenate(similarity), (np.concatenate(of), np.concatenate(near)))
+            distance[np.arange(len(block)), block] = np.inf  # an item is not its own neighbour
+            nearest, negative = select_top_n(-distance, max(n, 1))
+            row, column = np.nonzero(nearest != NO_ITEM)
+            items.append(present[block[row]])
+            neighbours.append(present[nearest[row, column]])
+            selected = -negative[row, column]
+            similarity.append(1 - selected if self.metric == "cosine" else 1 / (1 + selected))
+        entries = (np.concatenate(similarity), (np.concatenate(items), np.concatenate(neighbours)))
         self._similarity = csr_array(entries, shape=(train.n_items, train.n_items))
 
     def scores(self, users: Codes) -> Floats:

@@ -1,4 +1,4 @@
-"""Threads: their number, and loops shared among them."""
+"""Number of threads, and loops distributed over threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LIMIT: ContextVar[int | None] = ContextVar("evalplugin_threads", default=None)
 
 
 def thread_count() -> int:
-    """Return the number of threads to work on: the one that was set, or else the CPUs this process may use.
+    """Return the number of threads to use: the one that was set, or else the CPUs available to this process.
 
     ``limit_threads`` comes before the environment variables NUMBA_NUM_THREADS and OMP_NUM_THREADS.
 
@@ -53,7 +53,7 @@ def limit_threads(n: int) -> Iterator[None]:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Let linear algebra inside run on one thread, so that it rounds the same on any number of processors."""
-    import scipy.linalg  # noqa: F401 - it has a BLAS of its own, and only one that is loaded can be bounded
+    import scipy.linalg  # noqa: F401 - it brings a BLAS of its own, which can be limited only once it is loaded
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1, user_api="blas"):
@@ -63,7 +63,7 @@ def one_blas_thread() -> Iterator[None]:
 def for_ranges(work: Callable[[int, int], None], n: int, size: int) -> None:
     """Call ``work(start, stop)`` for consecutive ranges of ``size`` that cover 0 to n, in any order.
 
-    Ranges run on several threads at once if ``work`` gives up the interpreter's lock; an error in one is raised.
+    Ranges run on several threads at once if ``work`` releases the interpreter's lock; an error in one is raised.
     """
     starts = range(0, n, max(1, size))
     threads = min(thread_count(), len(starts))
@@ -72,5 +72,5 @@ def for_ranges(work: Callable[[int, int], None], n: int, size: int) -> None:
             work(start, min(start + size, n))
         return
     with ThreadPoolExecutor(threads) as pool:
-        for done in [pool.submit(work, start, min(start + size, n)) for start in starts]:
-            done.result()
+        for future in [pool.submit(work, start, min(start + size, n)) for start in starts]:
+            future.result()

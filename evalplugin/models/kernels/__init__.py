@@ -1,7 +1,7 @@
 """Compiled loops that repeat the arithmetic of scikit-surprise; importing one of these modules costs numba's import.
 
-All of them are compiled when their module is imported, once on a machine: the result is cached on disk. None reorders
-a sum or fuses a product with one, so a loop that adds in Surprise's order returns Surprise's bits.
+Each loop is compiled when its module is first imported on a machine, and cached on disk. The compiler neither reorders
+sums nor fuses a product with a sum, so a loop that adds in the order of Surprise returns the same bits.
 """
 
 from __future__ import annotations

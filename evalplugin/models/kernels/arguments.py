@@ -1,4 +1,4 @@
-"""Shared arguments of the loops over neighbours."""
+"""Shared arguments of the loops over nearest neighbours."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ __all__ = ["MeanOptions", "NeighbourRows", "SortedNeighbours"]
 
 
 class SortedNeighbours(NamedTuple):
-    """For some x, all x of positive similarity: descending, equal ones ascending by x."""
+    """The neighbours of some x: all x of positive similarity, most similar first, ties ascending by x."""
 
     indptr: Ints  # (number of x + 1,)
     other: Codes
 
 
 class NeighbourRows(NamedTuple):
-    """The entries of each x (what it has rated, or who has rated it), laid out for the walk along the neighbours.
+    """The ratings (entries) of each x, laid out for the walk along its neighbours.
 
-    x are the side that has similarities, y the other one. The y of a row are in ascending order of popularity (their
-    number of entries), under their rank in that order, so that a row can be left where only y that are full follow.
+    The x are the users or the items, whichever have similarities, the y the others. A row lists its y by their rank in
+    ascending order of popularity (number of entries), so that a walk can stop where only y with k neighbours follow.
     """
 
     indptr: Ints  # (n_x + 1,)
     rank: Codes  # (m,)
     value: Floats  # (m,)
-    position: Codes  # (m,) of the entry in the list of its y; empty if every list ascends by x
-    capacity: Ints  # (n_y,) by rank: how many neighbours the y can have
+    position: Codes  # (m,) index of the entry in the list of its y; empty if every list ascends by x
+    capacity: Ints  # (n_y,) by rank: the most neighbours that the y can have
     y_of: Ints  # (n_y,) by rank
 
     @classmethod
@@ -64,15 +64,9 @@ class NeighbourRows(NamedTuple):
 
 
 class MeanOptions(NamedTuple):
-    """The weights of a mean of neighbours, and when there is one."""
+    """Scaling of the neighbours' terms, and the fallback for too few neighbours."""
 
     scaled: bool  # whether each neighbour's term is divided
-    divisor: Floats  # (n_x,) by what
-    min_k: int  # fewest neighbours that make a mean
-    otherwise: float  # the value where there are fewer
-
-    @classmethod
-    def of(cls, scale: npt.NDArray[np.float64] | None, min_k: int, otherwise: float) -> MeanOptions:
-        """Return the options; ``scale`` (n_x,) is what each neighbour's term is divided by, or None."""
-        divisor = np.ones(1) if scale is None else scale
-        return cls(scale is not None, divisor, max(min_k, 1), otherwise)
+    divisor: Floats  # (n_x,) the divisors; unused unless scaled
+    min_k: int  # fewest neighbours of a mean, at least 1
+    otherwise: float  # the value with fewer neighbours

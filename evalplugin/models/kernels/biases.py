@@ -22,7 +22,7 @@ def als(
     user_bias: FloatsOut,
     item_bias: FloatsOut,
 ) -> None:
-    """Write the biases that alternating least squares finds, from ratings by user and by item."""
+    """Fit the biases by alternating least squares, from ratings by user and by item."""
     for _ in range(n_epochs):
         for item in range(len(i_indptr) - 1):
             total = 0.0
@@ -48,7 +48,7 @@ def sgd(
     user_bias: FloatsOut,
     item_bias: FloatsOut,
 ) -> None:
-    """Write the biases that stochastic gradient descent finds, from ratings by user."""
+    """Fit the biases by stochastic gradient descent, from ratings by user."""
     for _ in range(n_epochs):
         for user in range(len(u_indptr) - 1):
             for entry in range(u_indptr[user], u_indptr[user + 1]):

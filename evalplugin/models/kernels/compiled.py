@@ -1,4 +1,4 @@
-"""Compilation of loops: for the types of their annotations, cached on disk, without the interpreter's lock."""
+"""Eager compilation of loops: typed by their annotations, cached on disk, without the interpreter's lock."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 def compiled(function: F) -> F:
     """Compile a function without a result.
 
-    Annotations are the aliases of this module, numbers, or NamedTuples of these. The function must take a NamedTuple
-    apart by position: it gets a plain tuple, since the files of numba's cache would name the class, and could not be
-    read after a new version has renamed it.
+    Annotations are the aliases of this module, numbers, or NamedTuples of these. The function must unpack a NamedTuple
+    by position: it receives a plain tuple, since the files of numba's cache would refer to the class by name, and could
+    not be read once a new version has renamed it.
     """
     hints = get_type_hints(function, include_extras=True)
     signature: Any = types.void(*(_numba_type(hint) for name, hint in hints.items() if name != "return"))
@@ -60,7 +60,7 @@ def compiled(function: F) -> F:
     except RuntimeError as error:
         if "cannot cache" not in str(error):
             raise
-        loop = numba.njit(signature, **options)(function)  # there is no folder to write to
+        loop = numba.njit(signature, **options)(function)  # no writable folder
 
     @wraps(function)
     def call(*arguments: object) -> None:

@@ -1,4 +1,4 @@
-"""The sums of item differences that SlopeOne predicts from, to the bit those of scikit-surprise."""
+"""Predictions of SlopeOne from mean differences of items, to the bit those of scikit-surprise."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from evalplugin.models.threads import for_ranges
 
 __all__ = ["mean_differences"]
 
-_TILE = 64  # items at a time: their columns of both matrices stay in the cache
+_TILE = 64  # items at a time: their columns of both matrices fit in the cache
 
 
 def mean_differences(
     users: Ints, indptr: Ints, item: Codes, user_mean: Floats, difference: Matrix, together: MatrixInts
 ) -> Matrix:
-    """Return each user's mean plus the mean difference of each item from the user's: float64 (len(users), n_items).
+    """Return each user's mean plus each item's mean difference from the user's items: float64 (len(users), n_items).
 
     Args:
         users: Inner ids.
         indptr, item: The items of all users, in the order in which differences are added.
         user_mean: (n_users,) mean ratings.
         difference: (n_items, n_items), antisymmetric.
-        together: int64 (n_items, n_items), how many rated both; pairs without any do not count.
+        together: int64 (n_items, n_items), number of users who rated both; pairs without any do not count.
     """
     estimates = np.empty((len(users), len(difference)))
 
@@ -53,11 +53,11 @@ def _tile(
         number[:] = 0
         for entry in range(indptr[user], indptr[user + 1]):
             # difference[i, j] is -difference[j, i], so that a row can be read.
-            theirs, common = difference[item[entry], start:stop], together[item[entry], start:stop]
+            differences, common = difference[item[entry], start:stop], together[item[entry], start:stop]
             for column in range(stop - start):
-                met = common[column] > 0
-                total[column] -= theirs[column] if met else 0.0
-                number[column] += met
+                counts = common[column] > 0
+                total[column] -= differences[column] if counts else 0.0
+                number[column] += counts
         for column in range(stop - start):
             if number[column] > 0:
                 estimates[row, start + column] = user_mean[user] + total[column] / number[column]

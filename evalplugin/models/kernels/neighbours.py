@@ -28,11 +28,11 @@ def neighbour_means(
 
     Args:
         similarity: (n_x, n_x); undefined ones are NaN and count as none.
-        xs: Which x are asked for.
-        rows: The entries, and through their capacity k.
-        options: What terms are divided by, and when there is a mean.
-        means: (len(xs), n_y) of any layout, to be written.
-        orders: From ``sort_all``, if all x are asked for; None: found on the way.
+        xs: The x to compute.
+        rows: The entries; their capacity implies k.
+        options: Scaling and fallback.
+        means: (len(xs), n_y) of any layout, the output.
+        orders: From ``sort_all``, if ``xs`` are all x; None: neighbours are sorted here, chunk by chunk.
     """
     chunk = chunk_of(similarity)
     loop: Callable[..., None] = walk

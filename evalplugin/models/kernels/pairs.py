@@ -21,25 +21,15 @@ def pair_means(
     k: int,
     options: MeanOptions,
 ) -> tuple[Floats, Flags]:
-    """Return the same means for single pairs, from the lists of the y: float64 (p,).
+    """Return the means of ``neighbour_means`` for single pairs, from the lists of the y: float64 (p,).
 
-    Also returned is which pairs have an undefined similarity (NaN) in their list, whose means have no meaning.
+    The second array, bool (p,), marks pairs with an undefined similarity (NaN) in their list: their means are invalid.
     """
     means, undefined = np.empty(len(xs)), np.zeros(len(xs), dtype=np.bool_)
 
     def some(start: int, stop: int) -> None:
-        _pairs(
-            similarity,
-            xs[start:stop],
-            ys[start:stop],
-            y_indptr,
-            x_of,
-            value,
-            max(k, 0),
-            options,
-            means[start:stop],
-            undefined[start:stop],
-        )
+        part, lists = slice(start, stop), (y_indptr, x_of, value)
+        _pairs(similarity, xs[part], ys[part], *lists, max(k, 0), options, means[part], undefined[part])
 
     for_ranges(some, len(xs), 1024)
     return means, undefined
@@ -63,9 +53,8 @@ def _pairs(
     for y in ys:
         longest = max(longest, y_indptr[y + 1] - y_indptr[y])
     size = min(k, longest)
-    near = np.empty(
-        size + 1, dtype=np.int64
-    )  # entries of the nearest so far, descending; the first of equals first
+    # Entries of the nearest so far and their similarities, descending; of ties the first in the list comes first.
+    near = np.empty(size + 1, dtype=np.int64)
     sims = np.empty(size + 1)
     for pair in range(len(xs)):
         x, y = xs[pair], ys[pair]

@@ -8,27 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evalplugin.models.kernels.compiled import (
-    Codes,
-    Flags,
-    Floats,
-    Ints,
-    Matrix,
-    MatrixOut,
-    compiled,
-)
+from evalplugin.models.kernels.compiled import Codes, Flags, Floats, Ints, Matrix, MatrixOut, compiled
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["IndexedRatings", "SimilarityOptions", "similarities"]
 
-_ROWS = 32  # rows at a time: the last of them are short, so that threads end together
+_ROWS = 32  # rows at a time; the last rows have fewest pairs, so that threads finish together
 _TILE = 32
 
 
 class IndexedRatings(NamedTuple):
-    """Ratings by x, the side that has similarities, and by y, the other one; both ascend within a row.
+    """Ratings by x (the users or the items, whichever have similarities) and by y (the others), ascending in a row.
 
-    ``after`` has for each rating of an x the position in ``x_of`` of the next x with a rating for the same y.
+    ``after`` holds, for each rating of an x, the position in ``x_of`` of the next x with a rating for the same y.
     """
 
     x_indptr: Ints  # (n_x + 1,)
@@ -41,7 +33,7 @@ class IndexedRatings(NamedTuple):
 
     @classmethod
     def of(cls, x_indptr: Ints, y_of: Codes, value: Floats, n_y: int) -> IndexedRatings:
-        """Return the same ratings both ways, from those by x."""
+        """Index ratings given by x; ``y_of`` and ``value`` (m,)."""
         order = np.argsort(y_of, kind="stable")
         x = np.repeat(np.arange(len(x_indptr) - 1, dtype=np.int32), np.diff(x_indptr))
         after = np.empty(len(order), dtype=np.int64)
@@ -51,10 +43,10 @@ class IndexedRatings(NamedTuple):
 
 
 class SimilarityOptions(NamedTuple):
-    """The support of a similarity, and its shrinkage."""
+    """Minimum support and shrinkage of a similarity."""
 
     min_support: int  # fewest common y of a pair with a similarity
-    shrunk: bool  # whether few common y shrink it
+    shrunk: bool  # whether a similarity with few common y is shrunk
     shrinkage: float
 
 
@@ -67,10 +59,10 @@ def similarities(name: str, ratings: IndexedRatings, min_support: int, shrinkage
         name: cosine, msd, pearson or pearson_baseline; of ratings, or with the last one of deviations from baselines.
         ratings: The ratings, or deviations.
         min_support: Fewest common y of a pair with a similarity.
-        shrinkage: Of pearson_baseline; the others take no notice.
+        shrinkage: For pearson_baseline; ignored by the others.
 
     Raises:
-        ZeroDivisionError: A cosine or pearson_baseline has a zero norm.
+        ZeroDivisionError: Of cosine and pearson_baseline, where a norm is zero.
     """
     n = len(ratings.x_indptr) - 1
     similarity = np.empty((n, n))

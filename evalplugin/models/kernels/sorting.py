@@ -19,10 +19,10 @@ def chunk_of(similarity: Matrix) -> int:
 
 
 def sort_all(similarity: Matrix) -> list[SortedNeighbours]:
-    """Return the neighbours of every x, ``chunk_of`` of them at a time."""
+    """Return the neighbours of every x, in chunks of ``chunk_of`` x."""
     n, chunk = len(similarity), chunk_of(similarity)
     every = np.arange(n)
-    orders = [SortedNeighbours(every[:0], np.empty(0, dtype=np.int32))] * -(-n // chunk)  # to be replaced
+    orders = [SortedNeighbours(every[:0], np.empty(0, dtype=np.int32))] * -(-n // chunk)
 
     def some(start: int, stop: int) -> None:
         orders[start // chunk] = sort_neighbours(similarity, every[start:stop])
@@ -33,8 +33,8 @@ def sort_all(similarity: Matrix) -> list[SortedNeighbours]:
 
 def sort_neighbours(similarity: Matrix, xs: Ints) -> SortedNeighbours:
     """Return the neighbours of each of ``xs``."""
-    # Keys are the bits of a similarity, which ascend with it, the lowest of them replaced by the id: sorting whole
-    # numbers is several times faster than a stable sort. Similarities that differ only there are put right after.
+    # A key is the bits of a similarity, which ascend with it, with the lowest bits replaced by the id: sorting integers
+    # is several times faster than a stable sort. Similarities that differ in the lowest bits alone are reordered after.
     bits = max(1, (len(similarity) - 1).bit_length())
     indptr = np.zeros(len(xs) + 1, dtype=np.int64)
     _count(similarity, xs, indptr)

@@ -24,7 +24,7 @@ def walk(
     indptr, rank, value, _, capacity, y_of = rows
     scaled, divisor, min_k, otherwise = options
     n_y = len(capacity)
-    sums = np.empty((n_y, 4))  # similarities, terms, missing neighbours, nothing: two rows are a cache line
+    sums = np.empty((n_y, 4))  # similarities, terms, missing neighbours, padding: two rows are a cache line
     for row in range(len(xs)):
         for y in range(n_y):
             sums[y, 0] = 0.0
@@ -49,7 +49,7 @@ def walk(
                         low = middle + 1
                 end = low
             for entry in range(first, end):
-                # Without a branch, as none could be foreseen: full y get zeros added, which change nothing.
+                # Branchless, as a branch would be unpredictable: zeros are added to full y, which change nothing.
                 y = rank[entry]
                 missing = sums[y, 2]
                 taken = 1.0 if missing > 0.0 else 0.0

@@ -1,4 +1,4 @@
-"""Means of neighbours where lists are in any order, which decides between equally similar neighbours."""
+"""Means of neighbours where the lists of the y are in any order, which breaks ties between equal similarities."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def walk_in_lists(
     options: MeanOptions,
     means: MatrixOut,
 ) -> None:
-    """Write what ``walk`` does where the lists of the y are in any order: equally similar neighbours go together."""
+    """Write the same means as ``walk`` for lists in any order; equally similar neighbours are one group."""
     order_indptr, order = orders
     indptr, rank, value, position_of, capacity, y_of = rows
     scaled, divisor, min_k, otherwise = options
@@ -29,7 +29,7 @@ def walk_in_lists(
     number = np.zeros(n_y, dtype=np.int64)  # entries of the group, by y
     start = np.empty(n_y, dtype=np.int64)
     touched = np.empty(n_y, dtype=np.int64)
-    group_place = np.empty(len(rank), dtype=np.int32)
+    group_position = np.empty(len(rank), dtype=np.int32)
     group_term = np.empty(len(rank))
     for row in range(len(xs)):
         weight[:] = 0.0
@@ -74,19 +74,19 @@ def walk_in_lists(
                         term = sim * value[entry]
                         if scaled:
                             term /= divisor[other]
-                        # Kept in order of the list, and no more of them than are missing.
+                        # Sorted by position in the list, and no more of them than are missing.
                         slot, low = start[y] + min(number[y], missing[y]), start[y]
-                        here = position_of[entry]
+                        own = position_of[entry]
                         if number[y] >= missing[y]:
-                            if group_place[slot - 1] < here:
+                            if group_position[slot - 1] < own:
                                 number[y] += 1
                                 continue
                             slot -= 1
-                        while slot > low and group_place[slot - 1] > here:
-                            group_place[slot] = group_place[slot - 1]
+                        while slot > low and group_position[slot - 1] > own:
+                            group_position[slot] = group_position[slot - 1]
                             group_term[slot] = group_term[slot - 1]
                             slot -= 1
-                        group_place[slot] = here
+                        group_position[slot] = own
                         group_term[slot] = term
                         number[y] += 1
             for at in range(n_touched):

@@ -20,28 +20,28 @@ from evalplugin.models.surprise.ratings import TrainsetArrays
 __all__ = ["ColdStartFromBiases", "SurpriseModel"]
 
 
-# A trainset holds each rating in two tuples, and evalplugin as arrays by user and by item.
+# A trainset stores each rating in two tuples, evalplugin in arrays by user and by item.
 _BYTES_A_RATING = 200
 
 
 @dataclass
 class SurpriseModel:
-    """A scikit-surprise algorithm. A subclass names it and the class that repeats its estimates.
+    """A scikit-surprise algorithm. A subclass gives its name and the ``Estimates`` class that reproduces its estimates.
 
-    Everything is done in the order in which Surprise does it, so that scores that are equal there are equal here:
+    All arithmetic runs in the order of Surprise, so that scores that tie there tie here:
     ``scores`` is ``algorithm.predict(user, item, clip=False).est``, ``predict`` the same clipped to the rating scale.
     """
 
     name: ClassVar[str]  # of the class in the package surprise
     estimates: ClassVar[Callable[..., Estimates]]
-    kernels: ClassVar[tuple[str, ...]] = ()  # modules of compiled code that it uses
+    kernels: ClassVar[tuple[str, ...]] = ()  # modules of compiled code to load
 
     algorithm: Any = field(default=None, init=False, repr=False, compare=False)
     _known: TrainsetArrays | None = field(default=None, init=False, repr=False, compare=False)
     _estimates: Estimates | None = field(default=None, init=False, repr=False, compare=False)
 
     def prepare(self) -> None:
-        """Import scikit-surprise, and compiled code where it is used."""
+        """Import scikit-surprise and the compiled code."""
         for module in ("surprise", *(f"evalplugin.models.kernels.{kernel}" for kernel in self.kernels)):
             import_module(module)
 
@@ -54,7 +54,7 @@ class SurpriseModel:
         """Fit ``algorithm``, a genuine Surprise object whose raw ids are user and item codes.
 
         Raises:
-            ModelError: The fit needs more memory than there is, or the algorithm is undefined on this data.
+            ModelError: The fit needs more memory than the machine has, or the algorithm is undefined on this data.
         """
         import surprise
 
@@ -100,23 +100,23 @@ class SurpriseModel:
 
     @property
     def mean(self) -> float:
-        """Mean of all ratings, which Surprise answers where it knows no better."""
+        """Mean of all ratings, the fallback of Surprise."""
         return float(self.algorithm.trainset.global_mean)
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
-        """Return the bytes of what is learned and of what learning it takes."""
+        """Return the bytes of the learned state and of the work arrays of learning it."""
         return 0
 
     def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
-        """Return what is too large to be fitted, and what to do instead."""
+        """Return a description of what is too large to be fitted, and a remedy."""
         return f"surprise.{self.name}", "take a sample of the data"
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Return the algorithm's arguments; all objects in it are new, as Surprise changes those it gets."""
+        """Return the algorithm's arguments, all of them new objects, as Surprise modifies its arguments."""
         return {}
 
     def _check(self, known: TrainsetArrays) -> None:
-        """Refuse data that the algorithm cannot be fitted on."""
+        """Raise ModelError for data that the algorithm cannot be fitted on."""
 
     def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         algorithm.fit(trainset)
@@ -125,7 +125,7 @@ class SurpriseModel:
         return type(self).estimates(self.algorithm, self.known.ratings)
 
     def _cold_scores(self, users: Codes) -> Floats | float:
-        """Return what is estimated where user or item has no train data: broadcasts to (len(users), n_items)."""
+        """Return the estimates where user or item has no train data: broadcasts to (len(users), n_items)."""
         return self.mean
 
     def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
@@ -142,7 +142,7 @@ class SurpriseModel:
 
 
 class ColdStartFromBiases(SurpriseModel):
-    """A model with mean + user bias + item bias, those it has learned, for users or items without train data."""
+    """A model that estimates mean + user bias + item bias, as far as learned, for users or items without train data."""
 
     def _cold_scores(self, users: Codes) -> Floats | float:
         user_bias, item_bias = self._biases()
@@ -155,22 +155,22 @@ class ColdStartFromBiases(SurpriseModel):
         return biased
 
 
-def _check_memory(needed: int, what: str, instead: str) -> None:
-    """Check that there is the memory that a fit needs.
+def _check_memory(needed: int, subject: str, remedy: str) -> None:
+    """Check that the machine has the memory that a fit needs.
 
     Raises:
-        ModelError: There is less; with both sizes, and what to do instead.
+        ModelError: It has less; with both sizes and the remedy.
     """
     available = _memory()
     if available is not None and needed > available:
         raise ModelError(
-            f"{what} needs {needed:,} bytes ({needed / 2**30:.1f} GiB) of memory, and there are {available:,} "
-            f"({available / 2**30:.1f} GiB); {instead}"
+            f"{subject} needs {needed:,} bytes ({needed / 2**30:.1f} GiB) of memory, and there are {available:,} "
+            f"({available / 2**30:.1f} GiB); {remedy}"
         )
 
 
 def _memory() -> int | None:
-    """Return the bytes of memory of this machine or its container; None where that cannot be known."""
+    """Return the bytes of memory of this machine or its container; None where that is unknown."""
     if not hasattr(os, "sysconf"):
         return None
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

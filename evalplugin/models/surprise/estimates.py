@@ -1,7 +1,7 @@
 """Estimates of fitted scikit-surprise algorithms, for blocks of users and for pairs.
 
-Everything is done in the order in which Surprise does it, so that estimates that are equal there are equal here: to
-the bit ``algorithm.predict(user, item, clip=False).est``.
+All arithmetic runs in the order of Surprise, so that estimates that tie there tie here: they equal
+``algorithm.predict(user, item, clip=False).est`` to the bit.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ __all__ = [
 
 
 class Estimates(ABC):
-    """Estimates of one fitted algorithm, for users and items that it knows, under its inner ids."""
+    """Estimates of one fitted algorithm for users and items with train data, under its inner ids."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
-        """Take what the algorithm has learned; it is not changed."""
+        """Read the learned state of the algorithm, which is not modified."""
         self.algorithm = algorithm
         self.ratings = ratings
 
@@ -66,7 +66,6 @@ class FactorEstimates(Estimates):
     """The dot product of two factor vectors, added to mean + user bias + item bias if the algorithm is biased."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
-        """Take what the algorithm has learned; it is not changed."""
         super().__init__(algorithm, ratings)
         self.biased = bool(getattr(algorithm, "biased", True))
         self.user_factors = self._user_factors()
@@ -105,16 +104,16 @@ class FactorEstimates(Estimates):
 
 
 class SVDppEstimates(FactorEstimates):
-    """The same where the user's vector has the items that were rated added to it."""
+    """Like FactorEstimates, with the scaled sum of the rated items' implicit factors added to the user's vector."""
 
     def _user_factors(self) -> Floats:
         from scipy.sparse import csr_array
 
         rated = self.ratings.by_user
         shape = (self.ratings.n_users, self.ratings.n_items)
-        met = csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
+        matrix = csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
         # The sparse product adds one row at a time in the order of the list, as Surprise does.
-        implicit = (met @ self.algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
+        implicit = (matrix @ self.algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
         factors: Floats = self.algorithm.pu + implicit
         return factors
 
@@ -123,7 +122,6 @@ class SlopeOneEstimates(Estimates):
     """The user's mean rating plus the mean difference between an item and each of the user's items."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
-        """Take what the algorithm has learned; it is not changed."""
         super().__init__(algorithm, ratings)
         self.user_mean = np.array(algorithm.user_mean, dtype=np.float64)
 
@@ -147,10 +145,10 @@ class SlopeOneEstimates(Estimates):
     def _some_pairs(self, users: Ints, items: Ints) -> Floats:
         rated = self.ratings.by_user
         entries, row = rated.entries(users)
-        theirs, item = rated.other[entries], items[row]
-        counted = self.algorithm.freq[item, theirs] > 0
+        other, item = rated.other[entries], items[row]
+        counted = self.algorithm.freq[item, other] > 0
         # bincount adds in the order of its input, which is that of the list.
-        total = np.bincount(row[counted], self.algorithm.dev[item, theirs][counted], len(users))
+        total = np.bincount(row[counted], self.algorithm.dev[item, other][counted], len(users))
         number = np.bincount(row[counted], minlength=len(users))
         estimates: Floats = self.user_mean[users] + np.divide(total, number, out=total, where=number > 0)
         return estimates

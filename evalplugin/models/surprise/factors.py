@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -23,37 +23,42 @@ Rate = Annotated[float, Field(ge=0)]
 OwnRate = Annotated[
     float | None, Field(ge=0, description="for this kind of parameter alone; null: the one for all")
 ]
+InitMean = Annotated[float, Field(description="mean of the factors at the start")]
+InitDeviation = Annotated[float, Field(ge=0, description="standard deviation of the factors at the start")]
+RateOfAll = Annotated[Rate, Field(description="learning rate of all parameters")]
+RegularisationOfAll = Annotated[Rate, Field(description="regularisation of all parameters")]
 
 
 class _Factors(ColdStartFromBiases):
     """A model whose estimate is, in this order, mean + user bias + item bias + dot product of two factor vectors."""
 
     estimates = FactorEstimates
-    _matrices: ClassVar[tuple[int, int]] = (1, 1)  # how many of users and of items the fit holds at a time
+    _matrices: ClassVar[tuple[int, int]] = (
+        1,
+        1,
+    )  # factor matrices of users and of items that a fit holds in memory
+    n_factors: int
+    biased = True
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
-        own = {name: value for name, value in vars(self).items() if name in self.__dataclass_fields__}
-        own = {name: value for name, value in own.items() if self.__dataclass_fields__[name].init}
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
         return {**own, "random_state": draw_seed(own["random_state"], rng), "verbose": False}
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
         of_users, of_items = self._matrices
-        return 8 * int(vars(self)["n_factors"]) * (of_users * n_users + of_items * n_items)
+        return 8 * self.n_factors * (of_users * n_users + of_items * n_items)
 
     def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
         return (
-            f"surprise.{self.name} with {vars(self)['n_factors']} factors of {n_users:,} users and {n_items:,} items",
+            f"surprise.{self.name} with {self.n_factors} factors of {n_users:,} users and {n_items:,} items",
             "lower n_factors, or take a sample of the data",
         )
 
-    def _with_bias(self) -> bool:
-        return True
-
     def _cold_scores(self, users: Codes) -> Floats | float:
-        return super()._cold_scores(users) if self._with_bias() else self.mean
+        return super()._cold_scores(users) if self.biased else self.mean
 
     def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
-        return super()._cold_pairs(users, items) if self._with_bias() else np.full(len(users), self.mean)
+        return super()._cold_pairs(users, items) if self.biased else np.full(len(users), self.mean)
 
 
 @model("surprise.SVD")
@@ -71,12 +76,10 @@ class SVD(_Factors):
     n_factors: Factors = 100
     n_epochs: Epochs = 20
     biased: Annotated[bool, Field(description="whether there are biases")] = True
-    init_mean: Annotated[float, Field(description="mean of the factors at the start")] = 0
-    init_std_dev: Annotated[
-        float, Field(ge=0, description="standard deviation of the factors at the start")
-    ] = 0.1
-    lr_all: Annotated[Rate, Field(description="learning rate of all parameters")] = 0.005
-    reg_all: Annotated[Rate, Field(description="regularisation of all parameters")] = 0.02
+    init_mean: InitMean = 0
+    init_std_dev: InitDeviation = 0.1
+    lr_all: RateOfAll = 0.005
+    reg_all: RegularisationOfAll = 0.02
     lr_bu: OwnRate = None
     lr_bi: OwnRate = None
     lr_pu: OwnRate = None
@@ -86,9 +89,6 @@ class SVD(_Factors):
     reg_pu: OwnRate = None
     reg_qi: OwnRate = None
     random_state: RandomState = None
-
-    def _with_bias(self) -> bool:
-        return self.biased
 
 
 @model("surprise.SVDpp")
@@ -106,12 +106,10 @@ class SVDpp(_Factors):
 
     n_factors: Factors = 20
     n_epochs: Epochs = 20
-    init_mean: Annotated[float, Field(description="mean of the factors at the start")] = 0
-    init_std_dev: Annotated[
-        float, Field(ge=0, description="standard deviation of the factors at the start")
-    ] = 0.1
-    lr_all: Annotated[Rate, Field(description="learning rate of all parameters")] = 0.007
-    reg_all: Annotated[Rate, Field(description="regularisation of all parameters")] = 0.02
+    init_mean: InitMean = 0
+    init_std_dev: InitDeviation = 0.1
+    lr_all: RateOfAll = 0.007
+    reg_all: RegularisationOfAll = 0.02
     lr_bu: OwnRate = None
     lr_bi: OwnRate = None
     lr_pu: OwnRate = None
@@ -124,16 +122,16 @@ class SVDpp(_Factors):
     reg_yj: OwnRate = None
     random_state: RandomState = None
     cache_ratings: Annotated[
-        bool, Field(description="keep the ratings in arrays: a faster fit in more memory")
+        bool, Field(description="cache the ratings in arrays: a faster fit in more memory")
     ] = False
 
 
 @model("surprise.NMF")
 @dataclass
 class NMF(_Factors):
-    """Non-negative matrix factorisation, fitted by stochastic gradient descent whose steps keep factors positive.
+    """Non-negative matrix factorisation, fitted by stochastic gradient descent whose steps leave the factors positive.
 
-    score(u, i) = q_i . p_u, with ``biased`` mean + b_u + b_i + q_i . p_u. Without biases the mean stands in where user
+    score(u, i) = q_i . p_u, with ``biased`` mean + b_u + b_i + q_i . p_u. Without biases it is the mean where user
     or item has no train data. Luo, Zhou, Xia and Zhu 2014.
     """
 
@@ -156,6 +154,3 @@ class NMF(_Factors):
     def __post_init__(self) -> None:
         if self.init_low > self.init_high:
             raise ValueError(f"init_low ({self.init_low}) must not be above init_high ({self.init_high})")
-
-    def _with_bias(self) -> bool:
-        return self.biased

@@ -1,4 +1,4 @@
-"""Fits of scikit-surprise algorithms from arrays, with the bits that Surprise gets from its lists."""
+"""Fits of scikit-surprise algorithms from arrays, to the bit those that Surprise computes from its lists."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def similarity_is_ours(name: str, ratings: Floats, longest: int) -> bool:
     """Return whether the kernels compute this similarity of these ratings to the bit as Surprise does.
 
     For cosine, msd and pearson of half or whole stars every sum is exact, whatever the order and however a compiler
-    fuses operations. Others round: there the kernels add in Surprise's order, and are tried against it once, as its
-    compiler may have fused products with sums on some processors.
+    fuses operations. Other sums are rounded: the kernels add in the order of Surprise and are compared with it once, as
+    its compiler may have fused products with sums on some processors.
 
     Args:
-        name: Of the similarity.
-        ratings: All of them.
-        longest: Most ratings of one user or item.
+        name: The similarity.
+        ratings: All ratings.
+        longest: The highest number of ratings of one user or item.
     """
     doubled = 2 * ratings
     exact = bool((doubled == np.rint(doubled)).all())
@@ -35,13 +35,13 @@ def similarity_is_ours(name: str, ratings: Floats, longest: int) -> bool:
 
 
 def similarity(algorithm: Any, ratings: Ratings) -> Floats:
-    """Return the similarities that ``algorithm.compute_similarities()`` would, faster and in less memory.
+    """Return the result of ``algorithm.compute_similarities()``, computed faster and in less memory.
 
-    As there, the similarity pearson_baseline leaves the baselines in the algorithm.
+    As there, the similarity pearson_baseline also sets the baselines of the algorithm.
 
     Args:
         algorithm: Its ``trainset`` is set.
-        ratings: Those of the trainset, all lists ascending.
+        ratings: The ratings of the trainset, all lists ascending.
 
     Raises:
         ZeroDivisionError: Where Surprise raises it: a similarity is undefined.
@@ -50,23 +50,23 @@ def similarity(algorithm: Any, ratings: Ratings) -> Floats:
     name = options.get("name", "msd").lower()
     by_x = ratings.sides(options["user_based"])[0]
     if not similarity_is_ours(name, by_x.rating, int(np.diff(by_x.indptr).max())):
-        theirs: Floats = algorithm.compute_similarities()
-        return theirs
+        result: Floats = algorithm.compute_similarities()
+        return result
     return _our_similarity(name, algorithm, ratings)
 
 
 def baselines(algorithm: Any, ratings: Ratings) -> tuple[Floats, Floats]:
-    """Return the biases of users and items that ``algorithm.compute_baselines()`` would, without a loop in Python."""
+    """Return the result of ``algorithm.compute_baselines()``, biases of users and items, without a loop in Python."""
     if algorithm.bu is not None:
         return algorithm.bu, algorithm.bi
     if not _agrees("baselines"):
-        theirs: tuple[Floats, Floats] = algorithm.compute_baselines()
-        return theirs
+        result: tuple[Floats, Floats] = algorithm.compute_baselines()
+        return result
     return _our_baselines(algorithm, ratings)
 
 
 def means(lists: RatingLists) -> Floats:
-    """Return the mean rating of each list: float64 (n,), by the same calls of NumPy as Surprise's."""
+    """Return the mean rating of each list: float64 (n,), by the same NumPy calls as in Surprise."""
     return np.array([np.mean(row) for row in _rows(lists)])
 
 
@@ -113,10 +113,10 @@ def _our_baselines(algorithm: Any, ratings: Ratings) -> tuple[Floats, Floats]:
 
 @cache
 def _agrees(name: str) -> bool:
-    """Return whether kernels and Surprise give the same bits for ratings that round at every step.
+    """Return whether kernels and Surprise agree to the bit on ratings whose sums round at every step.
 
     Args:
-        name: Of a similarity, or "baselines".
+        name: A similarity, or "baselines".
     """
     import surprise
 

@@ -30,7 +30,7 @@ from evalplugin.models.surprise.ratings import RatingLists, TrainsetArrays
 
 __all__ = ["KNNBaseline", "KNNBasic", "KNNWithMeans", "KNNWithZScore"]
 
-# Bytes for each pair: the similarities, the order of item-based neighbours, and what it takes Surprise to compute them.
+# Bytes for each pair: the similarities, the order of item-based neighbours, and the work arrays of Surprise.
 _SIMILARITY, _ORDER = 8, 4
 _BYTES_A_PAIR = {"msd": 24, "cosine": 40, "pearson_baseline": 40, "pearson": 56}
 
@@ -79,14 +79,13 @@ class _Neighbours(SurpriseModel):
 
     def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
         user_based = self.sim_options.user_based
-        n, other, what, turned = n_users, n_items, "users", "items"
-        if not user_based:
-            n, other, what, turned = other, n, turned, what
-        instead = "take a sample of the data or another model"
-        if other < n:
-            turn = f"set sim_options.user_based to {str(not user_based).lower()}"
-            instead = f"{turn}, for {other:,} {turned}, or {instead}"
-        return f"surprise.{self.name}: the similarity {self.sim_options.name!r} of {n:,} {what}", instead
+        sides = [(n_users, "users"), (n_items, "items")]
+        (n, side), (n_other, other) = sides if user_based else reversed(sides)
+        remedy = "take a sample of the data or another model"
+        if n_other < n:
+            switch = f"set sim_options.user_based to {str(not user_based).lower()}"
+            remedy = f"{switch}, for {n_other:,} {other}, or {remedy}"
+        return f"surprise.{self.name}: the similarity {self.sim_options.name!r} of {n:,} {side}", remedy
 
     def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         from surprise.prediction_algorithms.knns import SymmetricAlgo
@@ -102,7 +101,7 @@ class _Neighbours(SurpriseModel):
             ) from None
 
     def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
-        """Set what else the algorithm learns."""
+        """Set what the algorithm learns apart from similarities."""
 
 
 @model("surprise.KNNBasic")
@@ -111,14 +110,14 @@ class KNNBasic(_Neighbours):
     """The mean rating of the k nearest neighbours, weighted by similarity.
 
     User-based: score(u, i) = sum of sim(u, v) r_vi / sum of sim(u, v) over the k users v most similar to u among those
-    who rated i; item-based the same over the items u rated. Only positive similarities count; the mean of all ratings
-    stands in where fewer than ``min_k`` do, or user or item has no train data.
+    who rated i; item-based the same over the items u rated. Only positive similarities count; it is the
+    mean of all ratings where fewer than ``min_k`` do, or user or item has no train data.
     """
 
     name = "KNNBasic"
     estimates = KNNEstimates
 
-    # Surprise divides by zero where no neighbour counts and none has to.
+    # With min_k 0 Surprise divides by zero where no neighbour counts.
     min_k: Annotated[int, Field(ge=1, description="fewest neighbours that count")] = 1
 
 
@@ -142,7 +141,7 @@ class KNNWithMeans(_Neighbours):
 @model("surprise.KNNWithZScore")
 @dataclass
 class KNNWithZScore(KNNWithMeans):
-    """Like KNNWithMeans, with deviations counted in each neighbour's standard deviations.
+    """Like KNNWithMeans, with deviations in units of each neighbour's standard deviation.
 
     User-based: score(u, i) = mean_u + s_u * sum of sim(u, v) (r_vi - mean_v) / s_v / sum of sim(u, v); s_v is the
     standard deviation of v's ratings, or that of all ratings where it is zero. Undefined if all ratings are equal.

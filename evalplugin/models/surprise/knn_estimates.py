@@ -22,12 +22,11 @@ class KNNEstimates(Estimates):
     """The similarity-weighted mean of the neighbours' ratings (KNNBasic)."""
 
     def __init__(self, algorithm: Any, ratings: Ratings) -> None:
-        """Take what the algorithm has learned; it is not changed."""
         super().__init__(algorithm, ratings)
         self.user_based = bool(algorithm.sim_options["user_based"])
         self.similarity: Floats = np.ascontiguousarray(algorithm.sim, dtype=np.float64)
         self._by_x, self._by_y = ratings.sides(self.user_based)
-        # For the ratings in the lists of the y, which is the order that Surprise's heap sees them in.
+        # For the ratings in the order of the lists of the y, as Surprise's heap receives them.
         self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
         self._position = None if self._by_y.ascending else _positions(self._by_y)
         self._rows: NeighbourRows | None = None
@@ -35,11 +34,11 @@ class KNNEstimates(Estimates):
         self._undefined = np.isnan(self.similarity.sum(axis=1))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what can be found again."""
+        """Leave out what can be computed again."""
         return {**vars(self), "_rows": None, "_neighbours": None}
 
     def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
-        """Return what each rating contributes as a neighbour's."""
+        """Return the term of each rating in a neighbour's mean."""
         return rating
 
     @property
@@ -48,8 +47,8 @@ class KNNEstimates(Estimates):
 
     @property
     def _otherwise(self) -> float:
-        """The mean where too few neighbours count: an estimate, or a deviation that is added to one."""
-        # Surprise divides by zero where no neighbour counts and none has to.
+        """The mean of too few neighbours: an estimate, or a deviation that is added to one."""
+        # With min_k 0 Surprise divides by zero where no neighbour counts.
         return float(self.mean) if self.algorithm.min_k > 0 else np.nan
 
     def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
@@ -67,18 +66,17 @@ class KNNEstimates(Estimates):
                 self._rows = self._rows_of(np.arange(n_items))
             neighbour_means(self.similarity, users, self._rows, self._options, estimates)
         else:
-            every = np.arange(n_items)
             if self._neighbours is None:
                 self._neighbours = sort_all(self.similarity)
-            rows = self._rows_of(users)
-            neighbour_means(self.similarity, every, rows, self._options, estimates.T, self._neighbours)
+            items, rows = np.arange(n_items), self._rows_of(users)
+            neighbour_means(self.similarity, items, rows, self._options, estimates.T, self._neighbours)
         for_ranges(
             lambda start, stop: self._complete(estimates[start:stop], users[start:stop, None], slice(None)),
             len(users),
             64,
         )
         for row, item in self._undefined_pairs(users):
-            estimates[row, item] = self._ask(users[row], item)
+            estimates[row, item] = self._predict(users[row], item)
         self._refuse_division(estimates)
         return estimates
 
@@ -98,8 +96,8 @@ class KNNEstimates(Estimates):
             self._options,
         )
         self._complete(estimates, users, items)
-        for at in np.flatnonzero(undefined).tolist():
-            estimates[at] = self._ask(users[at], items[at])
+        for pair in np.flatnonzero(undefined).tolist():
+            estimates[pair] = self._predict(users[pair], items[pair])
         self._refuse_division(estimates)
         return estimates
 
@@ -107,38 +105,38 @@ class KNNEstimates(Estimates):
     def _options(self) -> MeanOptions:
         from evalplugin.models.kernels.arguments import MeanOptions
 
-        return MeanOptions.of(self._scale, self.algorithm.min_k, self._otherwise)
+        scale = np.ones(1) if self._scale is None else self._scale
+        return MeanOptions(self._scale is not None, scale, max(self.algorithm.min_k, 1), self._otherwise)
 
     def _rows_of(self, ys: Ints) -> NeighbourRows:
-        """Return the rows of all x, with the entries of some y."""
+        """Return the rows of all x, restricted to the entries of some y."""
         from evalplugin.models.kernels.arguments import NeighbourRows
 
         entries, y = self._by_y.entries(ys)
         position = None if self._position is None else self._position[entries]
         shape = len(self.similarity), len(ys)
-        return NeighbourRows.of(
-            self._by_y.other[entries], y, self._values[entries], position, shape, self.algorithm.k
-        )
+        x, values = self._by_y.other[entries], self._values[entries]
+        return NeighbourRows.of(x, y, values, position, shape, self.algorithm.k)
 
     def _undefined_pairs(self, users: Ints) -> list[tuple[int, int]]:
         """Return the pairs with an undefined similarity (NaN) in their list.
 
-        How such a one sorts depends on Surprise's heap, so that Surprise itself has to be asked.
+        Its rank depends on the heap of Surprise, so Surprise itself predicts these pairs.
         """
         pairs: list[tuple[int, int]] = []
         by_user = self.ratings.by_user
         if self.user_based:
-            for at in np.flatnonzero(self._undefined[users]).tolist():
-                hit = np.isnan(self.similarity[users[at]])[by_user.own]
-                pairs += [(at, item) for item in np.unique(by_user.other[hit]).tolist()]
+            for row in np.flatnonzero(self._undefined[users]).tolist():
+                hit = np.isnan(self.similarity[users[row]])[by_user.own]
+                pairs += [(row, item) for item in np.unique(by_user.other[hit]).tolist()]
         elif self._undefined.any():
-            entries, row = by_user.entries(users)
+            entries, rows = by_user.entries(users)
             for item in np.flatnonzero(self._undefined).tolist():
                 hit = np.isnan(self.similarity[item])[by_user.other[entries]]
-                pairs += [(at, item) for at in np.unique(row[hit]).tolist()]
+                pairs += [(row, item) for row in np.unique(rows[hit]).tolist()]
         return pairs
 
-    def _ask(self, user: int, item: int) -> float:
+    def _predict(self, user: int, item: int) -> float:
         trainset = self.algorithm.trainset
         raw = trainset.to_raw_uid(int(user)), trainset.to_raw_iid(int(item))
         return float(self.algorithm.predict(*raw, clip=False).est)
@@ -152,7 +150,7 @@ class KNNEstimates(Estimates):
 
 
 class KNNWithMeansEstimates(KNNEstimates):
-    """The mean of a user (or item) plus the weighted mean of the neighbours' deviations from theirs."""
+    """The mean of a user (or item) plus the weighted mean of the neighbours' deviations from their own means."""
 
     def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
         values: Floats = rating - self.algorithm.means[x]
@@ -167,7 +165,7 @@ class KNNWithMeansEstimates(KNNEstimates):
 
 
 class KNNWithZScoreEstimates(KNNWithMeansEstimates):
-    """The same, with deviations counted in each neighbour's standard deviations."""
+    """Like KNNWithMeansEstimates, with deviations in units of each neighbour's standard deviation."""
 
     @property
     def _scale(self) -> Floats:
@@ -180,7 +178,7 @@ class KNNWithZScoreEstimates(KNNWithMeansEstimates):
 
 
 class KNNBaselineEstimates(KNNEstimates):
-    """The baseline rating plus the weighted mean of the neighbours' deviations from theirs."""
+    """The baseline rating plus the weighted mean of the neighbours' deviations from their baseline ratings."""
 
     def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
         values: Floats = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])

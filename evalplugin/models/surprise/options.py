@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -12,9 +12,15 @@ __all__ = ["BslOptions", "Epochs", "SimOptions"]
 Epochs = Annotated[int, Field(ge=0, description="passes over the ratings")]
 
 
+class _Options:
+    def as_dict(self) -> dict[str, Any]:
+        """Return the options that apply, as a new dict."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
 @dataclass(frozen=True)
-class SimOptions:
-    """How the similarity of users, or of items, is computed; null stands for an option that does not apply."""
+class SimOptions(_Options):
+    """The similarity of users or of items; null marks an option that does not apply."""
 
     name: Annotated[
         Literal["cosine", "msd", "pearson", "pearson_baseline"], Field(description="the similarity measure")
@@ -34,20 +40,16 @@ class SimOptions:
         elif self.shrinkage is not None:
             raise ValueError(f"shrinkage goes with the name 'pearson_baseline', not with {self.name!r}")
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return the options that apply, as a new dict."""
-        return _that_apply(self)
 
-
-_OF_METHOD: dict[str, dict[str, float]] = {
+_DEFAULTS: dict[str, dict[str, float]] = {
     "als": {"reg_i": 10.0, "reg_u": 15.0, "n_epochs": 10},
     "sgd": {"reg": 0.02, "learning_rate": 0.005, "n_epochs": 20},
 }
 
 
 @dataclass(frozen=True)
-class BslOptions:
-    """How the biases of users and items are fitted; null stands for an option that the method does not take."""
+class BslOptions(_Options):
+    """The fit of the biases of users and items; null marks an option that the method does not take."""
 
     method: Annotated[
         Literal["als", "sgd"], Field(description="alternating least squares, or stochastic gradient descent")
@@ -67,7 +69,7 @@ class BslOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        defaults = _OF_METHOD[self.method]
+        defaults = _DEFAULTS[self.method]
         for option in ("reg_i", "reg_u", "n_epochs", "reg", "learning_rate"):
             if option in defaults:
                 if getattr(self, option) is None:
@@ -76,12 +78,3 @@ class BslOptions:
                 raise ValueError(
                     f"{option} is no option of the method {self.method!r}; it takes {', '.join(defaults)}"
                 )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the options that apply, as a new dict."""
-        return _that_apply(self)
-
-
-def _that_apply(options: SimOptions | BslOptions) -> dict[str, Any]:
-    values = {f.name: getattr(options, f.name) for f in fields(options)}
-    return {name: value for name, value in values.items() if value is not None}

@@ -32,7 +32,7 @@ class NormalPredictor(SurpriseModel):
     """A random rating for each pair, from the normal distribution of the train ratings.
 
     score(u, i) = mean + deviation * z(u, i), z standard normal. Surprise draws anew at each call from NumPy's global
-    generator; here z comes from a counter-based stream of the user, so a pair has one score, whenever it is asked for.
+    generator; here z comes from a counter-based stream of the user, so the score of a pair does not depend on the call.
     """
 
     name = "NormalPredictor"
@@ -66,7 +66,7 @@ class NormalPredictor(SurpriseModel):
 @model("surprise.BaselineOnly")
 @dataclass
 class BaselineOnly(ColdStartFromBiases):
-    """The mean rating plus a bias of the user and a bias of the item; the order of items is the same for everybody.
+    """The mean rating plus a bias of the user and a bias of the item; the order of items is the same for all users.
 
     score(u, i) = mean + b_u + b_i, fitted by alternating least squares or stochastic gradient descent (Koren 2010,
     "Factor in the neighbors", section 2.1). The bias of a user or an item without train data is zero.
@@ -94,10 +94,10 @@ class BaselineOnly(ColdStartFromBiases):
 class SlopeOne(SurpriseModel):
     """The user's mean rating plus the mean difference between an item and each of the user's items.
 
-    score(u, i) = mean_u + mean over j of dev(i, j), j the user's items that anybody rated together with i; dev(i, j) =
+    score(u, i) = mean_u + mean over j of dev(i, j), j the user's items that any user rated together with i; dev(i, j) =
     mean of r_vi - r_vj over the users v who rated both. Lemire and Maclachlan 2005, "Slope One predictors for online
     rating-based collaborative filtering". A known defect of Surprise: ``dev`` is computed from ratings cut to whole
-    numbers (3.5 counts as 3). An item's differences are the same for everybody, so opposite tastes cancel out.
+    numbers (3.5 counts as 3). An item's differences are the same for all users, so opposite tastes cancel out.
     """
 
     name = "SlopeOne"

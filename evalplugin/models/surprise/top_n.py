@@ -29,11 +29,11 @@ _MODELS: tuple[type[SurpriseModel], ...] = (
     *(knn.KNNBaseline, knn.KNNBasic, knn.KNNWithMeans, knn.KNNWithZScore),
     *(factors.NMF, factors.SVD, factors.SVDpp),
 )
-_ASKED = ("estimate", "predict", "default_prediction", "switch")  # what an estimate goes through
+_METHODS = ("estimate", "predict", "default_prediction", "switch")  # the methods behind an estimate
 
 
 class SlowEstimates(UserWarning):
-    """Warning that an algorithm of unknown kind is asked for its estimates pair by pair."""
+    """Warning that the estimates of an unknown kind of algorithm are computed pair by pair."""
 
 
 def surprise_top_n(
@@ -49,11 +49,10 @@ def surprise_top_n(
 
     The same lists, to the bit of the score, as ranking ``algorithm.predict(user, item, clip=False).est`` of every item
     of the trainset, hundreds of times faster and in bounded memory. Estimates are not clipped to the rating scale,
-    which would tie the best of them. Equal scores are in the trainset's order of items. It does not matter in which
-    order the ratings were that the algorithm was fitted on: Surprise breaks ties between neighbours by it, and so
-    does this.
+    which would tie the best of them. Equal scores are in the trainset's order of items. Ties between neighbours are
+    broken by the order of the trainset's ratings, as in Surprise.
 
-    An algorithm with an ``estimate`` of its own is asked pair by pair, which is slow: a SlowEstimates warning says why.
+    An algorithm with an ``estimate`` of its own is called pair by pair, which is slow: a SlowEstimates warning says so.
     NormalPredictor draws from NumPy's global generator, as always.
 
     Args:
@@ -82,8 +81,8 @@ def surprise_top_n(
         if exclude_seen:
             entries, row = ratings.by_user.entries(block)
             estimates[row, ratings.by_user.other[entries]] = -np.inf
-        here = slice(done, done + len(block))
-        items[here], scores[here] = select_top_n(estimates, items.shape[1])
+        rows = slice(done, done + len(block))
+        items[rows], scores[rows] = select_top_n(estimates, items.shape[1])
         done += len(block)
         if progress is not None:
             progress(len(block))
@@ -104,13 +103,13 @@ def _blocks(algorithm: Any, ratings: Ratings, users: Ints, block_bytes: int) -> 
     import surprise
 
     kind = type(algorithm)
-    if _asks_like(algorithm, surprise.NormalPredictor):
+    if _estimates_like(algorithm, surprise.NormalPredictor):
         mean, sigma = algorithm.trainset.global_mean, algorithm.sigma
         for block in user_blocks(users, ratings.n_items, block_bytes):
             yield block, np.random.normal(mean, sigma, (len(block), ratings.n_items))  # noqa: NPY002 - as Surprise
         return
     for model in _MODELS:
-        if _asks_like(algorithm, getattr(surprise, model.name)):
+        if _estimates_like(algorithm, getattr(surprise, model.name)):
             estimates = model.estimates(algorithm, ratings)
             for block in user_blocks(users, ratings.n_items, block_bytes):
                 yield block, estimates.block(block)
@@ -123,18 +122,18 @@ def _blocks(algorithm: Any, ratings: Ratings, users: Ints, block_bytes: int) -> 
     )
     trainset = algorithm.trainset
     raw_items = [trainset.to_raw_iid(item) for item in range(ratings.n_items)]
-    for at in range(len(users)):
-        user = trainset.to_raw_uid(int(users[at]))
-        asked = [float(algorithm.predict(user, item, clip=False).est) for item in raw_items]
-        yield users[at : at + 1], np.array([asked])
+    for block in users[:, None]:
+        user = trainset.to_raw_uid(int(block[0]))
+        row = [float(algorithm.predict(user, item, clip=False).est) for item in raw_items]
+        yield block, np.array([row])
 
 
-def _asks_like(algorithm: Any, known: type) -> bool:
-    """Return whether an estimate runs the code of ``known`` alone: it is one, or changes nothing that matters."""
+def _estimates_like(algorithm: Any, known: type) -> bool:
+    """Return whether an algorithm is a ``known`` one, possibly a subclass, whose estimates run its code unchanged."""
     own = vars(algorithm)
     return isinstance(algorithm, known) and all(
         name not in own and getattr(type(algorithm), name, None) is getattr(known, name, None)
-        for name in _ASKED
+        for name in _METHODS
     )
 
 
@@ -165,10 +164,7 @@ def _inner(trainset: Any, users: Iterable[Any] | None) -> Ints:
 
 def _raw(to_raw: Callable[[int], Any], n: int) -> npt.NDArray[np.object_]:
     """Return all raw ids, in order of inner id."""
-    raw = np.empty(n, dtype=object)
-    for inner in range(n):
-        raw[inner] = to_raw(inner)
-    return raw
+    return np.fromiter(map(to_raw, range(n)), dtype=np.object_, count=n)
 
 
 def _refuse_undefined(algorithm: Any, users: Ints, estimates: Floats) -> None:
