@@ -40,12 +40,12 @@ def test_only_the_better_challenger_is_promoted(
     nights: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert nights.main() == 0
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("night ")]
-    assert [line.split(": ")[1].split(" in ")[0] for line in said] == ["promote", "keep", "keep", "unchanged"]
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("night ")]
+    assert [line.split(": ")[1].split(" in ")[0] for line in printed] == ["promote", "keep", "keep", "unchanged"]
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     assert len(client.search_model_versions("name='shop-recommender'")) == 1
     assert str(client.get_model_version_by_alias("shop-recommender", "champion").version) == "1"
-    assert "replaces popularity" in Path("told.txt").read_text()
+    assert "replaces popularity" in Path("notifications.txt").read_text()
     summaries = client.search_runs(
         [client.get_experiment_by_name("nightly").experiment_id], "tags.`evalplugin.role` = 'summary'"
     )

@@ -1,6 +1,6 @@
 """Make the peers' environments, one each: ``python environments.py [--home FOLDER] [NAME ...]``.
 
-Libraries pin each other's versions, so each stands alone. What does not install is reported and left out.
+Libraries pin conflicting versions, so each has its own. A library that does not install is reported and left out.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ PEERS: dict[str, list[str]] = {
 
 
 def python_of(name: str, home: Path = HOME) -> Path:
-    """Return the interpreter of a peer's environment, whether it is there or not."""
+    """Return the interpreter of a peer's environment, which may not exist."""
     return home / name / "bin" / "python"
 
 
 def make(name: str, home: Path = HOME) -> str | None:
-    """Make one environment, unless it is there; return None, or the last line of what went wrong."""
+    """Make one environment unless it exists; return None, or the last line of the error."""
     python = python_of(name, home)
     if python.exists():
         return None
@@ -45,19 +45,19 @@ def make(name: str, home: Path = HOME) -> str | None:
     )
     if done.returncode:
         shutil.rmtree(home / name)
-        return (done.stderr.strip().splitlines() or ["pip said nothing"])[-1]
+        return (done.stderr.strip().splitlines() or ["pip printed no error"])[-1]
     return None
 
 
 def main() -> int:
-    """Make the environments that are asked for; return 1 if one could not be made."""
+    """Make the requested environments; return 1 if one could not be made."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(PEERS), metavar="NAME")
     parser.add_argument("--home", type=Path, default=HOME)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     failed = False
-    for name in asked.names:
-        problem = make(name, asked.home)
+    for name in args.names:
+        problem = make(name, args.home)
         print(f"{name}: {'ready' if problem is None else problem}", flush=True)
         failed = failed or problem is not None
     return int(failed)

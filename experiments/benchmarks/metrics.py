@@ -1,8 +1,8 @@
 """Time and memory of scoring top-100 lists, against other libraries on the same input, in one run.
 
 ``python metrics.py [--sizes 10000 100000 1000000] [--peers NAME ...] [--out-of-core ROWS]`` writes metrics.csv,
-metrics.md and metrics.png beside itself. ``environments.py`` makes the peers' environments first; one
-that is not there is left out with a note. Every measurement is a process of its own (``peers.py``).
+metrics.md and metrics.png to its own folder. ``environments.py`` makes the peers' environments first; a missing
+one is left out with a note. Every measurement runs in a process of its own (``peers.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LENGTH, ITEMS, TRUTH = 100, 50_000, 10
 KINDS = ("integers", "text")
-# Name: environment, and the most users it is given: beyond them it would take minutes.
+# Name: environment, and the most users, beyond which it would take minutes.
 PEERS: dict[str, tuple[str, int]] = {
     "evalplugin": ("", 10**9),
     "ranx typed": ("ranx", 1_000_000),
@@ -65,7 +65,7 @@ def make_input(users: int, folder: Path, ids: str) -> None:
     first, step = rng.integers(0, ITEMS, users), rng.integers(1, ITEMS // LENGTH, users)
     item = (first[:, None] + step[:, None] * np.arange(LENGTH)) % ITEMS
     listed = np.take_along_axis(item, rng.integers(0, LENGTH, (users, TRUTH)), axis=1)
-    kept = np.where(rng.random((users, TRUTH)) < 1 / 3, listed, rng.integers(0, ITEMS, (users, TRUTH)))
+    chosen = np.where(rng.random((users, TRUTH)) < 1 / 3, listed, rng.integers(0, ITEMS, (users, TRUTH)))
     user = np.arange(users)
     lists = pd.DataFrame(
         {
@@ -74,9 +74,8 @@ def make_input(users: int, folder: Path, ids: str) -> None:
             "rank": np.tile(np.arange(1, LENGTH + 1), users),
         }
     )
-    truth = pd.DataFrame({"user": np.repeat(user, TRUTH), "item": kept.ravel()}).drop_duplicates(
-        ignore_index=True
-    )
+    truth = pd.DataFrame({"user": np.repeat(user, TRUTH), "item": chosen.ravel()})
+    truth = truth.drop_duplicates(ignore_index=True)
     truth["rating"] = rng.integers(1, 6, len(truth))
     for name, frame in (("lists", lists), ("truth", truth)):
         table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -88,7 +87,7 @@ def make_input(users: int, folder: Path, ids: str) -> None:
 
 
 def measure(library: str, users: int, ids: str, folder: Path, seconds: float, limit: float) -> Result:
-    """Return what a library took, or why it was left out."""
+    """Return the costs of a library, or the reason why it was left out."""
     environment, most = PEERS[library]
     result = Result(library, ids, users)
     python = Path(sys.executable) if not environment else python_of(environment)
@@ -115,7 +114,7 @@ def measure(library: str, users: int, ids: str, folder: Path, seconds: float, li
 
 
 def agreement(result: Result, ours: Result) -> str:
-    """Return which means are the same as ours, and which have another definition there."""
+    """Return a text about the means that agree with ours and those with another definition."""
     same = [name for name, mean in result.means.items() if abs(mean - ours.means[name]) < 1e-6]
     other = [name for name in result.means if name not in same]
     return f"{len(same)} of {len(result.means)} means agree" + (
@@ -124,14 +123,14 @@ def agreement(result: Result, ours: Result) -> str:
 
 
 def out_of_core(rows: int, memory: str) -> dict[str, object]:
-    """Return what the command takes for a shuffled list file of so many rows that must not be held at once."""
+    """Return the costs of the command on a shuffled list file that is larger than its memory."""
     rng = np.random.default_rng(1)
     users = rows // LENGTH
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
         schema = pa.schema([("user", pa.int64()), ("item", pa.int64()), ("score", pa.float32())])
         with pq.ParquetWriter(folder / "lists.parquet", schema, compression="snappy") as writer:
-            # In each piece every user has one row, in another order: no user's rows stand together.
+            # Every piece has one row of every user, in another order: no user's rows are adjacent.
             for piece in range(LENGTH):
                 user = rng.permutation(users)
                 item = (user * 7919 + piece * 401) % ITEMS
@@ -142,20 +141,12 @@ def out_of_core(rows: int, memory: str) -> dict[str, object]:
         truth = pd.DataFrame({"user": user, "item": item}).drop_duplicates()
         truth.to_parquet(folder / "truth.parquet", index=False)
         size = (folder / "lists.parquet").stat().st_size
-        command = [
-            sys.executable,
-            "-m",
-            "evalplugin",
-            "score",
-            "--lists",
-            "lists.parquet",
-            "--truth",
-            "truth.parquet",
-        ]
+        command = [sys.executable, "-m", "evalplugin", "score"]
+        command += ["--lists", "lists.parquet", "--truth", "truth.parquet"]
         command += [part for m in ("ndcg@10", "recall@10", "ap@100", "rr") for part in ("-m", m)]
         command += ["--memory", memory, "--out", "per_user.parquet", "--format", "json"]
         start = time.perf_counter()
-        # A process that forks has its parent's memory until it becomes another program: a small one asks for its own.
+        # A forked process counts its parent's memory until exec, so a small process starts and measures the command.
         small = (
             "import os, resource, subprocess, sys; r = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE); "
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024); sys.exit(r.returncode)"
@@ -173,7 +164,7 @@ def out_of_core(rows: int, memory: str) -> dict[str, object]:
 
 
 def markdown(results: list[Result], large: dict[str, object] | None) -> str:
-    """Return the table for people."""
+    """Return the tables of all inputs in Markdown."""
     lines = [
         "# Scoring top-100 lists: time and memory",
         "",
@@ -195,12 +186,12 @@ def markdown(results: list[Result], large: dict[str, object] | None) -> str:
             for r in group:
                 if np.isnan(r.warm):
                     continue
-                said = "" if r is ours else agreement(r, ours)
+                remark = "" if r is ours else agreement(r, ours)
                 if r.library in ("recommenders", "LensKit", "MLflow retriever"):
-                    said += f"; only {len(r.means)} of the 6 metrics are there" if len(r.means) < 6 else ""
+                    remark += f"; only {len(r.means)} of the 6 metrics are there" if len(r.means) < 6 else ""
                 lines.append(
                     f"| {r.library} | {r.warm:.3g} s | {r.cold:.3g} s | {r.imports:.2g} s | {r.peak_mb:,.0f} MB "
-                    f"| {r.warm / ours.warm:.1f} | {said} |"
+                    f"| {r.warm / ours.warm:.1f} | {remark} |"
                 )
             if missing := [f"{r.library} ({r.note})" for r in group if np.isnan(r.warm)]:
                 lines += ["", f"Left out: {', '.join(missing)}."]
@@ -230,23 +221,12 @@ def picture(results: list[Result], path: Path) -> None:
     figure = Figure(figsize=(8, 5), dpi=110, layout="constrained")
     axes = figure.add_subplot()
     for library in PEERS:
-        points = [
-            (r.users, r.warm)
-            for r in results
-            if r.library == library and r.ids == "integers" and r.warm == r.warm
-        ]
+        on_integers = [r for r in results if r.library == library and r.ids == "integers"]
+        points = [(r.users, r.warm) for r in on_integers if not np.isnan(r.warm)]
         if not points:
             continue
-        users, seconds = zip(*points, strict=True)
-        ours = library == "evalplugin"
-        axes.plot(
-            users,
-            seconds,
-            marker="o",
-            linewidth=3 if ours else 1.3,
-            color="#1F6F50" if ours else None,
-            label=library,
-        )
+        width, colour = (3, "#1F6F50") if library == "evalplugin" else (1.3, None)
+        axes.plot(*zip(*points, strict=True), marker="o", linewidth=width, color=colour, label=library)
     axes.set(xscale="log", yscale="log", xlabel="users, 100 items each", ylabel="seconds, warm")
     axes.set_title("Two DataFrames to per-user values and means of six metrics", loc="left", fontsize=11)
     axes.grid(color="#E4E4E4", which="major")
@@ -256,22 +236,21 @@ def picture(results: list[Result], path: Path) -> None:
 
 
 def runs(sizes: list[int], peers: list[str], seconds: float, limit: float) -> Iterator[Result]:
-    """Yield every measurement, all libraries on one input before the next one is made."""
+    """Yield every measurement: all libraries on one input, then the next input."""
     for ids in KINDS:
         for users in sizes:
-            asked = [p for p in peers if ids == "integers" or (p in TEXT_TOO and users == 100_000)]
-            if not asked:
+            chosen = [p for p in peers if ids == "integers" or (p in TEXT_TOO and users == 100_000)]
+            if not chosen:
                 continue
             with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
-                subprocess.run(
-                    [sys.executable, __file__, "--make", str(users), folder, ids], check=True
-                )  # its memory is given back
-                for library in asked:
+                # In a process of its own, whose memory is freed.
+                subprocess.run([sys.executable, __file__, "--make", str(users), folder, ids], check=True)
+                for library in chosen:
                     yield measure(library, users, ids, Path(folder), seconds, limit)
 
 
 def main() -> None:
-    """Measure, and write what came out."""
+    """Measure, and write table, text and picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--peers", nargs="+", default=list(PEERS), choices=list(PEERS))
@@ -283,25 +262,25 @@ def main() -> None:
     parser.add_argument("--memory", default="2GB")
     parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--to", type=Path, default=HERE)
-    asked = parser.parse_args()
-    if asked.make:
-        make_input(int(asked.make[0]), Path(asked.make[1]), asked.make[2])
+    args = parser.parse_args()
+    if args.make:
+        make_input(int(args.make[0]), Path(args.make[1]), args.make[2])
         return
     results = []
-    for result in runs(asked.sizes, asked.peers, asked.seconds, asked.limit):
+    for result in runs(args.sizes, args.peers, args.seconds, args.limit):
         results.append(result)
         print(
             f"{result.library}, {result.users:,} users, {result.ids}: {result.warm:.3g} s {result.note}",
             flush=True,
         )
-    large = out_of_core(asked.out_of_core, asked.memory) if asked.out_of_core else None
+    large = out_of_core(args.out_of_core, args.memory) if args.out_of_core else None
     print(large)
-    with (asked.to / "metrics.csv").open("w", newline="") as file:
+    with (args.to / "metrics.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, [f for f in asdict(results[0]) if f != "means"], lineterminator="\n")
         writer.writeheader()
         writer.writerows({k: v for k, v in asdict(r).items() if k != "means"} for r in results)
-    (asked.to / "metrics.md").write_text(markdown(results, large))
-    picture(results, asked.to / "metrics.png")
+    (args.to / "metrics.md").write_text(markdown(results, large))
+    picture(results, args.to / "metrics.png")
 
 
 if __name__ == "__main__":

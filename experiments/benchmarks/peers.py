@@ -1,8 +1,8 @@
-"""One library's way from two DataFrames to per-user values and means of six metrics, timed in its own process.
+"""Time one library from two DataFrames to per-user values and means of six metrics, in its own process.
 
 ``python peers.py NAME FOLDER SECONDS``: reads lists.parquet and truth.parquet of the folder, calls the library once
-(cold: imports are done, nothing else is), then until SECONDS are over (warm: the best of all), and prints a JSON line:
-seconds of the imports, cold and warm; the most memory above that of the loaded input, in MB; the means.
+(cold: after the imports alone), then repeatedly for SECONDS (warm: the best of all), and prints a JSON line:
+seconds of the imports, cold and warm; the peak memory above the loaded input, in MB; the means.
 """
 
 from __future__ import annotations
@@ -20,28 +20,27 @@ import pandas as pd
 
 Means = dict[str, float]
 Task = Callable[[pd.DataFrame, pd.DataFrame], Means]
-ASKED = ("ndcg@10", "recall@10", "precision@10", "ap@100", "rr", "hit@10")
+METRICS = ("ndcg@10", "recall@10", "precision@10", "ap@100", "rr", "hit@10")
 
 
 def evalplugin() -> Task:
-    """Return evalplugin's way."""
+    """Return evalplugin's task."""
     from evalplugin.api import score
 
     def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
-        scores = score(lists, truth, ASKED)
+        scores = score(lists, truth, METRICS)
         assert len(scores.per_user)
         return scores.means
 
     return task
 
 
-_RANX = dict(
-    zip(("ndcg@10", "recall@10", "precision@10", "map@100", "mrr", "hit_rate@10"), ASKED, strict=True)
-)
+_RANX_NAMES = ("ndcg@10", "recall@10", "precision@10", "map@100", "mrr", "hit_rate@10")
+_RANX = dict(zip(_RANX_NAMES, METRICS, strict=True))
 
 
 def ranx_typed() -> Task:
-    """Return the fastest way into ranx, which its documentation does not show: typed lists of arrays, sorted."""
+    """Return ranx's fastest task, which its documentation does not show: typed lists of sorted arrays."""
     from numba.typed import List
     from ranx import evaluate
 
@@ -59,7 +58,7 @@ def ranx_typed() -> Task:
 
 
 def ranx_frames() -> Task:
-    """Return ranx's documented way from DataFrames; its ids are text."""
+    """Return ranx's documented task from DataFrames; its ids are text."""
     from ranx import Qrels, Run, evaluate
 
     def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
@@ -76,27 +75,18 @@ def ranx_frames() -> Task:
 
 
 def pytrec_eval() -> Task:
-    """Return pytrec_eval's way: nested dicts of text."""
+    """Return pytrec_eval's task: nested dicts of text."""
     import pytrec_eval as trec
 
-    names = dict(
-        zip(
-            ("ndcg_cut_10", "recall_10", "P_10", "map_cut_100", "recip_rank", "success_10"),
-            ASKED,
-            strict=True,
-        )
-    )
+    measured = ("ndcg_cut_10", "recall_10", "P_10", "map_cut_100", "recip_rank", "success_10")
+    names = dict(zip(measured, METRICS, strict=True))
     measures = {"ndcg_cut.10", "recall.10", "P.10", "map_cut.100", "recip_rank", "success.10"}
 
     def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
         def nested(frame: pd.DataFrame, value: pd.Series) -> dict[str, dict[str, Any]]:
             made: dict[str, dict[str, Any]] = {}
-            for user, item, worth in zip(
-                frame["user"].astype(str).tolist(),
-                frame["item"].astype(str).tolist(),
-                value.tolist(),
-                strict=True,
-            ):
+            users, items = frame["user"].astype(str).tolist(), frame["item"].astype(str).tolist()
+            for user, item, worth in zip(users, items, value.tolist(), strict=True):
                 made.setdefault(user, {})[item] = worth
             return made
 
@@ -111,7 +101,7 @@ def pytrec_eval() -> Task:
 
 
 def rectools() -> Task:
-    """Return RecTools' fastest documented way: the tables are merged once for all metrics."""
+    """Return RecTools' fastest documented task: the tables are merged once for all metrics."""
     from rectools.metrics import MAP, MRR, NDCG, HitRate, Precision, Recall
     from rectools.metrics.base import merge_reco
     from rectools.metrics.classification import calc_confusions
@@ -135,11 +125,11 @@ def rectools() -> Task:
 
 
 def replay() -> Task:
-    """Return RePlay's way, on polars."""
+    """Return RePlay's task, on polars."""
     import polars as pl
     from replay.metrics import MAP, MRR, NDCG, HitRate, OfflineMetrics, PerUser, Precision, Recall
 
-    named = dict(zip(("NDCG", "Recall", "Precision", "MAP", "MRR", "HitRate"), ASKED, strict=True))
+    named = dict(zip(("NDCG", "Recall", "Precision", "MAP", "MRR", "HitRate"), METRICS, strict=True))
 
     def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
         recs = pl.DataFrame(
@@ -161,7 +151,7 @@ def replay() -> Task:
 
 
 def recommenders() -> Task:
-    """Return the way of recommenders, which has means only."""
+    """Return the task of recommenders, which has means only."""
     from recommenders.evaluation import python_evaluation as evaluation
 
     def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
@@ -175,40 +165,33 @@ def recommenders() -> Task:
             ("precision@10", evaluation.precision_at_k, 10),
             ("ap@100", evaluation.map_at_k if hasattr(evaluation, "map_at_k") else evaluation.map, 100),
         ):
-            extra = (
-                {"col_rating": "rating", "score_type": "raw", "discfun_type": "log2"}
-                if name == "ndcg@10"
-                else {}
-            )
-            means[name] = float(function(truth, pred, k=k, **options, **extra))
+            extra = {"col_rating": "rating", "score_type": "raw", "discfun_type": "log2"}
+            means[name] = float(function(truth, pred, k=k, **options, **(extra if name == "ndcg@10" else {})))
         return means
 
     return task
 
 
 def lenskit() -> Task:
-    """Return LensKit's way, which has no average precision."""
+    """Return LensKit's task, which has no average precision."""
     from lenskit.data import ItemListCollection
     from lenskit.metrics import NDCG, Hit, Precision, Recall, RecipRank, RunAnalysis
 
     def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
-        names = {"user": "user_id", "item": "item_id"}
-        run = ItemListCollection.from_df(lists.rename(columns=names), ["user_id"])
-        known = ItemListCollection.from_df(truth.rename(columns=names), ["user_id"])
-        analysis = RunAnalysis(
-            NDCG(n=10, gain="rating"), Recall(n=10), Precision(n=10), RecipRank(), Hit(n=10)
-        )
-        values = analysis.measure(run, known).list_metrics()
-        ours = dict(
-            zip(values.columns, ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10"), strict=True)
-        )
+        columns = {"user": "user_id", "item": "item_id"}
+        run = ItemListCollection.from_df(lists.rename(columns=columns), ["user_id"])
+        known = ItemListCollection.from_df(truth.rename(columns=columns), ["user_id"])
+        metrics = NDCG(n=10, gain="rating"), Recall(n=10), Precision(n=10), RecipRank(), Hit(n=10)
+        values = RunAnalysis(*metrics).measure(run, known).list_metrics()
+        names = ("ndcg@10", "recall@10", "precision@10", "rr", "hit@10")
+        ours = dict(zip(values.columns, names, strict=True))
         return {ours[name]: float(values[name].mean()) for name in values.columns}
 
     return task
 
 
 def mlflow() -> Task:
-    """Return the metrics of MLflow's retriever evaluator, on a list of items a user."""
+    """Return the task of MLflow's retriever metrics, on a list of items a user."""
     import logging
 
     from mlflow.metrics import ndcg_at_k, precision_at_k, recall_at_k
@@ -218,14 +201,9 @@ def mlflow() -> Task:
     def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
         predictions = lists.sort_values(["user", "rank"]).groupby("user")["item"].agg(list)
         targets = truth.groupby("user")["item"].agg(list).reindex(predictions.index)
-        means = {}
-        for ours, metric in (
-            ("ndcg@10", ndcg_at_k(10)),
-            ("recall@10", recall_at_k(10)),
-            ("precision@10", precision_at_k(10)),
-        ):
-            means[ours] = float(np.mean(metric.eval_fn(predictions, targets).scores))
-        return means
+        metrics = {"ndcg@10": ndcg_at_k, "recall@10": recall_at_k, "precision@10": precision_at_k}
+        scores = {name: at_k(10).eval_fn(predictions, targets).scores for name, at_k in metrics.items()}
+        return {name: float(np.mean(values)) for name, values in scores.items()}
 
     return task
 
@@ -247,11 +225,11 @@ def _status(name: str) -> float:
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(f"{name}:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError(f"the kernel does not tell {name}")
+    raise RuntimeError(f"the kernel does not report {name}")
 
 
 def main(name: str, folder: Path, seconds: float) -> None:
-    """Print what one library takes."""
+    """Print the costs of one library."""
     warnings.simplefilter("ignore")
     start = time.perf_counter()
     task = TASKS[name]()
@@ -270,11 +248,8 @@ def main(name: str, folder: Path, seconds: float) -> None:
         task(lists, truth)
         warm = min(warm, time.perf_counter() - start)
         runs += 1
-    print(
-        json.dumps(
-            {"imports": imports, "cold": cold, "warm": warm, "runs": runs, "peak_mb": peak, "means": means}
-        )
-    )
+    costs = {"imports": imports, "cold": cold, "warm": warm, "runs": runs, "peak_mb": peak, "means": means}
+    print(json.dumps(costs))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Fit and top-100 of every scikit-surprise algorithm: ``python topn.py [--out FOLDER] [--only TEXT]``.
 
 Compares evalplugin with the documented way (``build_anti_testset``, ``test``, sort), which is timed on some users and
-extrapolated to all by the number of pairs, and with what other libraries take for a job of the same size with models
-of their own. Every row is a process of its own. Writes topn.csv, topn.md and topn.png.
+extrapolated to all by the number of pairs, and with other libraries on a job of the same size, with models of their
+own. Every row is measured in its own process. Writes topn.csv, topn.md and topn.png.
 """
 
 from __future__ import annotations
@@ -23,18 +23,6 @@ import numpy as np
 
 HERE = Path(__file__).parent
 environments.PEERS.setdefault("implicit", ["implicit"])
-COLUMNS = [
-    "data",
-    "tool",
-    "model",
-    "start_s",
-    "fit_s",
-    "top100_s",
-    "peak_mb",
-    "sampled_users",
-    "times_similarity",
-    "note",
-]
 
 USER, ITEM = {"user_based": True}, {"user_based": False}
 ALGORITHMS: list[tuple[str, str, dict[str, Any]]] = [
@@ -56,7 +44,7 @@ ALGORITHMS: list[tuple[str, str, dict[str, Any]]] = [
     ("CoClustering", "CoClustering", {"random_state": 0}),
     ("BaselineOnly", "BaselineOnly", {}),
 ]
-SLOW = ("KNNBasic", "KNNWithMeans", "KNNWithZScore", "KNNBaseline", "SVDpp", "SlopeOne")  # to ask one by one
+SLOW = ("KNNBasic", "KNNWithMeans", "KNNWithZScore", "KNNBaseline", "SVDpp", "SlopeOne")  # slow pair by pair
 PEERS = [
     ("implicit", "cosine of items", {"type": "CosineRecommender"}),
     ("implicit", "ALS", {"type": "ALS"}),
@@ -73,29 +61,23 @@ def datasets(folder: Path) -> Iterator[tuple[str, Path, int]]:
 
     home = os.environ.get("EVALPLUGIN_DATA_HOME")
     context = LoadContext(Path(home) if home else None, HERE, lambda text, fraction: None)
-    asked = {
+    chosen = {
         "synthetic 100k": ("synthetic", {"n_users": 943, "n_items": 1682, "n_interactions": 100_000}, 50),
         "synthetic 1M": ("synthetic", {"n_users": 6040, "n_items": 3706, "n_interactions": 1_000_000}, 10),
     }
     if home:
-        asked = {"MovieLens latest-small": ("movielens", {"version": "latest-small"}, 10), **asked}
-    for name, (kind, params, users) in asked.items():
+        chosen = {"MovieLens latest-small": ("movielens", {"version": "latest-small"}, 10), **chosen}
+    for name, (kind, params, users) in chosen.items():
         data = DATASETS.create(kind, params).load(context)
         rows = np.lexsort((data.item, data.user))  # sorted by user and item, as evalplugin does for Surprise
         path = folder / f"{name.replace(' ', '-')}.npz"
-        np.savez(
-            path,
-            user=data.user[rows],
-            item=data.item[rows],
-            rating=data.rating[rows],
-            n_users=data.n_users,
-            n_items=data.n_items,
-        )
+        ratings = {"user": data.user[rows], "item": data.item[rows], "rating": data.rating[rows]}
+        np.savez(path, **ratings, n_users=data.n_users, n_items=data.n_items)
         yield name, path, users
 
 
 def run(python: str | Path, tool: str, path: Path, job: dict[str, Any]) -> dict[str, Any]:
-    """Return what a piece of work cost, or {"error": the last line of what went wrong}."""
+    """Return the costs of a job, or {"error": the last line of its stderr}."""
     command = [str(python), str(HERE / "topn_work.py"), tool, str(path), json.dumps(job)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -122,24 +104,20 @@ def measure(only: str) -> list[dict[str, Any]]:
             "note": cost.get("error", note),
         }
         rows.append(row)
-        print(
-            " | ".join(f"{v:.2f}" if isinstance(v, float) else str(v or "") for v in row.values()), flush=True
-        )
+        cells = [f"{v:.2f}" if isinstance(v, float) else str(v or "") for v in row.values()]
+        print(" | ".join(cells), flush=True)
 
     with tempfile.TemporaryDirectory() as folder:
         for data, path, users in datasets(Path(folder)):
             if only not in data:
                 continue
             for model, name, params in ALGORITHMS:
-                job = {
-                    "type": f"surprise.{name}",
-                    "params": params,
-                    "users": users * (1 if name in SLOW else 10),
-                }
+                sampled = users * (1 if name in SLOW else 10)
+                job = {"type": f"surprise.{name}", "params": params, "users": sampled}
                 add(data, "evalplugin", model, run(sys.executable, "evalplugin", path, job))
-                theirs = run(sys.executable, "surprise", path, job)
-                same = f"{theirs.get('same')} of {theirs.get('compared')} lists identical"
-                add(data, "documented way", model, theirs, same)
+                cost = run(sys.executable, "surprise", path, job)
+                same = f"{cost.get('same')} of {cost.get('compared')} lists identical"
+                add(data, "documented way", model, cost, same)
             for tool, model, job in PEERS:
                 if tool == "sklearn":
                     python: str | Path = sys.executable
@@ -165,7 +143,7 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
         "`python experiments/benchmarks/topn.py`.",
     ]
     for data in dict.fromkeys(row["data"] for row in rows):
-        here = [row for row in rows if row["data"] == data]
+        of_data = [row for row in rows if row["data"] == data]
         text += [
             "",
             f"## {data}",
@@ -174,11 +152,11 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
             "| times lists | times fit | times in all | times similarity |",
             "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
         ]
-        theirs = {row["model"]: row for row in here if row["tool"] == "documented way"}
-        for row in here:
+        documented = {row["model"]: row for row in of_data if row["tool"] == "documented way"}
+        for row in of_data:
             if row["tool"] != "evalplugin":
                 continue
-            other = theirs[row["model"]]
+            other = documented[row["model"]]
             if row["fit_s"] is None or other["fit_s"] is None:
                 text.append(f"| {row['model']} | {row['note']} | {other['note']} " + "| " * 9 + "|")
                 continue
@@ -194,7 +172,7 @@ def as_markdown(rows: list[dict[str, Any]]) -> str:
             "| other libraries, models of their own | fit | top-100 | peak MB |",
             "|---|--:|--:|--:|",
         ]
-        for row in here:
+        for row in of_data:
             if row["tool"] in ("evalplugin", "documented way"):
                 continue
             if row["fit_s"] is None:
@@ -215,60 +193,55 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     from evalplugin.models import thread_count
 
     data = rows[-1]["data"]
-    here = [row for row in rows if row["data"] == data and row["fit_s"] is not None]
-    models = [row["model"] for row in here if row["tool"] == "evalplugin"]
-    peers = [row for row in here if row["tool"] not in ("evalplugin", "documented way")]
+    measured = [row for row in rows if row["data"] == data and row["fit_s"] is not None]
+    models = [row["model"] for row in measured if row["tool"] == "evalplugin"]
+    peers = [row for row in measured if row["tool"] not in ("evalplugin", "documented way")]
     figure = Figure(figsize=(9, 0.46 * (len(models) + len(peers)) + 1.4), layout="constrained")
     axes = figure.add_subplot()
     labels = []
     colours = {"evalplugin": "#0072B2", "documented way": "#D55E00"}
-    for place, model in enumerate(models):
-        labels.append(model)
-        total = {}
-        for tool, shift in (("documented way", -0.19), ("evalplugin", 0.19)):
-            for row in here:
-                if row["model"] == model and row["tool"] == tool:
-                    total[tool] = row["fit_s"] + row["top100_s"]
-                    label = tool if place == 0 else None
-                    axes.barh(place + shift, total[tool], height=0.36, color=colours[tool], label=label)
-                    axes.text(
-                        total[tool] * 1.08, place + shift, f"{total[tool]:,.1f} s", va="center", fontsize=7
-                    )
-    for place, row in enumerate(peers, start=len(models)):
-        labels.append(f"{row['tool']}: {row['model']}")
+
+    def bar(y: float, row: dict[str, Any], colour: str, label: str | None) -> None:
         seconds = row["fit_s"] + row["top100_s"]
-        label = "other libraries, models of their own" if place == len(models) else None
-        axes.barh(place, seconds, height=0.36, color="#7F7F7F", label=label)
-        axes.text(seconds * 1.08, place, f"{seconds:,.1f} s", va="center", fontsize=7)
+        axes.barh(y, seconds, height=0.36, color=colour, label=label)
+        axes.text(seconds * 1.08, y, f"{seconds:,.1f} s", va="center", fontsize=7)
+
+    for y, model in enumerate(models):
+        labels.append(model)
+        for tool, shift in (("documented way", -0.19), ("evalplugin", 0.19)):
+            for row in measured:
+                if row["model"] == model and row["tool"] == tool:
+                    bar(y + shift, row, colours[tool], tool if y == 0 else None)
+    for y, row in enumerate(peers, start=len(models)):
+        labels.append(f"{row['tool']}: {row['model']}")
+        bar(y, row, "#7F7F7F", "other libraries, models of their own" if y == len(models) else None)
     axes.set_yticks(range(len(labels)), labels, fontsize=8)
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.margins(x=0.12, y=0.01)
     axes.set_xlim(left=0.5)
     axes.set_xlabel("seconds for fit and top-100 of every user (log scale)")
-    axes.set_title(
-        f"{data}, {thread_count()} cores; the documented way extrapolated from some users", fontsize=10
-    )
+    title = f"{data}, {thread_count()} cores; the documented way extrapolated from some users"
+    axes.set_title(title, fontsize=10)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     figure.savefig(path, dpi=150)
 
 
-def main() -> int:
+def main() -> None:
     """Measure, write and draw."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--only", default="", help="only datasets whose name contains this")
-    asked = parser.parse_args()
-    rows = measure(asked.only)
-    with (asked.out / "topn.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS)
+    args = parser.parse_args()
+    rows = measure(args.only)
+    with (args.out / "topn.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    (asked.out / "topn.md").write_text(as_markdown(rows))
-    draw(rows, asked.out / "topn.png")
-    return 0
+    (args.out / "topn.md").write_text(as_markdown(rows))
+    draw(rows, args.out / "topn.png")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

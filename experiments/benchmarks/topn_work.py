@@ -1,4 +1,4 @@
-"""One piece of work of ``topn.py`` in a process of its own: ``python topn_work.py TOOL DATA JOB``; prints JSON.
+"""Run one job of ``topn.py`` in a process of its own: ``python topn_work.py TOOL DATA JOB``; prints JSON.
 
 DATA is an .npz of user, item, rating and the sizes; JOB is JSON. Only what the tool needs is imported, so that it
 runs in the environment of any of the tools.
@@ -18,10 +18,10 @@ import numpy as np
 N = 100
 
 
-def memory_mb(what: str = "VmHWM") -> float:
-    """Return the highest resident memory so far, or with VmRSS that of now, in 2**20 bytes."""
+def memory_mb(counter: str = "VmHWM") -> float:
+    """Return the peak resident memory, or with VmRSS the current one, in 2**20 bytes."""
     for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{what}:"):
+        if line.startswith(f"{counter}:"):
             return int(line.split()[1]) / 1024
     return float("nan")
 
@@ -96,19 +96,19 @@ def surprise(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     tracemalloc.start()
     held = _anti_testset(trainset, users[:2])
     held_too = algorithm.test(held)
-    a_pair = tracemalloc.get_traced_memory()[0] / len(held_too)
+    pair_bytes = tracemalloc.get_traced_memory()[0] / len(held_too)
     tracemalloc.stop()
     pairs = trainset.n_users * trainset.n_items - trainset.n_ratings
     some = [trainset.to_raw_uid(user) for user in users[:3]]
     ours = surprise_top_n(algorithm, N, users=some)
     same = 0
     for user in some:
-        asked = [
+        scored = [
             (-algorithm.predict(user, item, clip=False).est, trainset.to_inner_iid(item))
             for u, item, _ in anti
             if u == user
         ]
-        expected = [(trainset.to_raw_iid(item), -score) for score, item in sorted(asked)[:N]]
+        expected = [(trainset.to_raw_iid(item), -score) for score, item in sorted(scored)[:N]]
         listed = ours[ours.user == user]
         same += expected == list(zip(listed.item, listed.score, strict=True))
     return {
@@ -116,7 +116,7 @@ def surprise(data: Any, job: dict[str, Any]) -> dict[str, Any]:
         "lists": seconds * pairs / len(anti),
         "sampled": len(users),
         "users": trainset.n_users,
-        "extrapolated_mb": max(memory_mb(), memory_mb("VmRSS") + a_pair * pairs / 2**20),
+        "extrapolated_mb": max(memory_mb(), memory_mb("VmRSS") + pair_bytes * pairs / 2**20),
         **_similarity(algorithm, similarity),
         "same": same,
         "compared": len(some),
@@ -124,13 +124,13 @@ def surprise(data: Any, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _similarity(algorithm: Any, seconds: list[float]) -> dict[str, Any]:
-    """Return how much faster the same similarities are computed here, bit for bit."""
+    """Return the speed-up of evalplugin's similarities, and whether they are equal to the bit."""
     if not seconds:
         return {}
     from evalplugin.models.surprise import fit as surprise_fit
     from evalplugin.models.surprise.ratings import RatingLists, Ratings
 
-    theirs, by_user = algorithm.sim, RatingLists.of(algorithm.trainset.ur, algorithm.trainset.n_users)
+    expected, by_user = algorithm.sim, RatingLists.of(algorithm.trainset.ur, algorithm.trainset.n_users)
     order = np.lexsort((by_user.other, by_user.own))
     by_user = RatingLists(by_user.indptr, by_user.other[order], by_user.rating[order])
     ratings = Ratings(by_user, by_user.transposed(algorithm.trainset.n_items))
@@ -141,11 +141,11 @@ def _similarity(algorithm: Any, seconds: list[float]) -> dict[str, Any]:
         start = time.perf_counter()
         ours = surprise_fit.similarity(algorithm, ratings)
         best = min(best, time.perf_counter() - start)
-    return {"similarity": seconds[0] / best, "similarity_equal": bool((ours == theirs).all())}
+    return {"similarity": seconds[0] / best, "similarity_equal": bool((ours == expected).all())}
 
 
 def _anti_testset(trainset: Any, users: list[int]) -> list[tuple[Any, Any, float]]:
-    """Return what Trainset.build_anti_testset does, for some users."""
+    """Return the result of Trainset.build_anti_testset for some users."""
     anti = []
     for user in users:
         seen = {item for item, _ in trainset.ur[user]}
@@ -263,7 +263,7 @@ def sklearn(data: Any, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Do the work that the arguments name and print what it cost."""
+    """Run the job of the arguments and print its costs."""
     tool, path, job = sys.argv[1:]
     data = dict(np.load(path))
     work = {f.__name__: f for f in (evalplugin, surprise, implicit, rectools, lenskit, sklearn)}[tool]

@@ -1,7 +1,7 @@
-"""How often the gate promotes a challenger that is no better, and one that is, over thousands of simulated bake-offs.
+"""Error rate and power of the gate: promotions of worse and better challengers over thousands of simulated bake-offs.
 
 ``python error_rates.py [--bakeoffs 4000] [--users 100 200 500 1000] [--seed 0]`` writes error_rates.csv and
-error_rates.md beside itself. Rows of other numbers of users stay, so that it can be run in pieces.
+error_rates.md to its own folder. Rows of other numbers of users remain, so that it can be run in pieces.
 """
 
 from __future__ import annotations
@@ -29,29 +29,27 @@ sys.path.append(str(HERE.parent / "statistics"))
 
 from scores import QUANTILES, Table, alike, better, draw_family, lopsided  # noqa: E402
 
-METRIC = "ndcg@10"  # what the simulated scores are called
+METRIC = "ndcg@10"  # the name of the simulated scores
 CHALLENGERS = (1, 5)
-SIZE = (
-    1000  # of the difference of the models with a gain: what two-sided tests find in 80 % with so many users
-)
+SIZE = 1000  # users with whom two-sided tests find the gain of a better model in 80 % of bake-offs
 RULES = Rules(train_digest=None, test_digest="", n=10, candidates="all", threshold=None, metrics_hash="")
 
 
 @dataclass(frozen=True)
 class Case:
-    """The challengers' distributions of scores and the champion's, and what the gate must not promote."""
+    """The score distributions of the challengers and the champion, and the number of challengers without a gain."""
 
     challengers: list[Table]
     champion: Table
     min_gain: float | str
-    no_better: int  # so many challengers, the last ones, have no gain above ``min_gain``
+    no_better: int  # number of challengers, the last ones, whose gain is not above ``min_gain``
 
 
 @dataclass(frozen=True)
 class Rate:
     """One measured rate."""
 
-    part: str  # false: of promotions of a challenger that is no better; power: of one that is
+    part: str  # false: promotions of a challenger that is no better; power: of a better one
     users: int
     scores: str
     models: str
@@ -61,7 +59,7 @@ class Rate:
 
 
 def cases(scores: str, n: int) -> Iterator[tuple[str, str, Case]]:
-    """Yield the cases with ``n`` challengers: the part, what they are, and their distributions."""
+    """Yield the cases with ``n`` challengers: the part, a description, and the distributions."""
     same, _ = alike(scores)
     up, base = gain(scores)
     relative = f"{100 * (up.mean() / base.mean() - 1):.10f} %"
@@ -77,14 +75,14 @@ def cases(scores: str, n: int) -> Iterator[tuple[str, str, Case]]:
 @cache
 def gain(scores: str) -> tuple[Table, Table]:
     """Return the distributions of a better model and of the champion."""
-    found: tuple[Table, Table] = better(scores, SIZE)
-    return found
+    tables: tuple[Table, Table] = better(scores, SIZE)
+    return tables
 
 
 def promoted(case: Case, users: int, gate: Gate, rng: np.random.Generator) -> int | None:
-    """Return which challenger the gate promotes in one simulated bake-off; None: none."""
+    """Return the index of the challenger that the gate promotes in one simulated bake-off; None: none."""
     values, champion = draw_family(case.challengers, case.champion, users, 1, rng)
-    models = [_model(str(place), column) for place, column in enumerate(values.T)]
+    models = [_model(str(number), column) for number, column in enumerate(values.T)]
     models.append(_model("champion", champion[:, 0]))
     contest = Contest("study", "scores", "", tuple(models), (METRIC,), None, 0, RULES)
     found = decide(contest, gate, "champion").promoted
@@ -96,7 +94,7 @@ def _model(name: str, values: npt.NDArray[np.float64]) -> ComparedModel:
 
 
 def measure(users: int, bakeoffs: int, seed: int) -> Iterator[Rate]:
-    """Yield the rates with so many users, by every kind of scores, models and number of challengers."""
+    """Yield the rates by kind of scores, models and number of challengers."""
     for scores in QUANTILES:
         for n in CHALLENGERS:
             for part, models, case in cases(scores, n):
@@ -109,14 +107,14 @@ def measure(users: int, bakeoffs: int, seed: int) -> Iterator[Rate]:
 
 
 def markdown(rates: Sequence[Rate]) -> str:
-    """Return both tables; what is above 5 % by more than chance is bold."""
+    """Return both tables; rates above 5 % by more than chance are bold."""
     n = min(rate.bakeoffs for rate in rates)
     chance = np.sqrt(0.05 * 0.95 / n)
     lines = [
         "# What the gate promotes",
         "",
         f"Written by `error_rates.py`; {n:,} simulated bake-offs a rate, so a standard error of {chance:.2%} at 5 %. "
-        "**Bold**: above 5 % by more than two standard errors. The gate asks for 500 users unless told otherwise.",
+        "**Bold**: above 5 % by more than two standard errors. By default the gate requires 500 users.",
         "",
     ]
     titles = {
@@ -127,11 +125,8 @@ def markdown(rates: Sequence[Rate]) -> str:
     for part, title in titles.items():
         of = [rate for rate in rates if rate.part == part]
         sizes = sorted({rate.users for rate in of})
-        lines += [
-            f"## {title}",
-            "",
-            f"| scores | models | challengers | {' | '.join(f'{u:,} users' for u in sizes)} |",
-        ]
+        lines += [f"## {title}", ""]
+        lines.append(f"| scores | models | challengers | {' | '.join(f'{u:,} users' for u in sizes)} |")
         lines.append(f"|---|---|--:|{'--:|' * len(sizes)}")
         cells = {(r.scores, r.models, r.challengers, r.users): r.rate for r in of}
         for scores, models, challengers in dict.fromkeys((r.scores, r.models, r.challengers) for r in of):
@@ -155,19 +150,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     file, names = HERE / "error_rates.csv", [field.name for field in fields(Rate)]
-    kept: list[Rate] = []
+    rates: list[Rate] = []
     if file.exists():
         with file.open(newline="") as lines:
-            kept = [_read(row) for row in csv.DictReader(lines)]
-    kept = [rate for rate in kept if rate.users not in args.users]
+            rates = [_read(row) for row in csv.DictReader(lines)]
+    rates = [rate for rate in rates if rate.users not in args.users]
     for users in args.users:
-        kept += measure(users, args.bakeoffs, args.seed)
-    kept.sort(key=lambda r: (r.part, list(QUANTILES).index(r.scores), r.models, r.challengers, r.users))
+        rates += measure(users, args.bakeoffs, args.seed)
+    rates.sort(key=lambda r: (r.part, list(QUANTILES).index(r.scores), r.models, r.challengers, r.users))
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, names, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(asdict(rate) for rate in kept)
-    (HERE / "error_rates.md").write_text(markdown(kept))
+        writer.writerows(asdict(rate) for rate in rates)
+    (HERE / "error_rates.md").write_text(markdown(rates))
 
 
 def _read(row: dict[str, str]) -> Rate:

@@ -20,7 +20,7 @@ import pandas as pd
 from evalplugin.data import DATASETS, LoadContext
 
 HERE = Path(__file__).parent
-# What the challenger is each night, how much of each user's history is known by then, and what must come of it.
+# Each night: its name, the challenger, the known share of each user's history, the expected outcome.
 NIGHTS = (
     ("better", {"type": "sklearn.NearestNeighbors"}, 0.80, "promote"),
     ("worse", {"type": "surprise.SVD"}, 0.87, "keep"),
@@ -30,10 +30,10 @@ NIGHTS = (
 
 
 def main() -> int:
-    """Run the nights and return 0 if each came out as it must."""
+    """Run the nights and return 0 if every outcome is as expected."""
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp(prefix="nightly-"))
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("nightly.yaml", "tell.py"):
+    for name in ("nightly.yaml", "notify.py"):
         shutil.copy(HERE / name, folder)
     data = ratings()
     print(f"in {folder}: python -m evalplugin history --experiment nightly")
@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def ratings() -> pd.DataFrame:
-    """Return ratings of a made-up shop, with the share of the user's history that each one completes."""
+    """Return ratings of a synthetic shop, and for each the share of its user's history up to it (``known``)."""
     made = DATASETS.create("synthetic", {"n_users": 800, "n_items": 900, "n_interactions": 60_000})
     data = made.load(LoadContext())
     frame = pd.DataFrame(
@@ -61,12 +61,12 @@ def ratings() -> pd.DataFrame:
             "time": data.timestamp,
         }
     ).sort_values(["user", "time"])
-    place = frame.groupby("user").cumcount() + 1
-    return frame.assign(known=place / frame.groupby("user")["item"].transform("size"))
+    position = frame.groupby("user").cumcount() + 1
+    return frame.assign(known=position / frame.groupby("user")["item"].transform("size"))
 
 
 def run(folder: Path, challenger: dict[str, object]) -> dict[str, object]:
-    """Run one night as a scheduler would and return what came of it."""
+    """Run one night as a scheduler would and return its outcome."""
     (folder / "outcome.jsonl").unlink(missing_ok=True)
     command = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--if-changed"]
     command += ["--set", f"models.1={json.dumps(challenger)}", "--outcome", "outcome.jsonl", "nightly.yaml"]

@@ -1,10 +1,10 @@
-"""Adds what is worth telling of a night to told.txt; a real one would send a message."""
+"""Append the notification of a night (JSON on stdin) to notifications.txt; a real notifier would send a message."""
 
 import json
 import sys
 
-told = json.load(sys.stdin)
-reasons = [told["decision"] and told["decision"]["reason"], told["error"], *map(str, told["failed"])]
+event = json.load(sys.stdin)
+reasons = [event["decision"] and event["decision"]["reason"], event["error"], *map(str, event["failed"])]
 reason = "; ".join(filter(None, reasons))
-with open("told.txt", "a", encoding="utf-8") as file:
-    print(told["at"], told["config"], told["outcome"], reason, sep="\t", file=file)
+with open("notifications.txt", "a", encoding="utf-8") as file:
+    print(event["at"], event["config"], event["outcome"], reason, sep="\t", file=file)

@@ -1,4 +1,4 @@
-"""Measure the comparison page of a large bake-off: how long it takes to make, how large it is, how soon it is drawn.
+"""Measure the comparison page of a large bake-off: seconds to make it, its size, seconds to draw it.
 
     python experiments/page/measure.py [MODELS USERS METRICS]      # 10 100000 10; needs the test extra and a Chromium
 
@@ -54,16 +54,12 @@ def random_contest(models: int, users: int, metrics: int, seed: int = 0) -> Cont
     models = []
     for number in range(models):
         strength = rng.beta(1, 3, (users, 1)) * (0.6 + 0.05 * number)
-        values = np.where(
-            rng.random((users, metrics)) < 0.4, rng.beta(2, 4, (users, metrics)) * strength, 0.0
-        )
+        nonzero = rng.random((users, metrics)) < 0.4
+        values = np.where(nonzero, rng.beta(2, 4, (users, metrics)) * strength, 0.0)
         values[rng.random(users) < 0.05] = np.nan
-        lists = (
-            rng.permutation(N_ITEMS)[:users, None]
-            if users <= N_ITEMS
-            else rng.integers(0, N_ITEMS, (users, 1))
-        )
-        lists = (lists + np.arange(N) * 7) % N_ITEMS
+        few = users <= N_ITEMS
+        first = rng.permutation(N_ITEMS)[:users, None] if few else rng.integers(0, N_ITEMS, (users, 1))
+        lists = (first + np.arange(N) * 7) % N_ITEMS
         found = rng.random(users) < 0.3
         lists[found, 0] = truth[found, 0]
         scores = PerUserScores(
@@ -114,7 +110,7 @@ def rated(ids: np.ndarray, items: np.ndarray, rng: np.random.Generator) -> pa.Ta
 
 
 def opening_seconds(page: str) -> float:
-    """Return how long a Chromium needs from opening the file until everything is drawn, in seconds."""
+    """Return the seconds that Chromium takes from opening the file until everything is drawn."""
     from playwright.sync_api import sync_playwright
 
     binary = shutil.which("chromium") or shutil.which("google-chrome")

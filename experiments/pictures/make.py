@@ -1,8 +1,8 @@
-"""Make the README's pictures: run configs/knn.yaml and photograph what MLflow shows of it.
+"""Make the README's pictures: run configs/knn.yaml and take screenshots of it in MLflow.
 
     python experiments/pictures/make.py        # needs the test extra and a Chromium
 
-Writes board.png, compare.png and page.png beside this file.
+Writes board.png, compare.png and page.png to its own folder.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ def main() -> None:
         )
         with mlflow_ui(Path(folder) / "mlflow.db") as base, browser() as page:
             for name, link in links.items():
-                page.goto(
-                    (three_runs(link) if name == "compare" else link).replace("http://127.0.0.1:5000", base)
-                )
-                photograph(page, name)
+                shown = three_runs(link) if name == "compare" else link
+                page.goto(shown.replace("http://127.0.0.1:5000", base))
+                screenshot(page, name)
             page.set_viewport_size(PAGE_SIZE)
             page.goto((Path(folder) / "page.html").as_uri())
             page.locator("svg.marks path").first.wait_for()
@@ -54,33 +53,31 @@ def main() -> None:
 
 
 def evalplugin(folder: str, *arguments: str) -> str:
-    """Run a command in a folder and return what it prints."""
+    """Run a command in a folder and return its stdout."""
     return subprocess.run(
         [sys.executable, "-m", "evalplugin", *arguments],
         cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True, text=True,
     ).stdout  # fmt: skip
 
 
-def photograph(page: Page, name: str) -> None:
-    """Wait until a page has drawn itself, and write its picture."""
+def screenshot(page: Page, name: str) -> None:
+    """Wait until a page is drawn, and write its screenshot."""
     if name == "board":
         page.locator(".js-plotly-plot .barlayer path").first.wait_for()
     else:
         # One artifact at a time is shown for all runs: choose the distribution over users.
-        chosen = page.get_by_text("per_user_ndcg_at_10.png", exact=True).first
-        chosen.dispatch_event("click")
+        page.get_by_text("per_user_ndcg_at_10.png", exact=True).first.dispatch_event("click")
         page.wait_for_function(
             "new Set([...document.images].filter(i => i.naturalWidth > 500).map(i => i.src)).size >= 3"
         )
-        page.get_by_text("Artifacts", exact=True).first.evaluate(
-            "heading => heading.scrollIntoView({block: 'center'})"
-        )
+        heading = page.get_by_text("Artifacts", exact=True).first
+        heading.evaluate("heading => heading.scrollIntoView({block: 'center'})")
     page.wait_for_timeout(3_000)  # charts slide into place
     page.screenshot(path=str(HERE / f"{name}.png"))
 
 
 def three_runs(link: str) -> str:
-    """Return a compare link with the best, the third and the last model alone: more would be small on a picture."""
+    """Return a compare link with the best, the third and the last model alone, as more would be too small."""
     runs = re.search(r"runs=([^&]+)", link)
     assert runs is not None
     every = json.loads(unquote(runs[1]))
@@ -93,16 +90,8 @@ def mlflow_ui(store: Path) -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "ui",
-        "--backend-store-uri",
-        f"sqlite:///{store}",
-        "--port",
-        str(port),
-    ]
+    command = [sys.executable, "-m", "mlflow", "ui"]
+    command += ["--backend-store-uri", f"sqlite:///{store}", "--port", str(port)]
     server = subprocess.Popen(command, cwd=store.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     base = f"http://127.0.0.1:{port}"
     try:

@@ -1,6 +1,6 @@
-"""Write what another library computes on random lists into tests/metrics/profiles/<library>.json.
+"""Write the metric values of another library on random lists to tests/lists/profiles/<library>.json.
 
-Each library runs in an environment of its own, which needs nothing of evalplugin:
+Each library runs in an environment of its own, without evalplugin:
 
     python -m venv .ranx && .ranx/bin/pip install ranx
     .ranx/bin/python experiments/profiles/make.py ranx
@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-HERE = Path(__file__).resolve().parents[2] / "tests" / "lists" / "profiles"
+FOLDER = Path(__file__).resolve().parents[2] / "tests" / "lists" / "profiles"
 KS = (1, 3, 5, 10, 20)
 Lists = dict[str, list[str]]
 Truth = dict[str, dict[str, int]]
+Result = tuple[dict[str, float], dict[str, dict[str, float]]]  # means; values by metric and user
 
 
 def draw(seed: int, *, lowest: int, users: int = 300, gaps: bool = True) -> tuple[Lists, Truth, Truth]:
@@ -39,7 +40,7 @@ def draw(seed: int, *, lowest: int, users: int = 300, gaps: bool = True) -> tupl
     return lists, truth, train
 
 
-def ranx(lists: Lists, truth: Truth, train: Truth) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+def ranx(lists: Lists, truth: Truth, train: Truth) -> Result:
     """Return ranx's means and values of each user."""
     from ranx import Qrels, Run, evaluate
 
@@ -51,10 +52,8 @@ def ranx(lists: Lists, truth: Truth, train: Truth) -> tuple[dict[str, float], di
     return means, {name: {user: round(v, 13) for user, v in run.scores[name].items()} for name in shown}
 
 
-def rectools(
-    lists: Lists, truth: Truth, train: Truth
-) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Return RecTools' means; its metrics by the text that makes them."""
+def rectools(lists: Lists, truth: Truth, train: Truth) -> Result:
+    """Return RecTools' means, by the call that creates each metric."""
     import pandas as pd
     from rectools import Columns, metrics
 
@@ -82,14 +81,12 @@ def rectools(
         ):
             text = ", ".join(f"{o}={v}" for o, v in {"k": k, **options}.items())
             made[f"{name}({text})"] = getattr(metrics, name)(k=k, **options)
-    means = metrics.calc_metrics(
-        made, reco=reco, interactions=test, prev_interactions=before, catalog=range(40)
-    )
-    return means, {}
+    tables = {"reco": reco, "interactions": test, "prev_interactions": before}
+    return metrics.calc_metrics(made, **tables, catalog=range(40)), {}
 
 
-def lenskit(lists: Lists, truth: Truth, train: Truth) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
-    """Return LensKit's means; AveragePrecision only if every list has a truth, as it stops otherwise."""
+def lenskit(lists: Lists, truth: Truth, train: Truth) -> Result:
+    """Return LensKit's means; AveragePrecision only if every list has a truth, as it fails otherwise."""
     from lenskit.data import ItemList, ItemListCollection
     from lenskit.metrics import DCG, NDCG, RBP, Hit, Precision, Recall, RecipRank, RunAnalysis
     from lenskit.metrics.ranking import AveragePrecision
@@ -108,12 +105,11 @@ def lenskit(lists: Lists, truth: Truth, train: Truth) -> tuple[dict[str, float],
 def main(library: str) -> None:
     """Write the library's fixture: two cases, without and with gaps."""
     lowest = 0 if library == "ranx" else 1
+    compute = {"ranx": ranx, "rectools": rectools, "lenskit": lenskit}[library]
     cases = []
     for gaps in (False, True):
         lists, truth, train = draw(7, lowest=lowest, gaps=gaps)
-        means, per_user = {"ranx": ranx, "rectools": rectools, "lenskit": lenskit}[library](
-            lists, truth, train
-        )
+        means, per_user = compute(lists, truth, train)
         cases.append(
             {
                 "lists": lists,
@@ -123,9 +119,11 @@ def main(library: str) -> None:
                 "per_user": per_user if gaps else {},
             }
         )
-    HERE.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(parents=True, exist_ok=True)
     made = {"library": library, "version": version(library), "made_by": "experiments/profiles/make.py"}
-    (HERE / f"{library}.json").write_text(json.dumps({**made, "cases": cases}, separators=(",", ":")) + "\n")
+    (FOLDER / f"{library}.json").write_text(
+        json.dumps({**made, "cases": cases}, separators=(",", ":")) + "\n"
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""How often evalplugin's tests and intervals are wrong, over thousands of simulated bake-offs.
+"""Error rates of evalplugin's tests and intervals over thousands of simulated bake-offs.
 
 ``python error_rates.py [--bakeoffs 3000] [--users 50 200 1000 5000] [--seed 0]`` writes error_rates.csv and
-error_rates.md beside itself. Rows of other numbers of users stay, so that it can be run in pieces.
+error_rates.md to its own folder. Rows of other numbers of users remain, so that it can be run in pieces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FAMILY_SCORES = ("ndcg, 60 % zeros", "hit, 25 %", "dcg, long tail")
 
 @dataclass(frozen=True)
 class Part:
-    """One table: its title, what a rate of it should lie in, and why one may lie outside."""
+    """One table: its title, the target range of its rates, and reasons for rates outside."""
 
     title: str
     low: float
@@ -50,8 +50,8 @@ PARTS = {
         0.04,
         0.06,
         "Wilcoxon asks whether differences are symmetric around 0, which these are not: it is right, but about "
-        "something else than the mean, and so no mark stands on it. The other two need the more users, the fewer "
-        "are served and the longer the tail is: of 50, a serves 4 to 10.",
+        "something other than the mean, so no significance mark rests on it. The other two need the more users, the "
+        "fewer are served and the longer the tail is: of 50, a serves 4 to 10.",
     ),
     "difference": Part(
         "Share of 95 % intervals of the mean difference that hold the true one",
@@ -102,18 +102,18 @@ class Rate:
         return not PARTS[self.part].low <= self.rate <= PARTS[self.part].high
 
     @property
-    def place(self) -> tuple[str, int, str, str, str]:
-        """What it is the rate of."""
+    def key(self) -> tuple[str, int, str, str, str]:
+        """Identity of the rate, equal in every run."""
         return self.part, self.users, self.scores, self.models, self.method
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Where it stands in the tables."""
+        """Sort key of the tables."""
         return list(PARTS).index(self.part), list(QUANTILES).index(self.scores), self.users
 
 
 def two_models(users: int, bakeoffs: int, seed: int) -> Iterator[Rate]:
-    """Yield the rates of two models on so many users, by every kind of scores and of models."""
+    """Yield the rates of two models by kind of scores and of models."""
     for scores in QUANTILES:
         yield from _two_models("null", "alike", scores, alike(scores), users, bakeoffs, seed)
         if not scores.startswith("hit"):  # differences of 0/1 scores whose mean is 0 are symmetric
@@ -143,8 +143,8 @@ def _two_models(
             for method in ("auto", "bootstrap", "t"):
                 intervals = mean_intervals(a, method=method, rng=rng)
                 note("mean", method, [not interval.excludes(true_a) for interval in intervals])
-    for (place, method), outcomes in found.items():
-        yield Rate(place, users, scores, models, method, float(np.mean(outcomes)), bakeoffs)
+    for (kind, method), outcomes in found.items():
+        yield Rate(kind, users, scores, models, method, float(np.mean(outcomes)), bakeoffs)
 
 
 def families(bakeoffs: int, seed: int) -> Iterator[Rate]:
@@ -162,20 +162,19 @@ def families(bakeoffs: int, seed: int) -> Iterator[Rate]:
                     pairs = compare_pairs(*draw_family(tables, table, FAMILY_USERS, n, rng), rng=rng)
                     p_values = np.array([pair.p["permutation"] for pair in pairs]).reshape(n, size)
                     outcomes += [_false_findings(p, n_better) for p in p_values]
-                for method, rate in zip(
-                    ("Holm", "Benjamini-Hochberg"), np.mean(outcomes, axis=0), strict=True
-                ):
+                methods = ("Holm", "Benjamini-Hochberg")
+                for method, rate in zip(methods, np.mean(outcomes, axis=0), strict=True):
                     yield Rate("families", FAMILY_USERS, scores, models, method, float(rate), bakeoffs)
 
 
 def _false_findings(p: Table, n_better: int) -> tuple[float, float]:
-    """Return whether Holm finds any falsely, and the share of Benjamini and Hochberg's findings that are false."""
+    """Return whether Holm has a false finding, and the share of Benjamini and Hochberg's findings that are false."""
     found = benjamini_hochberg(p) <= ALPHA
     return float((holm(p)[n_better:] <= ALPHA).any()), found[n_better:].sum() / max(found.sum(), 1)
 
 
 def table(part: str, rates: Sequence[Rate]) -> list[str]:
-    """Return one table in Markdown, with what lies outside its target in bold."""
+    """Return one table in Markdown, with rates outside the target in bold."""
     about = PARTS[part]
     methods = list(dict.fromkeys(rate.method for rate in rates))
     cells = {(r.scores, r.models, r.users, r.method): r for r in rates}
@@ -223,13 +222,8 @@ def read(file: Path) -> list[Rate]:
     if not file.exists():
         return []
     with file.open(newline="") as rows:
-        return [
-            Rate(
-                **row
-                | {"users": int(row["users"]), "rate": float(row["rate"]), "bakeoffs": int(row["bakeoffs"])}
-            )
-            for row in csv.DictReader(rows)
-        ]
+        kinds = {"users": int, "rate": float, "bakeoffs": int}
+        return [Rate(**{n: kinds.get(n, str)(v) for n, v in row.items()}) for row in csv.DictReader(rows)]
 
 
 def main() -> None:
@@ -246,8 +240,8 @@ def main() -> None:
     if args.families:
         measured += families(args.bakeoffs, args.seed)
     file = HERE / "error_rates.csv"
-    places = {rate.place: rate for rate in [*read(file), *measured]}
-    rates = sorted(places.values(), key=lambda rate: rate.order)
+    latest = {rate.key: rate for rate in [*read(file), *measured]}
+    rates = sorted(latest.values(), key=lambda rate: rate.order)
     with file.open("w", newline="") as rows:
         writer = csv.DictWriter(rows, [field.name for field in fields(Rate)])
         writer.writeheader()

@@ -1,4 +1,4 @@
-"""Per-user scores as metrics make them: many zeros, few levels, long tails, two models alike on the same users."""
+"""Simulated per-user scores with the shapes of metrics: many zeros, few levels, long tails, correlated models."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ Table = npt.NDArray[np.float64]  # a distribution: each of its values as likely 
 
 VALUES = 100_000
 SHARES = (np.arange(VALUES) + 0.5) / VALUES
-CORRELATION = (
-    0.5  # of what makes a user easy for two models; their scores then correlate as on MovieLens, by 0.3-0.4
-)
+CORRELATION = 0.5  # of a user's latent easiness for two models: scores correlate by 0.3-0.4, as on MovieLens
 LEVELS = np.repeat(np.arange(6) / 5, np.array([60, 22, 10, 5, 2, 1]) * VALUES // 100)
 
 
@@ -43,14 +41,14 @@ def alike(scores: str) -> tuple[Table, Table]:
 
 
 def lopsided(scores: str) -> tuple[Table, Table]:
-    """Return two distributions of one mean: b serves twice as many users half as well. Differences lean to one side."""
+    """Return two skewed distributions of equal mean: b serves twice as many users half as well."""
     a = QUANTILES[scores](np.clip(2 * SHARES - 1, 0, None))
     b = QUANTILES[scores](SHARES) / 2
     return (a if np.isclose(a.mean(), b.mean(), rtol=1e-9) else a * (b.mean() / a.mean())), b
 
 
 def better(scores: str, n_users: int) -> tuple[Table, Table]:
-    """Return two distributions whose means differ by what so many users should show in 80 % of bake-offs."""
+    """Return two distributions whose difference of means is detectable with ``n_users`` in 80 % of bake-offs."""
     b = QUANTILES[scores](SHARES)
     shares_a, shares_b = _uniform_pairs((500_000,), np.random.default_rng(1))
     degrees = n_users - 1
