@@ -539,7 +539,7 @@ def table(**columns: list[Any]) -> pd.DataFrame:
         ({"metrics": ["ndgc@10"]}, UnknownNameError, "unknown metric 'ndgc'; did you mean 'ndcg'?"),
         ({"metrics": "rr"}, ParameterError, "metrics: must be a list, not 'rr'"),
         ({"metrics": []}, ParameterError, "metrics: must not be empty"),
-        ({"metrics": ["ndcg", "ndcg@5"], "k": 5}, DataError, "metric ndcg@5 is asked for twice"),
+        ({"metrics": ["ndcg", "ndcg@5"], "k": 5}, DataError, "metric ndcg@5 is requested twice"),
         ({"metrics": ["ndcg@10", "auc"], "k": [5]}, DataError, r"k=\[5\] is for metrics without a cutoff of their own"),
         ({"k": "5"}, ParameterError, "k: must be an integer or a list, not '5'"),
         ({"k": 0}, ParameterError, "k: must be greater than or equal to 1"),

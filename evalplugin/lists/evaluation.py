@@ -78,7 +78,7 @@ class EvaluatorOptions:
         """Return the metrics that are asked for.
 
         Raises:
-            DataError: ``k`` is for none of them, a metric is asked for twice, or it needs data
+            DataError: ``k`` is for none of them, a metric is requested twice, or it needs data
                 that is not there.
             ParameterError, UnknownNameError: A name that means no metric.
         """

@@ -1,4 +1,4 @@
-"""Metrics: definitions by family, the grammar of their names, the context that they are functions of."""
+"""Metrics: definitions by family, the grammar of their names, and the scoring context that they read."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class AveragePrecision(UserMetric):
 
     denominator: Annotated[
         Literal["relevant", "min", "hits", "listed", "k"],
-        Field(description="What the sum of precisions is divided by"),
+        Field(description="Divisor of the sum of precisions"),
     ] = "relevant"
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
@@ -91,7 +91,7 @@ class AveragePrecision(UserMetric):
 @metric("rbp")
 @dataclass(frozen=True)
 class RankBiasedPrecision(UserMetric):
-    """What a reader who goes on to the next rank with probability p gets per item looked at.
+    """Relevant items per item viewed, for a reader who goes on to the next rank with probability p.
 
     rbp@k = (1 - p) * sum of p^(rank - 1) over the hits in the top k. A finite list cannot reach 1: the best
     is 1 - p^k. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.

@@ -16,34 +16,41 @@ from evalplugin.base.registry import Registry
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.functions import MetricFunction, dataclass_of
 
-__all__ = ["CONVENTIONS_VERSION", "METRICS", "Metric", "Need", "OverallMetric", "UserMetric", "metric"]
+__all__ = [
+    "CONVENTIONS_VERSION",
+    "METRICS",
+    "NAME",
+    "Metric",
+    "Need",
+    "OverallMetric",
+    "UserMetric",
+    "metric",
+]
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=MetricFunction)
 Need: TypeAlias = Literal["catalogue", "predictions", "train"]
 
-# Raised when a convention that all metrics share changes: relevance, gain, who is undefined, ties.
+# Raised when a convention of all metrics changes: relevance, gain, undefined users, ties.
 CONVENTIONS_VERSION = 1
-_STATED = ("higher_is_better", "bounds", "needs", "about", "version")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+_DECLARED = ("higher_is_better", "bounds", "needs", "about", "version")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 
 
 class Metric:
-    """Declarations of every metric. Subclass ``UserMetric`` or ``OverallMetric``, not this."""
+    """Declared properties of a metric. Subclass ``UserMetric`` or ``OverallMetric``, not this."""
 
     higher_is_better: ClassVar[bool | None]  # None: neither is better by itself
     bounds: ClassVar[tuple[float, float]]  # lowest and highest value possible
     scope: ClassVar[Literal["user", "overall"]]
-    needs: ClassVar[
-        tuple[Need, ...]
-    ] = ()  # read beyond lists and truth: how many items there are, ratings, train
-    about: ClassVar[Literal["truth", "lists"]] = "truth"  # lists: over everybody who has one
+    needs: ClassVar[tuple[Need, ...]] = ()  # inputs beyond lists and truth
+    about: ClassVar[Literal["truth", "lists"]] = "truth"  # lists: over all users with a list
     takes_k: ClassVar[bool] = True  # whether the name may end in @k
     version: ClassVar[int] = 1  # raised by hand whenever the definition changes
 
 
 class UserMetric(Metric):
-    """One value a user: a pure function of the context, so that blocks may come in any size and order."""
+    """One value a user: a pure function of the context, independent of the size and order of blocks."""
 
     scope: ClassVar[Literal["user", "overall"]] = "user"
 
@@ -53,7 +60,7 @@ class UserMetric(Metric):
 
 
 class OverallMetric(Metric):
-    """One value for all lists together, from an array of state that takes in block after block."""
+    """One value for all lists together, from an array of state that is updated block by block."""
 
     scope: ClassVar[Literal["user", "overall"]] = "overall"
 
@@ -66,16 +73,15 @@ class OverallMetric(Metric):
         raise NotImplementedError
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
-        """Return the value once every block is in; NaN where it is undefined."""
+        """Return the value after the last block; NaN where it is undefined."""
         raise NotImplementedError
 
 
 def _lack(cls: type) -> str | None:
     if not issubclass(cls, (UserMetric, OverallMetric)):
         return "must subclass evalplugin.metrics.UserMetric or OverallMetric"
-    needed = ("__call__",) if issubclass(cls, UserMetric) else ("start", "update", "finish")
-    base = UserMetric if issubclass(cls, UserMetric) else OverallMetric
-    for name in needed:
+    base: type = UserMetric if issubclass(cls, UserMetric) else OverallMetric
+    for name in ("__call__",) if base is UserMetric else ("start", "update", "finish"):
         if getattr(cls, name) is getattr(base, name):
             return f"does not define {name}"
     for name in ("higher_is_better", "bounds"):
@@ -88,7 +94,7 @@ METRICS: Registry[Metric] = Registry("metric", check=_lack)
 
 
 def _create(name: str, params: Mapping[str, Any]) -> Metric:
-    # By name, so that what is pickled is small; the registry of the process that reads it makes the metric.
+    # A pickle holds the name alone; the registry of the process that reads it creates the metric.
     return METRICS.create(name, params)
 
 
@@ -119,20 +125,20 @@ def metric(name: str, **stated: Any) -> Callable[[Any], Any]:
 
     The function is called with a ``ScoringContext`` of B users and k and returns float64 (B,), NaN where it is
     undefined; one that takes the context alone makes a metric without k. Its keyword parameters, here ``weight``,
-    are the metric's. It stays a function that can be called.
+    are the metric's. The decorator returns the function itself.
 
     Args:
-        name: What configs and reports call it.
+        name: The name in configs and reports.
         stated: For a function: ``higher_is_better`` (None: neither is) and ``bounds``, and if need be ``needs``,
             ``about`` and ``version``; see the class ``Metric``.
 
     Raises:
-        PluginError: The name could not be written in a metric list, is taken, or what is decorated is no metric.
+        PluginError: The name breaks the grammar or is taken, or the decorated object is no metric.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise PluginError(f"metric {name!r}: a name is a letter followed by letters, digits and _ . -")
-    if unknown := sorted(stated.keys() - _STATED):
-        allowed = ", ".join(_STATED)
+    if unknown := sorted(stated.keys() - _DECLARED):
+        allowed = ", ".join(_DECLARED)
         raise PluginError(
             f"metric {name!r}: {unknown[0]!r} is nothing that a metric states; it states {allowed}"
         )

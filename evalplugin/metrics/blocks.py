@@ -17,18 +17,18 @@ from evalplugin.metrics.grouped_rows import GroupedRows
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["Blocks", "ListSource", "block_cuts", "check_different", "raw_text"]
+__all__ = ["Blocks", "ListSource", "check_different", "raw_text"]
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
 
 
 class ListSource(Protocol):
-    """The lists of U users, block by block."""
+    """A source of the lists of U users, block by block."""
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Length of each list at most: int64 (U,)."""
+        """Upper bounds of the lengths of the lists: int64 (U,)."""
 
     def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
         """Return the lists of users ``low`` to ``high - 1``: int32 (B, N), best first, NO_ITEM behind the end.
@@ -42,15 +42,15 @@ class ListSource(Protocol):
 class Blocks:
     """The users to score, in blocks; iterating yields (positions of the block's users, context)."""
 
-    users: npt.NDArray[np.generic]  # (U,) raw ids, ascending: everybody who has a list or a truth
+    users: npt.NDArray[np.generic]  # (U,) raw ids, ascending, of the users with a list or a truth
     lists: ListSource
-    truth: GroupedRows  # columns: item, and rating and prediction where there are any
+    truth: GroupedRows  # columns: item, and optionally rating and prediction
     n: int  # length of the longest list
     n_items: int  # size of the catalogue
     raw_item: Callable[[int], object]  # a code -> the raw id
     threshold: float | None = None  # ratings from it on are relevant; None: ratings above 0 are
-    truth_is_checked: bool = False  # no item is twice in a user's truth
-    size: int | None = None  # users a block; None: as many as fit the cache
+    truth_is_checked: bool = False  # whether items are known to be distinct in each user's truth
+    size: int | None = None  # users a block; None: as many as fit in the cache
     user: npt.NDArray[np.int64] | None = None  # (U,) codes, to look users up in the train data
     train: TrainData | None = None
     n_candidates: npt.NDArray[np.int64] | None = None  # (U,)
@@ -67,10 +67,10 @@ class Blocks:
         candidates: Candidates | None = None,
         size: int | None = None,
     ) -> Blocks:
-        """Return blocks over everybody who has a list or a truth. A user without a list has an empty one.
+        """Return blocks of all users with a list or a truth. A user without a list has an empty one.
 
         ``threshold``: ratings from it on are relevant; None: ratings above 0 are. ``predictions``
-        (len(truth),). ``candidates``: what the lists were chosen from; None: the whole catalogue.
+        (len(truth),). ``candidates``: the items that lists were chosen from; None: the whole catalogue.
 
         Raises:
             DataError: Lists of length 0, users of the lists that are not ascending or unknown, an item
@@ -101,7 +101,7 @@ class Blocks:
         )
 
     def __len__(self) -> int:
-        """How many users there are, U."""
+        """Number of users, U."""
         return len(self.users)
 
     def __iter__(self) -> Iterator[tuple[slice, ScoringContext]]:
@@ -115,7 +115,16 @@ class Blocks:
 
     def cuts(self) -> list[tuple[int, int]]:
         """Return the first user of each block and the one behind its last."""
-        return block_cuts(self.lists.lengths, self.size)
+        lengths = np.maximum(self.lists.lengths, 1)
+        cuts, low = [], 0
+        while low < len(lengths):
+            # Lists of very different lengths must not blow up a block: it is as wide as its longest.
+            high = low + (self.size or max(1, _CELLS // int(lengths[low])))
+            if self.size is None:
+                high = min(high, low + max(1, _CELLS // int(lengths[low:high].max())))
+            cuts.append((low, min(high, len(lengths))))
+            low = high
+        return cuts
 
     def context(self, low: int, high: int) -> ScoringContext:
         """Return lists and truth of the users ``low`` to ``high - 1``.
@@ -128,7 +137,7 @@ class Blocks:
         item = truth["item"].astype(np.int32, copy=False)
         indptr = np.zeros(high - low + 1, dtype=np.int64)
         np.cumsum(count, out=indptr[1:])
-        # Ratings are float32: what a person wrote as 3.3 must reach a threshold of 3.3.
+        # Ratings are float32: a rating of 3.3 in the data must reach a threshold of 3.3.
         rating = truth.get("rating", np.ones(len(item), dtype=np.float32)).astype(np.float32, copy=False)
         context = ScoringContext(
             item=self.lists.block(low, high),
@@ -150,21 +159,6 @@ class Blocks:
         return context
 
 
-def block_cuts(lengths: npt.NDArray[np.int64], size: int | None = None) -> list[tuple[int, int]]:
-    """Return the first user of each block and the one behind its last, given the lengths of the lists (U,)."""
-    if size is not None:
-        return [(low, min(low + size, len(lengths))) for low in range(0, len(lengths), size)]
-    cuts = []
-    low, length = 0, np.maximum(lengths, 1)
-    while low < len(length):
-        # Lists of very different lengths must not blow up a block: it is as wide as its longest.
-        high = min(low + max(1, _CELLS // int(length[low])), len(length))
-        high = min(low + max(1, _CELLS // int(length[low:high].max())), high)
-        cuts.append((low, high))
-        low = high
-    return cuts
-
-
 def raw_text(identifier: object) -> str:
     """Return a raw id as messages show it."""
     return repr(identifier.item() if isinstance(identifier, np.generic) else identifier)
@@ -173,17 +167,15 @@ def raw_text(identifier: object) -> str:
 def check_different(
     item: npt.NDArray[np.int32], users: npt.NDArray[np.generic], raw_item: Callable[[int], object]
 ) -> npt.NDArray[np.int32]:
-    """Return the items of each list (B, N) ascending, once it is sure that no item is in a list twice."""
+    """Return the items of each list (B, N) in ascending order; raise DataError for a list with an item twice."""
     ordered = np.sort(item, axis=1)
     twice = ordered[:, 1:] == ordered[:, :-1]
-    if twice.any():
-        twice &= ordered[:, 1:] != NO_ITEM
-        if twice.any():
-            row, column = np.argwhere(twice)[0]
-            raise DataError(
-                f"the list of user {raw_text(users[row])} "
-                f"has item {raw_text(raw_item(int(ordered[row, column])))} twice"
-            )
+    if twice.any() and len(repeated := np.argwhere(twice & (ordered[:, 1:] != NO_ITEM))):
+        row, column = repeated[0]
+        raise DataError(
+            f"the list of user {raw_text(users[row])} "
+            f"has item {raw_text(raw_item(int(ordered[row, column])))} twice"
+        )
     return ordered
 
 
@@ -198,7 +190,7 @@ class _TopNLists:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """Length of each list at most: int64 (U,)."""
+        """Upper bounds of the lengths of the lists: int64 (U,)."""
         return np.full(len(self.row), self.top_n.n)
 
     def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
@@ -208,7 +200,7 @@ class _TopNLists:
             DataError: A list with an item twice, with an unknown item, or with a hole.
         """
         row = self.row[low:high]
-        if row[0] >= 0 and row[-1] - row[0] == len(row) - 1:  # rows ascend, so this is all of them
+        if row[0] >= 0 and row[-1] - row[0] == len(row) - 1:  # consecutive, as rows ascend
             item = self.top_n.item[row[0] : row[-1] + 1]
         else:
             item = np.full((len(row), self.top_n.n), NO_ITEM, dtype=np.int32)
@@ -231,8 +223,7 @@ class _TopNLists:
             if hole.any():
                 row = int(np.argwhere(hole)[0][0])
                 raise DataError(
-                    f"the list of user {raw_text(users[row])} has a hole: "
-                    f"an item stands behind {NO_ITEM} (no item)"
+                    f"the list of user {raw_text(users[row])} has a hole: an item follows {NO_ITEM} (no item)"
                 )
 
 
@@ -246,7 +237,7 @@ def _n_candidates(candidates: Candidates, truth: Interactions) -> npt.NDArray[np
 def _check_users(top_n: TopN, truth: Interactions) -> None:
     user = top_n.user
     if top_n.n < 1:
-        raise DataError("the lists have no place: n must be at least 1")
+        raise DataError("the lists are of length 0: n must be at least 1")
     if len(user) and (user.min() < 0 or user.max() >= truth.n_users):
         wrong = user[(user < 0) | (user >= truth.n_users)][0]
         raise DataError(
@@ -261,7 +252,7 @@ def _check_users(top_n: TopN, truth: Interactions) -> None:
 
 
 def _by_user(truth: Interactions) -> npt.NDArray[np.int64] | slice:
-    """Return how to order the truth by user and item, once it is sure that no pair stands twice."""
+    """Return an index that sorts the truth by user and item; raise DataError for a repeated pair."""
     pair = truth.user.astype(np.int64) * truth.n_items + truth.item
     if (pair[1:] > pair[:-1]).all():
         return slice(None)

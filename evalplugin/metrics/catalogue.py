@@ -19,7 +19,7 @@ __all__ = ["Coverage", "Entropy", "Gini", "Personalization"]
 @metric("coverage")
 @dataclass(frozen=True)
 class Coverage(OverallMetric):
-    """Share of the catalogue that is in anybody's top k.
+    """Share of the catalogue that is in the top k of any user.
 
     coverage@k = distinct items in the top k of all lists / items of the catalogue. One number a model. Every
     list counts, also that of a user without truth; the catalogue holds every item of the data, train and
@@ -38,7 +38,7 @@ class Coverage(OverallMetric):
     needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
 
     def start(self, n_items: int) -> Flags:
-        """Return which items were listed so far: none of them, bool (n_items,)."""
+        """Return the marks of listed items, all False: bool (n_items,)."""
         return np.zeros(n_items, dtype=np.bool_)
 
     def update(self, state: npt.NDArray[np.generic], context: ScoringContext, k: int) -> None:
@@ -52,12 +52,12 @@ class Coverage(OverallMetric):
 
 
 class _Counting(OverallMetric):
-    """Counts of how often each item is listed, and of the lists. Whole numbers add up in any order."""
+    """Counts of the lists that hold each item, and of all lists. Integers add up in any order."""
 
     needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
 
     def start(self, n_items: int) -> Ints:
-        """Return how often each item was listed so far, and how many lists there were: int64 (n_items + 1,)."""
+        """Return the counts of each item and, last, of the lists, all zero: int64 (n_items + 1,)."""
         return np.zeros(n_items + 1, dtype=np.int64)
 
     def update(self, state: npt.NDArray[np.generic], context: ScoringContext, k: int) -> None:
@@ -71,10 +71,10 @@ class _Counting(OverallMetric):
 @metric("gini")
 @dataclass(frozen=True)
 class Gini(_Counting):
-    """How unevenly the items of the catalogue are listed: 0 all alike, towards 1 always the same few.
+    """Inequality of how often the items of the catalogue are listed: 0 all equally, towards 1 always the same few.
 
-    gini@k = sum over i of (2 i - I - 1) c_i / (I * sum of c_i), with c_i how often the item stands in a top k, in
-    ascending order, and I the items of the catalogue, the never listed included. One number a model. Every list
+    gini@k = sum over i of (2 i - I - 1) c_i / (I * sum of c_i), with c_i the number of top k that hold item i, in
+    ascending order, and I the items of the catalogue, unlisted ones included. One number a model. Every list
     counts, also that of a user without truth. Undefined (NaN) without a list. Range 0 to 1, lower is better.
 
     Source: Gini, Variabilità e mutabilità, 1912; for recommenders Fleder and Hosanagar, Blockbuster culture's next
@@ -99,11 +99,11 @@ class Gini(_Counting):
 @metric("entropy")
 @dataclass(frozen=True)
 class Entropy(_Counting):
-    """How evenly the items are listed, in bits: the entropy of a place drawn from all lists.
+    """Entropy, in bits, of the items at all positions of all lists: the higher, the more evenly items are listed.
 
-    entropy@k = -sum of p_i log2 p_i, with p_i the share of the places of all top k that hold the item. One number
+    entropy@k = -sum of p_i log2 p_i, with p_i the share of the positions of all top k that hold item i. One number
     a model. Every list counts, also that of a user without truth. Undefined (NaN) without a list. From 0 (always
-    one item) to log2 of the catalogue's size (all alike), higher is better.
+    one item) to log2 of the catalogue's size (all items equally), higher is better.
 
     Source: Shannon, A mathematical theory of communication, 1948; for recommenders Adomavicius and Kwon, Improving
     aggregate recommendation diversity, IEEE TKDE 24, 2012.
@@ -126,13 +126,13 @@ class Entropy(_Counting):
 @metric("personalization")
 @dataclass(frozen=True)
 class Personalization(_Counting):
-    """How little the users' lists overlap: one less the share of the other lists that hold a listed item.
+    """Dissimilarity of the users' lists: 1 less the mean share of the other lists that hold a listed item.
 
-    personalization@k = 1 - mean over the places of all top k of (other lists with the place's item / other lists)
-    = 1 - sum of c (c - 1) / ((L - 1) * sum of c), with c how often an item is listed and L how many lists are not
-    empty. For lists of equal length it is 1 - mean over the pairs of lists of (items in both / length), and a
-    short list counts by what it holds. One number a model. Every list counts, also that of a user without truth.
-    Undefined (NaN) with fewer than two lists. Range 0 to 1, higher is better.
+    personalization@k = 1 - mean over the positions of all top k of (other lists with its item / other lists)
+    = 1 - sum of c (c - 1) / ((L - 1) * sum of c), with c the number of lists that hold an item and L the number of
+    lists that are not empty. For lists of equal length it is 1 - mean over the pairs of lists of (items in both /
+    length), and a short list counts by its items. One number a model. Every list counts, also that of a user without
+    truth. Undefined (NaN) with fewer than two lists. Range 0 to 1, higher is better.
 
     Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
     (inter-user diversity by Hamming distance).
@@ -146,7 +146,7 @@ class Personalization(_Counting):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
-        """Return one less the mean overlap."""
+        """Return 1 less the mean overlap."""
         counts, lists = state[:-1].astype(np.int64), int(state[-1])
         if lists < 2:
             return float("nan")

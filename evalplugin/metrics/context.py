@@ -14,12 +14,12 @@ from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["RankedItems", "ScoringContext"]
 
-_LEVELS = 64  # so many different ratings are worth counting
+_LEVELS = 64  # the most rating levels for a counting sort
 
 
 @dataclass(frozen=True, eq=False)
 class RankedItems:
-    """The listed items that have a gain, by user and then by rank; every other item has none.
+    """Listed items of the truth, by user and then by rank; the gain of every other item is 0.
 
     ``row`` int64 (h,) position of the user in the block; ``rank`` int64 (h,) from 1; ``gain`` float64 (h,)
     the rating; ``relevant`` bool (h,).
@@ -35,22 +35,21 @@ class RankedItems:
 class ScoringContext:
     """A block of B users with lists of length N, and their truth.
 
-    Views are made once and shared by all metrics.
-
-    A metric may read the dense views (``relevant``, ``gain``, ``listed``: plain arrays of (B, N)), or be
-    faster with the few listed items that are in the truth (``matches``, ``n_hits``, ``total``).
+    Views are computed once and shared by all metrics. A metric may read the dense views (``relevant``, ``gain``,
+    ``listed``: plain arrays of (B, N)), or be faster with the few listed items that are in the truth (``matches``,
+    ``n_hits``, ``total``).
     """
 
     item: Codes  # (B, N) codes into the catalogue, NO_ITEM behind the end of a short list
     truth_indptr: Ints  # (B + 1,) where each user's truth starts
     truth_item: Codes  # (t,) the user's held-out items
-    truth_rating: Floats  # (t,) what they are worth
+    truth_rating: Floats  # (t,) their gains
     truth_relevant: Flags  # (t,) rating at or above the threshold
     n_items: int  # size of the catalogue
     predictions: Floats | None = None  # (t,) ratings that the model predicts for the truth
     train: TrainData | None = None
     user: Ints | None = None  # (B,) codes of the users, to look them up in the train data
-    n_candidates: Ints | None = None  # (B,) what lists were chosen from; None: the catalogue
+    n_candidates: Ints | None = None  # (B,) number of items that lists were chosen from; None: the catalogue
     _n_hits: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -92,10 +91,8 @@ class ScoringContext:
     @cached_property
     def matches(self) -> RankedItems:
         """The listed items that are in the user's truth, relevant or not."""
-        found = self.found
-        return RankedItems(
-            found.row, found.rank, self.truth_rating[found.truth], self.truth_relevant[found.truth]
-        )
+        row, rank, truth = self.found.row, self.found.rank, self.found.truth
+        return RankedItems(row, rank, self.truth_rating[truth], self.truth_relevant[truth])
 
     @cached_property
     def found(self) -> Matches:
@@ -113,12 +110,12 @@ class ScoringContext:
         every = self.matches
         if every.relevant.all():
             return every
-        kept = np.flatnonzero(every.relevant)
-        return RankedItems(every.row[kept], every.rank[kept], every.gain[kept], every.relevant[kept])
+        hit = np.flatnonzero(every.relevant)
+        return RankedItems(every.row[hit], every.rank[hit], every.gain[hit], every.relevant[hit])
 
     @cached_property
     def hit_number(self) -> Ints:
-        """Number of each hit among its user's hits, from 1: int64, as long as ``hits``."""
+        """Ordinal of each hit among its user's hits, from 1: int64, as long as ``hits``."""
         row = self.hits.row
         before = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=self.n_users))])
         number: Ints = np.arange(1, len(row) + 1) - before[row]
@@ -162,12 +159,7 @@ class ScoringContext:
             self._n_hits[k] = np.bincount(self.hits.row[self.hits.rank <= k], minlength=self.n_users)
         return self._n_hits[k]
 
-    def total(
-        self,
-        ranked: RankedItems,
-        value: Floats,
-        k: int | Ints,
-    ) -> Floats:
+    def total(self, ranked: RankedItems, value: Floats, k: int | Ints) -> Floats:
         """Return each user's sum of ``value`` (h,) over the ranked items in the top k: float64 (B,).
 
         ``k`` is one cutoff, or int64 (B,), one a user. Values are added in the order of ranks, so that a

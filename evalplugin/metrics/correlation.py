@@ -16,7 +16,7 @@ __all__ = ["ConcordantPairs", "Kendall", "Pairs", "Spearman", "count_pairs"]
 
 
 class Pairs(NamedTuple):
-    """Numbers of pairs in each user's truth, by kind: int64 (B,) each."""
+    """Numbers of pairs of items in each user's truth, by kind: int64 (B,) each."""
 
     all: Ints
     concordant: Ints  # ratings differ, and the predictions differ the same way
@@ -56,7 +56,7 @@ class Spearman(UserMetric):
 
     spearman = Pearson correlation of the ranks of the predictions and of the ratings, equal values sharing
     their mean rank. Equal predictions for the whole truth order nothing: 0. It takes no k. Undefined (NaN) for
-    a user with fewer than two truth items or with equal ratings for all of them, and for everybody where a
+    a user with fewer than two truth items or with equal ratings for all of them, and for all users where a
     model predicts no ratings. Range -1 to 1, higher is better.
 
     Source: Spearman, The proof and measurement of association between two things, 1904; Herlocker et al.,
@@ -85,12 +85,12 @@ class Spearman(UserMetric):
 @metric("kendall")
 @dataclass(frozen=True)
 class Kendall(UserMetric):
-    """How far predicted ratings order the pairs of the user's truth as the ratings do.
+    """Rank correlation of predicted and true ratings: agreement on the order of pairs of the user's truth.
 
     kendall = (concordant - discordant pairs) / sqrt(pairs with different ratings * pairs with different
     predictions), which is tau-b. Equal predictions for the whole truth order nothing: 0. It takes no k.
     Undefined (NaN) for a user with fewer than two truth items or with equal ratings for all of them, and for
-    everybody where a model predicts no ratings. Range -1 to 1, higher is better.
+    all users where a model predicts no ratings. Range -1 to 1, higher is better.
 
     Source: Kendall, The treatment of ties in ranking problems, Biometrika 33, 1945.
 
@@ -121,9 +121,9 @@ class ConcordantPairs(UserMetric):
     """Share of the pairs with different ratings that the predicted ratings order the same way.
 
     concordant_pairs = (concordant pairs + pairs with equal predictions / 2) / pairs with different ratings.
-    ``ties=wrong`` gives a pair with equal predictions nothing, as surprise's FCP does (which besides counts the
-    pairs of all users together). Chance gives 0.5. It takes no k. Undefined (NaN) for a user with fewer than
-    two truth items or with equal ratings for all of them, and for everybody where a model predicts no ratings.
+    ``ties=wrong`` gives a pair with equal predictions nothing, as surprise's FCP does (which also pools the
+    pairs of all users). Chance gives 0.5. It takes no k. Undefined (NaN) for a user with fewer than
+    two truth items or with equal ratings for all of them, and for all users where a model predicts no ratings.
     Range 0 to 1, higher is better.
 
     Source: Koren and Sill, OrdRec: an ordinal model for predicting personalized item rating distributions,
@@ -141,7 +141,7 @@ class ConcordantPairs(UserMetric):
     takes_k: ClassVar[bool] = False
 
     ties: Annotated[
-        Literal["half", "wrong"], Field(description="What a pair with equal predictions counts")
+        Literal["half", "wrong"], Field(description="Credit of a pair with equal predictions")
     ] = "half"
 
     def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
@@ -172,16 +172,11 @@ def _centred_rank(context: ScoringContext, value: Floats) -> Floats:
 
 
 def _sum(context: ScoringContext, value: Floats) -> Floats:
-    return np.bincount(context.truth_row, weights=value, minlength=context.n_users).astype(
-        np.float64, copy=False
-    )
+    total = np.bincount(context.truth_row, weights=value, minlength=context.n_users)
+    return total.astype(np.float64, copy=False)
 
 
-def _correlation(
-    both: Floats,
-    of_ratings: Floats,
-    of_predictions: Floats,
-) -> Floats:
+def _correlation(both: Floats, of_ratings: Floats, of_predictions: Floats) -> Floats:
     size = np.sqrt(of_ratings * of_predictions)
     share = np.divide(both, size, out=np.zeros(len(both)), where=size > 0)
     return np.where(of_ratings > 0, np.clip(share, -1.0, 1.0), np.nan)

@@ -34,9 +34,9 @@ def evaluate(
         lists: Each user's list, best first; items are integers or text.
         truth: Each user's held-out items: ``{item: rating}``, or the items alone, rated 1.
         predictions: For each user ``{item: predicted rating}``, for all of the user's truth.
-        train: For each user the items met in the train data; users beyond the lists have none.
+        train: Each user's items in the train data; it may have more users than ``lists``.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
-        catalogue: Items that nobody has listed or rated.
+        catalogue: Further items, neither listed nor rated.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("precision@2", lists=[[1, 2], [4, 5]], truth=[{1}, {4, 5}])
@@ -70,7 +70,6 @@ def evaluate(
         train=None if train is None else interactions([(u, i, 1) for u, row in enumerate(met) for i in row]),
         threshold=threshold,
         predictions=None if predictions is None else np.array([predictions[u][i] for u, i, _ in pairs]),
-        size=max(1, len(lists)),
     )
     values: list[float] = apply(spec, blocks).tolist()
     return values

@@ -27,12 +27,12 @@ def dataclass_of(
 
     Args:
         function: Takes the context and, unless the metric takes no k, k; further parameters have annotations.
-        base: What the dataclass is to be.
-        stated: Its class variables.
-        rebuild: Makes an equal instance from parameters, so that instances can be sent to other processes.
+        base: The base class.
+        stated: The class variables.
+        rebuild: A function from parameters to an equal instance, for pickling.
 
     Raises:
-        PluginError: The function takes something else.
+        PluginError: The function takes other parameters.
     """
     where = f"{function.__module__}: metric function {function.__qualname__}"
     kinds = inspect.Parameter

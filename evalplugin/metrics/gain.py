@@ -15,7 +15,7 @@ from evalplugin.metrics.context import RankedItems, ScoringContext
 
 __all__ = ["DCG", "NDCG"]
 
-_LARGEST_EXPONENT = 1000.0  # 2^1000 is near the largest float64; what comes beyond it is infinite
+_LARGEST_EXPONENT = 1000.0  # 2^1000 is near the largest float64
 
 
 @metric("dcg")
@@ -49,11 +49,9 @@ class DCG(UserMetric):
     higher_is_better: ClassVar[bool | None] = True
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
 
-    gain: Annotated[Literal["linear", "exp2", "binary"], Field(description="What an item is worth")] = (
-        "linear"
-    )
+    gain: Annotated[Literal["linear", "exp2", "binary"], Field(description="Gain of an item")] = "linear"
     discount: Annotated[
-        Literal["log2", "log", "halflife", "ln"], Field(description="What the gain at a rank is divided by")
+        Literal["log2", "log", "halflife", "ln"], Field(description="Divisor of the gain at a rank")
     ] = "log2"
     base: Annotated[float | None, Field(gt=1, description="Base of the logarithm, with discount=log")] = None
     alpha: Annotated[
@@ -125,9 +123,9 @@ class NDCG(DCG):
 
     ndcg@k = dcg@k / dcg@k of the user's truth, highest rating first. Parameters are those of ``dcg``; list
     and best list are cut alike. With ``ideal=listed`` the best list is no longer than the user's list (a user
-    without a list scores 0), which favours short lists; with ``ideal=k`` (and gain=binary) all of its k places
+    without a list scores 0), which favours short lists; with ``ideal=k`` (and gain=binary) all of its k positions
     are relevant, though the user may have fewer relevant items. Undefined (NaN) for a user without a relevant
-    item, and where the best list is worth 0. Range 0 to 1, higher is better.
+    item, and where the gain of the best list is 0. Range 0 to 1, higher is better.
 
     Source: Järvelin and Kekäläinen, Cumulated gain-based evaluation of IR techniques, ACM TOIS 20, 2002;
     variants as for ``dcg``.
@@ -150,7 +148,7 @@ class NDCG(DCG):
     ] = "truth"
 
     def __post_init__(self) -> None:
-        """Check that parameters go together."""
+        """Check that the parameters are compatible."""
         super().__post_init__()
         if self.ideal == "k" and (self.gain != "binary" or self.cut != "full"):
             raise ValueError("ideal=k goes with gain=binary and without cut=truth only")

@@ -1,4 +1,4 @@
-"""Rows of a table grouped by user, moved only where that is needed."""
+"""Rows of a table grouped by user; rows are moved only if necessary."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _CHUNK = 2**20  # rows moved at a time
 class GroupedRows:
     """Rows by user: those of user u are ``rows(u, u + 1)``. Codes of users ascend with their raw ids."""
 
-    start: npt.NDArray[np.int64]  # (U,) where each user's rows begin
-    count: npt.NDArray[np.int64]  # (U,) how many they are
+    start: npt.NDArray[np.int64]  # (U,) first row of each user
+    count: npt.NDArray[np.int64]  # (U,) their number
     columns: Mapping[str, npt.NDArray[Any]]  # (m,) each
-    in_order: bool  # rows of one user follow those of the one before
-    origin: npt.NDArray[np.int64] | None = None  # (m,) the row each was in the input; None: as they were
+    in_order: bool  # whether users' rows are in the order of users
+    origin: npt.NDArray[np.int64] | None = None  # (m,) the row of each in the input; None: unmoved
 
     def rows(self, low: int, high: int) -> slice | npt.NDArray[np.int64]:
-        """Return which rows those of users ``low`` to ``high - 1`` are, by user."""
+        """Return an index of the rows of users ``low`` to ``high - 1``, by user."""
         count = self.count[low:high]
         if self.in_order:
             filled = np.flatnonzero(count)
@@ -51,12 +51,12 @@ def group_rows(
     n_users: int,
     columns: Mapping[str, npt.NDArray[Any]],
 ) -> GroupedRows:
-    """Return rows by user, moved only where a user's rows are in several runs.
+    """Return rows by user, moved only if a user's rows are in several runs.
 
     Args:
-        run_start, run_user: Where runs of rows of one user begin, and the user's code.
+        run_start, run_user: First row and user code of each run of rows of one user.
         n_users: Size of the vocabulary of users.
-        columns: One value a row each.
+        columns: Arrays of one value a row.
     """
     n_rows = len(next(iter(columns.values())))
     length = np.diff(np.append(run_start, n_rows))
@@ -86,24 +86,24 @@ def group_by_rank(
     item: npt.NDArray[Any],
     rank: npt.NDArray[np.integer[Any]],
 ) -> GroupedRows | None:
-    """Return shuffled items by user and rank, each put at its position without any sorting.
+    """Return shuffled items by user and rank, each written to its position without sorting.
 
-    None where that is not needed, or where ranks are not 1, 2, 3 and so on for every user.
+    None if that is unnecessary, or if the ranks of a user are not 1, 2, 3 and so on.
     """
     if len(run_start) <= n_users:  # no user has several runs, or almost none
         return None
     user = _of_rows(run_user, np.diff(np.append(run_start, len(item))))
     count = np.bincount(user, minlength=n_users)
     start = np.cumsum(count) - count
-    placed = np.full(len(item), NO_ITEM, dtype=np.int32)
+    ordered = np.full(len(item), NO_ITEM, dtype=np.int32)
     for low in range(0, len(item), _CHUNK):
         part = slice(low, low + _CHUNK)
         ranks, users = rank[part], user[part]
         if ranks.min() < 1 or (ranks > count[users]).any():
             return None
-        placed[start[users] + ranks.astype(np.int64) - 1] = item[part]
+        ordered[start[users] + ranks.astype(np.int64) - 1] = item[part]
     # As many positions as rows: a repeated rank leaves another position empty.
-    return None if (placed == NO_ITEM).any() else GroupedRows(start, count, {"item": placed}, True)
+    return None if (ordered == NO_ITEM).any() else GroupedRows(start, count, {"item": ordered}, True)
 
 
 def _of_rows(

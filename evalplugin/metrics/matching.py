@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 __all__ = ["Matches", "PairTable"]
 
-# An odd multiplier without structure; it decides how fast the answer comes, never what it is.
+# An odd multiplier without structure; it affects the speed of a match, never its result.
 _ITEM_FACTOR = np.uint32(2654435769)
 _SLOTS_PER_PAIR = 16
 
@@ -30,23 +30,21 @@ class Matches:
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """A hash table of different pairs of user (position in a block) and item. Make it with ``of``.
+    """A hash table of distinct pairs of user (position in a block) and item. Create it with ``of``.
 
     Every user has a bucket of slots in a small table, so that a list is looked up within a few lines of the cache.
     A pair stores a fingerprint of the item in the slot that the item's hash selects; of several pairs with one slot
-    one takes it, and the others are ``collided``: they are compared directly.
+    one gets it, and the others are ``collided``: they are compared directly.
     """
 
     row: npt.NDArray[np.int64]  # (t,) positions of users, ascending
     item: npt.NDArray[np.int32]  # (t,)
-    shift: npt.NDArray[
-        np.uint32
-    ]  # (B,) a hash without so many of its lower bits is its slot in the user's bucket
+    shift: npt.NDArray[np.uint32]  # (B,) a hash shifted right by it is a slot in the user's bucket
     start: npt.NDArray[np.uint32]  # (B,) first slot of the bucket
-    fingerprint: npt.NDArray[np.uint8]  # (S,) of the pair that has the slot, 0 where none has
-    pair: npt.NDArray[np.unsignedinteger[Any]]  # (S,) which pair that is
-    winner: npt.NDArray[np.unsignedinteger[Any]]  # (t,) which pair has this one's slot
-    collided: npt.NDArray[np.int64]  # pairs whose slot another one has
+    fingerprint: npt.NDArray[np.uint8]  # (S,) of the pair in the slot, 0 if empty
+    pair: npt.NDArray[np.unsignedinteger[Any]]  # (S,) position of the pair in the slot
+    winner: npt.NDArray[np.unsignedinteger[Any]]  # (t,) position of the pair in this pair's slot
+    collided: npt.NDArray[np.int64]  # positions of the pairs that lost their slot to another
 
     @classmethod
     def of(cls, row: npt.NDArray[np.int64], item: npt.NDArray[np.int32], n_rows: int) -> PairTable:
@@ -69,15 +67,15 @@ class PairTable:
         return cls(row, item, shift, start, fingerprint, pair_of_slot, winner, np.flatnonzero(winner != pair))
 
     def repeated(self) -> tuple[int, int] | None:
-        """Return a repeated pair, the lowest one; None: all are different.
+        """Return the lowest repeated pair; None if all are distinct.
 
-        Equal pairs have one slot, so only those that collided and those that have their slots can be equal.
+        Equal pairs share a slot, so only pairs that collided and the winners of their slots can be equal.
         """
         if not len(self.collided):
             return None
-        met = np.zeros(len(self.item), dtype=np.bool_)
-        met[self.collided] = met[self.winner[self.collided]] = True
-        pair = np.sort((self.row[met] << 32) | self.item[met])
+        suspect = np.zeros(len(self.item), dtype=np.bool_)
+        suspect[self.collided] = suspect[self.winner[self.collided]] = True
+        pair = np.sort((self.row[suspect] << 32) | self.item[suspect])
         twice = np.flatnonzero(pair[1:] == pair[:-1])
         if not len(twice):
             return None
@@ -85,10 +83,9 @@ class PairTable:
         return first >> 32, first & (2**32 - 1)
 
     def match(self, item: npt.NDArray[np.int32]) -> Matches:
-        """Return where the lists ``item`` (B, N) hold a pair.
+        """Return the positions in the lists ``item`` (B, N) of the items that form a pair of the table.
 
-        Every cell compares its fingerprint with that of its slot; the few cells where they agree are compared
-        exactly.
+        The fingerprint of every cell is compared with that of its slot; the few cells that agree are compared exactly.
         """
         n = item.shape[1]
         if len(self.item) == 0 or item.size == 0:
@@ -97,13 +94,13 @@ class PairTable:
         hashed = np.multiply(item.view(np.uint32), _ITEM_FACTOR)
         slot = hashed >> self.shift[:, None]
         slot += self.start[:, None]
-        # Slots are within the table by construction, so that NumPy need not check them.
+        # Slots are within the table by construction, so NumPy need not check bounds.
         found = self.fingerprint.take(slot, mode="wrap") == _fingerprints(hashed)
         collided, again = self.collided, np.empty(0, dtype=np.int64)
         if len(collided):
-            at = np.flatnonzero(item.take(self.row[collided], axis=0) == self.item[collided, None])
-            collided = collided[at // n]
-            again = self.row[collided] * n + at % n
+            index = np.flatnonzero(item.take(self.row[collided], axis=0) == self.item[collided, None])
+            collided = collided[index // n]
+            again = self.row[collided] * n + index % n
             found.ravel()[again] = True
 
         cell = np.flatnonzero(found)
@@ -117,7 +114,7 @@ class PairTable:
 
 
 def _fingerprints(hashed: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint8]:
-    """Return lower bits of hashes, which do not select the slot; never 0."""
+    """Return the lower bits of hashes, which do not select the slot; never 0."""
     fingerprints = hashed.astype(np.uint8)
     fingerprints |= 1
     return fingerprints

@@ -13,11 +13,10 @@ from typing import NoReturn
 
 from evalplugin.base.errors import ParameterError, Problem
 from evalplugin.base.parameters import build
-from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, Metric
+from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric
 
 __all__ = ["MetricSpec", "definitions_hash", "parse"]
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(?![A-Za-z0-9_.])", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _MAX_K = 2**31 - 1
@@ -48,13 +47,13 @@ class MetricSpec:
 
 
 def parse(text: str) -> MetricSpec:
-    """Return the metric that a name asks for.
+    """Parse the name of a metric.
 
-    A canonical name reads back as the same metric: ``parse(spec.name) == spec``.
+    A canonical name parses to the same metric: ``parse(spec.name) == spec``.
 
     Raises:
         UnknownNameError: No metric has the name; the message has the nearest one.
-        ParameterError: The text breaks the grammar, or a parameter or k is not one that the metric takes.
+        ParameterError: The text breaks the grammar, or the metric does not take a parameter or k.
 
     >>> from evalplugin.metrics import parse
     >>> parse("ndcg( gain = exp2 )@10").name
@@ -74,7 +73,7 @@ def parse(text: str) -> MetricSpec:
     try:
         made = build(cls, params, owner=family) if params else _default(cls, family)
     except ParameterError as error:
-        raise ParameterError([_placed(text, problem) for problem in error.problems]) from None
+        raise ParameterError([_with_text(text, problem) for problem in error.problems]) from None
     if k is not None and not cls.takes_k:
         scanner.fail(f"{family} takes no k; write {MetricSpec(family, made).name!r}")
     return MetricSpec(family, made, k)
@@ -87,14 +86,14 @@ def definitions_hash(specs: Iterable[MetricSpec]) -> str:
 
 
 def _default(cls: type[Metric], family: str) -> Metric:
-    """Return a metric whose name gives no parameter; where it takes none or has defaults, nothing is to be checked."""
+    """Return a metric with default parameters, which need no check."""
     try:
         return cls()
-    except (TypeError, ValueError):  # a parameter is missing: what checks parameters says so best
+    except (TypeError, ValueError):  # a parameter is missing: `build` has the better message
         return build(cls, {}, owner=family)
 
 
-def _placed(text: str, problem: Problem) -> Problem:
+def _with_text(text: str, problem: Problem) -> Problem:
     parameter = "" if problem.at_key or not problem.path else f"{problem.path[0]}: "
     return Problem((), f"{text!r}: {parameter}{problem.message}")
 
@@ -108,7 +107,7 @@ def _text(value: object) -> str:
 
 
 class _Scanner:
-    """A reader of metric names, from left to right; its errors have the position."""
+    """A left-to-right scanner of metric names; errors give the position."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -131,7 +130,7 @@ class _Scanner:
         return True
 
     def word(self, what: str) -> str:
-        return self._match(_WORD) or self.expected(what)
+        return self._match(NAME) or self.expected(what)
 
     def parameters(self) -> dict[str, object]:
         params: dict[str, object] = {}
@@ -156,7 +155,7 @@ class _Scanner:
             if not math.isfinite(value):
                 self.fail(f"{name}: {number} is too large a number")
             return value
-        word = self._match(_WORD)
+        word = self._match(NAME)
         if word is None:
             self._refuse_nesting(name)
             self.expected(f"a word or a number as the value of {name!r}")
@@ -180,7 +179,7 @@ class _Scanner:
         if symbol and symbol in "([{":
             self.fail(f"the value of {name!r} is one word or one number, not a call or a list: {where}")
         if symbol and symbol in "\"'":
-            self.fail(f"the value of {name!r} stands without quotes: {where}")
+            self.fail(f"the value of {name!r} must not be quoted: {where}")
 
     def _match(self, pattern: re.Pattern[str]) -> str | None:
         self._skip_space()

@@ -14,17 +14,17 @@ from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["Diversity", "MeanPopularity", "Novelty", "Serendipity"]
 
-_PAIRS = 2**20  # pairs of listed items looked at at a time: 8 MB an array
+_PAIRS = 2**20  # pairs of listed items processed at a time: 8 MB an array
 
 
 @metric("novelty")
 @dataclass(frozen=True)
 class Novelty(UserMetric):
-    """How surprising it is that somebody met the listed items, in bits.
+    """Mean self-information of the listed items, in bits: the rarer an item is in the train data, the higher.
 
-    novelty@k = mean over the items in the top k of -log2(users who met the item in the train data / users of the
-    train data). An item that nobody met counts as met by one user. Over every user with a list, relevant or not;
-    a short list is averaged over what it holds. Undefined (NaN) for a user without a list. From 0 up, higher
+    novelty@k = mean over the items in the top k of -log2(users with the item in the train data / users of the
+    train data). An item without train data counts as one user's. Over every user with a list, relevant or not;
+    a short list is averaged over its items. Undefined (NaN) for a user without a list. From 0 up, higher
     is better.
 
     Source: Zhou et al., Solving the apparent diversity-accuracy dilemma of recommender systems, PNAS 107, 2010
@@ -50,10 +50,10 @@ class Novelty(UserMetric):
 @metric("popularity")
 @dataclass(frozen=True)
 class MeanPopularity(UserMetric):
-    """How many users met the listed items in the train data, on average.
+    """Mean number of users who have the listed items in the train data.
 
-    popularity@k = mean over the items in the top k of the users who met the item in the train data. Over every
-    user with a list, relevant or not; a short list is averaged over what it holds. Undefined (NaN) for a user
+    popularity@k = mean over the items in the top k of the users with the item in the train data. Over every
+    user with a list, relevant or not; a short list is averaged over its items. Undefined (NaN) for a user
     without a list. From 0 up; neither direction is better by itself.
 
     Source: Yin et al., Challenging the long tail recommendation, PVLDB 5, 2012 (average recommendation
@@ -79,11 +79,11 @@ class MeanPopularity(UserMetric):
 @metric("diversity")
 @dataclass(frozen=True)
 class Diversity(UserMetric):
-    """How little the listed items are alike: one less their mean pairwise similarity.
+    """Dissimilarity of the listed items: 1 less their mean pairwise similarity.
 
     diversity@k = 1 - mean over the pairs of items in the top k of cosine(users of the one, users of the other),
-    where the cosine is users who met both in the train data / sqrt(users who met the one * users who met the
-    other), 0 for an item that nobody met; ratings do not count. Over every user with a list, relevant or not.
+    where the cosine is users with both in the train data / sqrt(users with the one * users with the other), 0 for
+    an item without train data; ratings do not count. Over every user with a list, relevant or not.
     Undefined (NaN) for a user with fewer than two items in the top k. Range 0 to 1, higher is better.
 
     Source: Ziegler et al., Improving recommendation lists through topic diversification, WWW 2005 (intra-list
@@ -127,9 +127,9 @@ class Diversity(UserMetric):
 class Serendipity(UserMetric):
     """Share of the top k that is relevant and would not be in the user's list of popular items.
 
-    serendipity@k = hits in the top k that are not expected / k. Expected is what the popularity baseline would
-    list: an item than which fewer than k of the items that the user has not met in the train data are more
-    popular there, the equally popular included. An item that the user has met in train is not expected. Undefined
+    serendipity@k = hits in the top k that are not expected / k. Expected are the items that the popularity
+    baseline would list: those not in the user's train data for which fewer than k other such items are more popular
+    (equally popular items share a rank). An item of the user's train data is not expected. Undefined
     (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     Source: Murakami, Mori and Orihara, Metrics for evaluating the serendipity of recommendation lists, 2008; Ge,
@@ -156,7 +156,7 @@ class Serendipity(UserMetric):
 
 
 def _mean_over_list(context: ScoringContext, worth: Floats, k: int) -> Floats:
-    """Return the mean worth of the items in the top k: float64 (B,), NaN for an empty list."""
+    """Return the mean ``worth`` (n_items,) of the items in the top k: float64 (B,), NaN for an empty list."""
     item = context.item[:, :k]
     row, column = np.nonzero(item != NO_ITEM)
     total = np.bincount(row, weights=worth[item[row, column]], minlength=context.n_users)

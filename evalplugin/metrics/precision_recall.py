@@ -20,9 +20,9 @@ __all__ = ["F1", "Hit", "Precision", "RPrecision", "Recall"]
 class Precision(UserMetric):
     """Share of the top k that is relevant.
 
-    precision@k = hits in the top k / k. The divisor is k however short the list is: places behind its end are
-    misses; with ``denominator=listed`` it is what the top k holds (0 for an empty list), which favours short
-    lists. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+    precision@k = hits in the top k / k. The divisor is k however short the list is: positions behind its end are
+    misses; with ``denominator=listed`` it is the number of items in the top k (0 for an empty list), which favours
+    short lists. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.4.
 
@@ -35,7 +35,7 @@ class Precision(UserMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     denominator: Annotated[
-        Literal["k", "listed"], Field(description="What hits are divided by; listed: items in the top k")
+        Literal["k", "listed"], Field(description="Divisor of the hits; listed: items in the top k")
     ] = "k"
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
@@ -64,7 +64,7 @@ class Recall(UserMetric):
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     denominator: Annotated[
-        Literal["relevant", "min"], Field(description="What hits are divided by; min: at most k")
+        Literal["relevant", "min"], Field(description="Divisor of the hits; min: at most k")
     ] = "relevant"
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
@@ -124,10 +124,10 @@ class Hit(UserMetric):
 @metric("r_precision")
 @dataclass(frozen=True)
 class RPrecision(UserMetric):
-    """Precision at R, where R is how many relevant items the user has.
+    """Precision at R, the number of the user's relevant items.
 
-    r_precision = hits in the top R / R. It takes no k; where the list is shorter than R, the places behind
-    its end are misses. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
+    r_precision = hits in the top R / R. It takes no k; where the list is shorter than R, the positions
+    behind its end are misses. Undefined (NaN) for a user without a relevant item. Range 0 to 1, higher is better.
 
     Source: Buckley and Voorhees, Retrieval system evaluation, in TREC: Experiment and Evaluation in
     Information Retrieval, 2005; trec_eval's Rprec.

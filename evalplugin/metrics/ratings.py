@@ -21,7 +21,7 @@ class RMSE(UserMetric):
 
     rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user; the mean over users
     weighs every user alike, which is not the error over all ratings pooled. It takes no k. Undefined (NaN)
-    for a user without truth, and for everybody where a model predicts no ratings. From 0 up, lower is better.
+    for a user without truth, and for all users where a model predicts no ratings. From 0 up, lower is better.
 
     Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
 
@@ -47,7 +47,7 @@ class MAE(UserMetric):
 
     mae = mean over the user's truth of |predicted - rating|, one value a user; the mean over users weighs
     every user alike, which is not the error over all ratings pooled. It takes no k. Undefined (NaN) for a
-    user without truth, and for everybody where a model predicts no ratings. From 0 up, lower is better.
+    user without truth, and for all users where a model predicts no ratings. From 0 up, lower is better.
 
     Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
 

@@ -1,4 +1,4 @@
-"""An exact mean of values that come in blocks."""
+"""Exact mean of values in blocks."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class RunningMean:
     """The mean of the defined values of many blocks: exact, so that it does not depend on the blocks."""
 
     def __init__(self) -> None:
-        self.sums: dict[int, int] = {}  # exponent -> sum of the whole numbers that it scales
+        self.sums: dict[int, int] = {}  # exponent -> sum of the integers that it scales
         self.n = 0
-        self.beyond = 0.0  # infinite as soon as one value is
+        self.infinite = 0.0  # sum of the infinite values
 
     def add(self, values: Floats) -> None:
-        """Take in values (n,), without those that are NaN."""
+        """Add values (n,), without NaN."""
         defined = values[~np.isnan(values)]
         self.n += len(defined)
         if not np.isfinite(defined).all():
-            self.beyond += float(defined[np.isinf(defined)].sum())
+            self.infinite += float(defined[np.isinf(defined)].sum())
             defined = defined[np.isfinite(defined)]
         fraction, exponent = np.frexp(defined)
         scaled = np.ldexp(fraction, _MANTISSA).astype(np.int64)
@@ -46,4 +46,4 @@ class RunningMean:
             return float("nan")
         least = min(self.sums, default=0)
         total = Fraction(sum(t << (e - least) for e, t in self.sums.items()))
-        return float(total * Fraction(2) ** (least - _MANTISSA) / self.n) + self.beyond
+        return float(total * Fraction(2) ** (least - _MANTISSA) / self.n) + self.infinite

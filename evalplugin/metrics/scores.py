@@ -20,7 +20,7 @@ __all__ = ["Counts", "PerUserScores", "Summary", "average_folds", "mean_of_defin
 
 
 class Counts(NamedTuple):
-    """Numbers of users that a metric is defined and undefined for."""
+    """Numbers of users for whom a metric is defined and undefined."""
 
     users: int
     undefined: int
@@ -49,13 +49,13 @@ class PerUserScores:
 
     @cached_property
     def means(self) -> dict[str, float]:
-        """Each metric's mean over the users it is defined for, NaN without any; overall metrics as they are."""
+        """Each metric's mean over the users for whom it is defined, NaN without any; overall metrics as they are."""
         means = {name: mean_of_defined(self.column(name)) for name in self.metrics}
         return {**means, **self.overall}
 
     @cached_property
     def counts(self) -> dict[str, Counts]:
-        """For each metric of ``metrics``, how many users it is defined and undefined for."""
+        """Numbers of users for whom each metric of ``metrics`` is defined and undefined."""
         undefined = np.isnan(self.values).sum(axis=0).tolist()
         return {n: Counts(len(self.users) - u, u) for n, u in zip(self.metrics, undefined, strict=True)}
 
@@ -67,13 +67,13 @@ class PerUserScores:
 
 
 def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
-    """Return each user's scores averaged over the folds in which they are defined.
+    """Return each user's scores averaged over the folds where they are defined.
 
-    Users are those of any fold, sorted. Overall metrics and curves are averaged over the folds, every fold
-    alike, without those in which they are undefined.
+    Users are those of any fold, sorted. Overall metrics and curves are averaged with equal
+    weights over the folds where they are defined.
 
     Raises:
-        DataError: No fold, or folds scored by different metrics.
+        DataError: There is no fold, or folds have different metrics.
     """
     if not folds:
         raise DataError("there is no fold to average")
@@ -110,12 +110,12 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Spread of a metric's values over the users it is defined for; NaN where these are too few."""
+    """Distribution of a metric's values over the users for whom it is defined; NaN where these are too few."""
 
-    n: int  # users it is defined for
-    undefined: int  # users it is not defined for
+    n: int  # users for whom it is defined
+    undefined: int  # users for whom it is undefined
     mean: float
-    std: float  # of the sample: divided by n - 1
+    std: float  # sample standard deviation: divided by n - 1
     p10: float
     p50: float
     p90: float
@@ -124,7 +124,7 @@ class Summary:
 
 
 def summarise(values: Floats) -> Summary:
-    """Return the summary of one metric's values (U,), NaN left out and counted."""
+    """Return the summary of one metric's values (U,); NaN values are excluded and counted."""
     defined = values[~np.isnan(values)]
     n = len(defined)
     quantiles = np.quantile(defined, np.linspace(0, 1, 101)) if n else np.full(101, np.nan)

@@ -27,15 +27,10 @@ from evalplugin.metrics.scores import PerUserScores, mean_of_defined
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = [
-    "Scorer",
-    "check_request",
-    "is_built_in",
-    "score_top_n",
-]
+__all__ = ["Scorer", "check_request", "is_built_in", "score_top_n"]
 
 _PR_CURVE = "pr_curve/"  # no metric can have this name
-_WORTH_THREADS = 4  # blocks
+_MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 
 
 def score_top_n(
@@ -49,7 +44,7 @@ def score_top_n(
     candidates: Candidates | None = None,
     curve_ks: Sequence[int] = (),
 ) -> PerUserScores:
-    """Return the scores of everybody who has a list or a truth, by raw user id in the order of codes.
+    """Return the scores of all users with a list or a truth, by raw user id in the order of codes.
 
     A user with relevant truth but without a list scores 0; a user without relevant truth is undefined (NaN)
     for every ranking metric, whatever the list, so that all models are averaged over the same users. A cutoff
@@ -59,11 +54,11 @@ def score_top_n(
         top_n: The lists, as codes into the truth's vocabularies.
         truth: The held-out interactions; its catalogue is the catalogue.
         train: The train data, on the same vocabularies, for metrics that need it.
-        metrics: What to compute; no metric twice.
+        metrics: The metrics, each once.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
         predictions: The model's predicted ratings of the truth's rows, (len(truth),); None for a model that
-            predicts none: metrics that need them are then undefined for everybody.
-        candidates: What the lists were chosen from; None: the whole catalogue.
+            predicts none: metrics that need them are then undefined for all users.
+        candidates: The items that lists were chosen from; None: the whole catalogue.
         curve_ks: The cutoffs of ``at_k``, computed for every metric of the list that takes k. Where there are
             any, so is ``pr_curve``.
 
@@ -95,21 +90,17 @@ class Scorer:
         """Allocate rows for ``n_users`` users with lists of up to ``n`` items; see ``score_top_n``."""
         self.n, self.n_users = n, n_users
         self.curves = {s.at(None).name: {k: s.at(k) for k in curve_ks} for s in metrics if s.metric.takes_k}
-        self.asked = {s.name: s for s in metrics}
-        extra = {s.name: s for c in self.curves.values() for s in c.values() if s.name not in self.asked}
-        self.every = {**self.asked, **extra}
-        user_metrics = [name for name, s in self.asked.items() if s.metric.scope == "user"]
-        self.columns = dict(zip(user_metrics, np.full((len(user_metrics), n_users), np.nan), strict=True))
-        self.sums = {name: RunningMean() for name, s in extra.items() if s.metric.scope == "user"}
+        self.requested = {s.name: s for s in metrics}
+        extra = {s.name: s for c in self.curves.values() for s in c.values() if s.name not in self.requested}
+        self.every = {**self.requested, **extra}
+        self.overall = {n: s.metric for n, s in self.every.items() if isinstance(s.metric, OverallMetric)}
+        self.states = {name: metric.start(n_items) for name, metric in self.overall.items()}
+        self.columns = {name: np.full(n_users, np.nan) for name in self.requested if name not in self.overall}
+        self.means = {name: RunningMean() for name in extra if name not in self.overall}
         self.precision = [RunningMean() for _ in RECALL_PERCENT] if curve_ks else []
-        self.states = {
-            name: s.metric.start(n_items)
-            for name, s in self.every.items()
-            if isinstance(s.metric, OverallMetric)
-        }
 
     def add(self, blocks: Blocks, position: Ints | None = None) -> None:
-        """Score blocks; ``position`` (U,) is that of each of their users among all; None: the same one."""
+        """Score blocks; ``position`` (U,) is the row of each of their users; None: their order in ``blocks``."""
 
         def scored(cut: tuple[int, int]) -> dict[str, Floats]:
             context = blocks.context(*cut)
@@ -125,35 +116,34 @@ class Scorer:
             return values
 
         cuts = blocks.cuts()
-        # Not for metrics that take in one block after another, those that fill views of the train data as they
-        # go, and those of users, which may have a state.
+        # One thread for metrics with a state, those that fill views of the train data as they go, and those of users,
+        # which may have a state.
         every = self.every.values()
-        alone = self.states or any("train" in s.metric.needs or not is_built_in(s) for s in every)
-        with ThreadPoolExecutor(1 if alone or len(cuts) < _WORTH_THREADS else _threads()) as pool:
+        serial = self.states or any("train" in s.metric.needs or not is_built_in(s) for s in every)
+        threads = 1 if serial or len(cuts) < _MIN_BLOCKS else min(_MAX_THREADS, thread_count())
+        with ThreadPoolExecutor(threads) as pool:
             for cut, values in zip(cuts, pool.map(scored, cuts), strict=True):
                 rows = slice(*cut) if position is None else position[slice(*cut)]
-                for mean, column in zip(
-                    self.precision, values.pop(_PR_CURVE, np.empty((0, 0))).T, strict=True
-                ):
+                levels = values.pop(_PR_CURVE, np.empty((0, 0))).T
+                for mean, column in zip(self.precision, levels, strict=True):
                     mean.add(column)
                 for name, column in values.items():
                     if name in self.columns:
                         self.columns[name][rows] = column
                     else:
-                        self.sums[name].add(column)
+                        self.means[name].add(column)
 
     def result(self, users: npt.NDArray[np.generic]) -> PerUserScores:
-        """Return the scores once every block is in; ``users`` (U,) are the raw ids."""
-        over_all = {n: s.metric for n, s in self.every.items() if isinstance(s.metric, OverallMetric)}
-        finished = {name: metric.finish(self.states[name]) for name, metric in over_all.items()}
+        """Return the scores after the last block; ``users`` (U,) are the raw ids."""
+        finished = {name: metric.finish(self.states[name]) for name, metric in self.overall.items()}
         means = {name: mean_of_defined(values) for name, values in self.columns.items()} | finished
-        means |= {name: mean.value for name, mean in self.sums.items()}
+        means |= {name: mean.value for name, mean in self.means.items()}
         values = np.stack(list(self.columns.values())).T if self.columns else np.empty((self.n_users, 0))
         return PerUserScores(
             users=users,
             values=values,
             metrics=tuple(self.columns),
-            overall={name: value for name, value in finished.items() if name in self.asked},
+            overall={name: value for name, value in finished.items() if name in self.requested},
             at_k={
                 name: {k: means[s.name] for k, s in curve.items()}
                 for name, curve in self.curves.items()
@@ -161,10 +151,6 @@ class Scorer:
             },
             pr_curve={p: m.value for p, m in zip(RECALL_PERCENT, self.precision, strict=False)},
         )
-
-
-def _threads() -> int:
-    return min(4, thread_count())
 
 
 def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
@@ -181,7 +167,7 @@ def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
 
 
 def is_built_in(spec: MetricSpec) -> bool:
-    """Return whether a metric is one of evalplugin's own, whose declarations can be relied on."""
+    """Return whether a metric is one of evalplugin's own, whose declarations are trusted."""
     return type(spec.metric).__module__.startswith("evalplugin.")
 
 
@@ -189,12 +175,12 @@ def check_request(metrics: Sequence[MetricSpec], has_train: bool, curve_ks: Sequ
     """Check the requested metrics and cutoffs before any work.
 
     Raises:
-        DataError: A metric named twice or in need of the train data, a cutoff below 1.
+        DataError: A metric is named twice or needs train data that is missing, or a cutoff is below 1.
     """
     names = [spec.name for spec in metrics]
     for position, spec in enumerate(metrics):
         if spec.name in names[:position]:
-            raise DataError(f"metric {spec.name} is asked for twice")
+            raise DataError(f"metric {spec.name} is requested twice")
         if "train" in spec.metric.needs and not has_train:
             raise DataError(f"metric {spec.name} needs the train data")
     for k in curve_ks:

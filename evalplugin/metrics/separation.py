@@ -20,7 +20,7 @@ RECALL_PERCENT = tuple(range(0, 101, 10))
 @metric("bpref")
 @dataclass(frozen=True)
 class Bpref(UserMetric):
-    """How few items judged non-relevant stand above the relevant ones; what was not judged is ignored.
+    """Preference of relevant items over items judged non-relevant; items that were not judged are ignored.
 
     bpref = sum over the hits of (1 - min(judged non-relevant items above it, R) / min(N, R)) / R, with R
     relevant and N judged non-relevant items. An item is judged if it is in the user's truth, and non-relevant
@@ -59,8 +59,8 @@ class AUC(UserMetric):
 
     auc = pairs of a relevant and a listed non-relevant item in the right order / all such pairs. With a list of
     all candidates it is the area under the ROC curve. In a shorter list, a relevant item that is not listed
-    ranks below every listed one, and a non-relevant item that is not listed is in no pair; a list of nothing but
-    hits counts as if a non-relevant item followed. It takes no k. Undefined (NaN) for a user without a relevant
+    ranks below every listed one, and a non-relevant item that is not listed is in no pair; a list of hits
+    alone counts as if a non-relevant item followed. It takes no k. Undefined (NaN) for a user without a relevant
     item, and for one whose candidates (the whole catalogue, where they are not known) are all relevant. Range 0
     to 1, chance 0.5, higher is better.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats, Ints
+from evalplugin.base.arrays import Floats, Ints, row_entries
 from evalplugin.data.interactions import Interactions
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TrainData"]
 
-_CELLS = 2**22  # cells of the table of co-occurrences that is filled at a time
+_CELLS = 2**22  # cells of the co-occurrence table computed at a time
 _CACHED = 2**23  # pairs whose cosine is cached for the next block: 128 MB
 
 
@@ -35,17 +35,17 @@ class TrainData:
 
     @property
     def counts(self) -> Ints:
-        """Number of users who met each item: int64 (n_items,)."""
+        """Number of users who have each item: int64 (n_items,)."""
         return self._data.item_counts
 
     @cached_property
     def information(self) -> Floats:
-        """Self-information of each item, -log2 of the share of users who met it: float64 (n_items,).
+        """Self-information of each item, -log2 of the share of users who have it: float64 (n_items,).
 
-        An item that nobody met counts as met by one user.
+        An item without interactions counts as one user's.
         """
         information: Floats = -np.log2(np.maximum(self.counts, 1) / max(self.n_users, 1))
-        return np.maximum(information, 0.0)  # no -0.0 where everybody met the item
+        return np.maximum(information, 0.0)  # no -0.0 where all users have the item
 
     @cached_property
     def _n_more_popular(self) -> Ints:
@@ -53,34 +53,31 @@ class TrainData:
         return len(ascending) - np.searchsorted(ascending, self.counts, side="right")
 
     def popularity_rank(self, user: Ints, item: npt.NDArray[np.integer]) -> Ints:
-        """Return how many items that the user has not met are more popular, and 1 more: int64, as long as the pairs.
+        """Return the popularity rank, from 1, of an item among the items that are not the user's: int64, one a pair.
 
-        Equally popular items share a rank. Where the user has met the item itself, it has no rank: the
-        answer is the size of the catalogue and 1 more.
+        Equally popular items share a rank. An item of the user's own has no rank: the result is the size of
+        the catalogue plus 1.
         """
         rows, counts = self._data.rows, self.counts
-        asking, row = np.unique(user, return_inverse=True)
-        n_met = rows.counts[asking]
-        end = np.cumsum(n_met)
-        met = rows.item[
-            np.arange(end[-1] if len(end) else 0) + np.repeat(rows.indptr[asking] - end + n_met, n_met)
-        ]
-        owner = np.repeat(np.arange(len(asking)), n_met)
+        distinct, row = np.unique(user, return_inverse=True)
+        entries, owner = row_entries(rows.indptr, distinct)
+        owned = rows.item[entries]
+        end = np.cumsum(rows.counts[distinct])
         stride = int(counts.max(initial=0)) + 1
-        popularity = np.sort(owner * stride + counts[met])
+        popularity = np.sort(owner * stride + counts[owned])
         more = end[row] - np.searchsorted(popularity, row * stride + counts[item], side="right")
         rank = self._n_more_popular[item] - more + 1
         pair = row * len(counts) + item
-        known = owner * len(counts) + met  # ascending, as owners and their items are
+        known = owner * len(counts) + owned  # ascending, as owners and their items are
         position = np.minimum(np.searchsorted(known, pair), max(len(known) - 1, 0))
-        is_met = known[position] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
-        return np.where(is_met, len(counts) + 1, rank)
+        is_owned = known[position] == pair if len(known) else np.zeros(len(pair), dtype=np.bool_)
+        return np.where(is_owned, len(counts) + 1, rank)
 
     def cosine(self, one: npt.NDArray[np.integer], other: npt.NDArray[np.integer]) -> Floats:
-        """Return the cosine between the users of two items, for many pairs: float64, as long as the pairs.
+        """Return the cosine between the users of two items, for many pairs: float64, one a pair.
 
-        It is the users who met both, divided by the geometric mean of the users who met either; 0 where
-        nobody met one of them. Memory is bounded, whatever the catalogue's size.
+        It is the number of users of both, divided by the geometric mean of the numbers of users of each; 0 where
+        one of them has no user. Memory is bounded, whatever the catalogue's size.
         """
         n_items = len(self.counts)
         pair = np.minimum(one, other).astype(np.int64) * n_items + np.maximum(one, other)
@@ -88,9 +85,9 @@ class TrainData:
         new = np.setdiff1d(wanted, self._pair, assume_unique=True)
         if len(new):
             fresh = self._cosine_of(*np.divmod(new, n_items))
-            if len(new) + len(self._pair) > _CACHED:  # evict what this block has no use for
-                kept = np.isin(self._pair, wanted, assume_unique=True)
-                self._pair, self._cosine = self._pair[kept], self._cosine[kept]
+            if len(new) + len(self._pair) > _CACHED:  # evict the pairs that this block does not need
+                needed = np.isin(self._pair, wanted, assume_unique=True)
+                self._pair, self._cosine = self._pair[needed], self._cosine[needed]
             self._pair = np.concatenate([self._pair, new])
             order = np.argsort(self._pair)
             self._pair = self._pair[order]
@@ -103,9 +100,9 @@ class TrainData:
         from scipy.sparse import csr_array
 
         rows = self._data.rows
-        met = np.ones(len(rows.item), dtype=np.int32)
+        ones = np.ones(len(rows.item), dtype=np.int32)
         shape = (self._data.n_users, self._data.n_items)
-        return csr_array((met, rows.item, rows.indptr), shape=shape).T.tocsr()
+        return csr_array((ones, rows.item, rows.indptr), shape=shape).T.tocsr()
 
     def _cosine_of(self, low: Ints, high: Ints) -> Floats:
         """Return the cosines of pairs in ascending order."""
@@ -116,8 +113,8 @@ class TrainData:
         step = max(1, _CELLS // len(columns))
         for first in range(0, len(rows), step):
             table = (self._users_of_items[rows[first : first + step]] @ right).toarray()
-            here = slice(*np.searchsorted(row, [first, first + step]))
-            both[here] = table[row[here] - first, column[here]]
+            part = slice(*np.searchsorted(row, [first, first + step]))
+            both[part] = table[row[part] - first, column[part]]
         size = np.sqrt(self.counts[low].astype(np.float64) * self.counts[high])
         cosine: Floats = np.divide(both, size, out=np.zeros(len(low)), where=size > 0)
         return cosine

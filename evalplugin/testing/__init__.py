@@ -1,13 +1,13 @@
-"""Contract suites for models, metrics and segments: the checks evalplugin runs on its own, for plugin authors.
+"""Contract suites for plugin authors: the checks of models, metrics and segments that evalplugin runs on its own.
 
 In a test of your plugin::
 
     from evalplugin.testing import check_recommender
 
-    def test_my_model_keeps_the_contract():
+    def test_my_model_meets_the_contract():
         check_recommender(MyModel, factors=4)
 
-No test framework is needed: a check raises AssertionError with the rule that is broken.
+No test framework is needed: a check raises AssertionError with the broken rule.
 """
 
 from evalplugin.testing.metric import check_metric

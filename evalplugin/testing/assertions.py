@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 __all__ = ["require"]
 
 
-def require(holds: bool, message: str) -> None:
-    """Raise AssertionError with a message unless a rule holds."""
+def require(holds: bool | np.bool_, message: str) -> None:
+    """Raise AssertionError with the message unless a rule holds."""
     if not holds:
         raise AssertionError(message)

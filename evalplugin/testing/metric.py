@@ -26,16 +26,16 @@ _THRESHOLDS = (None, 3.0)
 def check_metric(name: str, *, seed: int = 0) -> None:
     """Check the contract of a registered metric on random lists.
 
-    Its name survives a round trip; values are float64, one a user, within the stated bounds; a user without
-    truth is undefined, and who else is depends on the truth alone, never on the list or on predictions (of a
-    metric that is about lists: a user without a list is, who else is depends on the lists' lengths alone, and
-    the truth changes nothing); relabelling users and items changes nothing; what lies below k changes nothing;
-    the size of the blocks changes nothing; inputs stay as they are.
+    Its name survives a round trip; values are float64, one a user, within the declared bounds; the value of a user
+    without truth is undefined, and the other undefined users depend on the truth alone, never on lists or predictions
+    (of a metric about lists: undefined without a list, otherwise depending on the lists' lengths alone, and the truth
+    changes nothing); neither relabelling users and items, nor items below rank k, nor the size of the blocks change a
+    value; inputs are not modified.
 
     Raises:
-        AssertionError: A law is broken; the message names the metric, the law and the first value at fault.
+        AssertionError: A law is broken; the message names the metric, the law and the first wrong value.
         UnknownNameError: No metric has the name.
-        ParameterError: The name is not one that can be parsed.
+        ParameterError: The name cannot be parsed.
     """
     spec = parse(name)
     require(parse(spec.name) == spec, f"{spec.name}: the name read back means another metric")
@@ -70,17 +70,15 @@ class _Case:
         return cls(top_n, truth, train, rng.uniform(0.5, 5, len(truth)))
 
     def values(self, spec: MetricSpec, threshold: float | None, size: int | None = None) -> Floats:
-        return apply(
-            spec,
-            Blocks.of(
-                self.top_n,
-                self.truth,
-                train=self.train,
-                threshold=threshold,
-                predictions=self.predictions,
-                size=size,
-            ),
+        blocks = Blocks.of(
+            self.top_n,
+            self.truth,
+            train=self.train,
+            threshold=threshold,
+            predictions=self.predictions,
+            size=size,
         )
+        return apply(spec, blocks)
 
     def relabelled(self, rng: np.random.Generator) -> tuple[_Case, Ints]:
         """Return the case under other codes, and the new code of each user."""
@@ -119,13 +117,8 @@ def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
         below = case.shuffled_below(spec.k, rng).values(spec, threshold)
         _same(spec, "what lies below k must change nothing", values, below)
     for size in (1, 7, _USERS):
-        _same(
-            spec,
-            "the size of a block must change nothing",
-            values,
-            case.values(spec, threshold, size),
-            exact=True,
-        )
+        resized = case.values(spec, threshold, size)
+        _same(spec, "the size of a block must change nothing", values, resized, exact=True)
     unchanged = np.array_equal(before[0], case.top_n.item) and np.array_equal(before[1], case.truth.rating)
     require(unchanged, f"{spec.name}: the inputs must stay as they are")
 
@@ -164,18 +157,11 @@ def _check_shape_and_range(name: str, metric: Metric, values: Floats) -> None:
         raise AssertionError(f"{name}: {outside[0]} lies outside the bounds {low} to {high}")
 
 
-def _same(
-    spec: MetricSpec,
-    law: str,
-    a: Floats,
-    b: Floats,
-    *,
-    exact: bool = False,
-) -> None:
+def _same(spec: MetricSpec, law: str, a: Floats, b: Floats, *, exact: bool = False) -> None:
     differs = ~np.isclose(a, b, rtol=0 if exact else 1e-12, atol=0, equal_nan=True)
     if differs.any():
-        at = int(np.flatnonzero(differs)[0])
-        raise AssertionError(f"{spec.name}: {law}, but value {at} is {a[at]} and then {b[at]}")
+        first = int(np.flatnonzero(differs)[0])
+        raise AssertionError(f"{spec.name}: {law}, but value {first} is {a[first]} and then {b[first]}")
 
 
 def _interactions(

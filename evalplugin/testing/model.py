@@ -13,7 +13,7 @@ from evalplugin.base.arrays import Codes
 from evalplugin.base.parameters import as_mapping, build
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
-from evalplugin.models import MODELS, RatingPredictor, Recommender, TopN, recommend
+from evalplugin.models import BLOCK_BYTES, MODELS, RatingPredictor, Recommender, TopN, recommend
 from evalplugin.models.selection import NO_ITEM
 from evalplugin.testing.assertions import require
 
@@ -34,23 +34,22 @@ __all__ = [
 
 Make = Callable[[], Recommender]
 
-_UNSEEN_OWN = 3  # items of a user's own colour that the user has not met
+_UNSEEN_OWN = 3  # items of a user's own colour without an interaction
 
 
 def check_recommender(recommender: str | Callable[..., Recommender], **params: Any) -> None:
     """Run every check of ``RECOMMENDER_CHECKS`` on a model.
 
-    A model whose order does not tell tastes apart (popularity, chance) says so by a class variable
-    ``personalised = False`` and is excused from learning the checkerboard. One that looks only at which items were
-    met, and not at ratings, says ``uses_ratings = False`` (a class variable or a property) and gets a board without
-    dislikes.
+    A model without personal lists (popularity, chance) declares the class variable ``personalised = False`` and need
+    not learn the checkerboard. A model that ignores ratings declares ``uses_ratings = False`` (a class variable or a
+    property) and gets a checkerboard without dislikes.
 
     Args:
-        recommender: A registered name, or a class, or any callable that returns a new model.
-        params: Its arguments; the data is small (40 users, 30 items), so sizes may have to be.
+        recommender: A registered name, a class, or any callable that returns a new model.
+        params: Its arguments; sizes must suit the small data (40 users, 30 items).
 
     Raises:
-        AssertionError: The first broken rule, in words.
+        AssertionError: A rule is broken; the message describes the first one.
     """
 
     def make() -> Recommender:
@@ -65,8 +64,8 @@ def check_recommender(recommender: str | Callable[..., Recommender], **params: A
 def checkerboard(*, dislikes: bool = True) -> Interactions:
     """Return data with one right answer: even users like even items, odd users odd ones.
 
-    40 users have met all but 3 of the 15 items of their own colour, with rating 5, and with ``dislikes`` also 5 of the
-    other colour, with rating 1. The last user and the last item of the vocabularies have no interactions.
+    40 users have rated all but 3 of the 15 items of their own colour 5, and with ``dislikes`` also 5 of the other
+    colour 1. The last user and the last item of the vocabularies have no interactions.
     """
     user, item = (axis.ravel() for axis in np.meshgrid(np.arange(40), np.arange(30), indexing="ij"))
     own = user % 2 == item % 2
@@ -77,19 +76,17 @@ def checkerboard(*, dislikes: bool = True) -> Interactions:
         item=item[met].astype(np.int32),
         rating=np.where(own[met], 5 if dislikes else 1, 1).astype(np.float32),
         timestamp=np.arange(met.sum()),
-        users=np.arange(41) + 100,  # raw ids that are no codes
+        users=np.arange(41) + 100,  # raw ids that differ from codes
         items=np.arange(31) * 2 + 1000,
     )
 
 
 def check_parameters_are_plain(make: Make) -> None:
-    """Check that the parameters can be written down and read back."""
+    """Check that the parameters survive serialisation."""
     model: object = make()
     if dataclasses.is_dataclass(model):
         again = build(type(model), as_mapping(model), owner=type(model).__name__)
-        require(
-            as_mapping(again) == as_mapping(model), "its parameters change when written down and read back"
-        )
+        require(as_mapping(again) == as_mapping(model), "its parameters change when serialised and read back")
 
 
 def check_learns_the_checkerboard(make: Make) -> None:
@@ -103,75 +100,56 @@ def check_learns_the_checkerboard(make: Make) -> None:
         require(
             np.array_equal(np.sort(listed), right),
             f"on the checkerboard the first items of user code {user} must be {right.tolist()} in any order "
-            f"(its own colour, not met before), and are {listed.tolist()}; "
-            f"a model that does not tell tastes apart says so by `personalised = False`",
+            f"(its own colour, without an interaction), and are {listed.tolist()}; "
+            f"a model without personal lists declares `personalised = False`",
         )
 
 
 def check_lists_are_valid(make: Make) -> None:
     """Check lists of candidates of every kind: distinct catalogue items, none excluded, scores descending."""
     model, data = _fitted(make)
-    kinds = (
-        Candidates("unseen", excluded=data.rows),
-        Candidates("all"),
-        Candidates("judged", included=data.rows),
-    )
-    for candidates in kinds:
+    unseen, judged = Candidates("unseen", excluded=data.rows), Candidates("judged", included=data.rows)
+    for candidates in (unseen, Candidates("all"), judged):
         for n in (1, 7, data.n_items + 3):
             top = _lists(model, data, n, candidates)
             for user, (items, scores) in enumerate(zip(top.item, top.score, strict=True)):
                 listed = items[items != NO_ITEM]
                 where = f"the list of user code {user} (n={n}, candidates {candidates.kind})"
-                require(
-                    len(np.unique(listed)) == len(listed), f"{where} has an item twice: {listed.tolist()}"
-                )
-                require(bool((listed < data.n_items).all()), f"{where} has an item outside the catalogue")
-                require(
-                    bool((np.diff(scores[: len(listed)]) <= 0).all()), f"{where} does not descend by score"
-                )
-                if candidates.kind == "unseen":
-                    require(
-                        not np.isin(listed, data.rows[user]).any(), f"{where} has an item that was met before"
-                    )
-                if candidates.kind == "judged":
-                    require(
-                        bool(np.isin(listed, data.rows[user]).all()),
-                        f"{where} has an item that was not judged",
-                    )
+                distinct = len(np.unique(listed)) == len(listed)
+                require(distinct, f"{where} has an item twice: {listed.tolist()}")
+                require((listed < data.n_items).all(), f"{where} has an item outside the catalogue")
+                require((np.diff(scores[: len(listed)]) <= 0).all(), f"{where} does not descend by score")
+                known = np.isin(listed, data.rows[user])
+                if candidates is unseen:
+                    require(not known.any(), f"{where} has an item of the user's train data")
+                if candidates is judged:
+                    require(known.all(), f"{where} has an item that was not judged")
 
 
 def check_same_seed_gives_same_lists(make: Make) -> None:
-    """Check that two new models with one seed agree, and that fitting a model anew forgets the first fit."""
+    """Check that two new models with one seed agree, and that a second fit discards the first."""
     model, data = _fitted(make)
     first = _lists(model, data, 10)
     other, _ = _fitted(make)
     _require_same(first, _lists(other, data, 10), "two models with the same seed make different lists")
     other.fit(data.select(np.arange(len(data)) % 3 > 0), generator(2, "other"))
     other.fit(data, _rng())
-    _require_same(
-        first, _lists(other, data, 10), "a model that was fitted before makes other lists than a new one"
-    )
+    message = "a model that was fitted before makes other lists than a new one"
+    _require_same(first, _lists(other, data, 10), message)
 
 
 def check_lists_do_not_depend_on_blocks(make: Make) -> None:
-    """Check that a user's list is the same whichever users are asked for with it, and asking twice changes nothing."""
+    """Check that a user's list does not depend on the other users of a call, and that calls can be repeated."""
     model, data = _fitted(make)
     whole = _lists(model, data, 10)
     for n_users in (1, 7):
-        blocks = recommend(
-            model,
-            np.arange(data.n_users, dtype=np.int32),
-            10,
-            Candidates("unseen", excluded=data.rows),
-            data.n_items,
-            block_bytes=n_users * data.n_items * 8,
-        )
-        _require_same(whole, blocks, f"lists differ when {n_users} users are asked for at a time")
-    _require_same(whole, _lists(model, data, 10), "asking a second time gives other lists")
+        blocks = _lists(model, data, 10, block_bytes=n_users * data.n_items * 8)
+        _require_same(whole, blocks, f"lists differ in blocks of {n_users} users")
+    _require_same(whole, _lists(model, data, 10), "a second call returns other lists")
 
 
 def check_leaves_data_untouched(make: Make) -> None:
-    """Check that fitting and asking change no input."""
+    """Check that ``fit`` and ``recommend`` modify no input."""
     model = make()
     data = _board(model)
     users = np.arange(data.n_users, dtype=np.int32)
@@ -217,16 +195,14 @@ def check_predicts_on_the_rating_scale(make: Make) -> None:
     shuffled = np.random.default_rng(0).permutation(len(users))
     low, high = data.rating_scale
     predicted = np.asarray(model.predict(users, items))
-    require(
-        predicted.shape == users.shape, f"predict must return one rating a pair, not shape {predicted.shape}"
-    )
-    require(
-        bool(((predicted >= low) & (predicted <= high)).all()),
-        f"predicted ratings must be from {low:g} to {high:g}, as the train ratings are",
-    )
+    one_each = predicted.shape == users.shape
+    require(one_each, f"predict must return one rating a pair, not shape {predicted.shape}")
+    on_scale = ((predicted >= low) & (predicted <= high)).all()
+    require(on_scale, f"predicted ratings must be from {low:g} to {high:g}, as the train ratings are")
     again = np.asarray(model.predict(users[shuffled], items[shuffled]))
     require(
-        np.array_equal(again, predicted[shuffled]), "a predicted rating depends on what is asked for with it"
+        np.array_equal(again, predicted[shuffled]),
+        "a predicted rating depends on the other pairs of the call",
     )
 
 
@@ -258,16 +234,21 @@ def _fitted(make: Make) -> tuple[Recommender, Interactions]:
     return model, data
 
 
-def _lists(model: Recommender, data: Interactions, n: int, candidates: Candidates | None = None) -> TopN:
+def _lists(
+    model: Recommender,
+    data: Interactions,
+    n: int,
+    candidates: Candidates | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> TopN:
     users: Codes = np.arange(data.n_users, dtype=np.int32)
-    return recommend(model, users, n, candidates or Candidates("unseen", excluded=data.rows), data.n_items)
+    candidates = candidates or Candidates("unseen", excluded=data.rows)
+    return recommend(model, users, n, candidates, data.n_items, block_bytes=block_bytes)
 
 
 def _require_same(one: TopN, other: TopN, message: str) -> None:
     differ = np.flatnonzero((one.item != other.item).any(axis=1))
     if len(differ):
         user = int(differ[0])
-        require(
-            False,
-            f"{message}: user code {user} gets {one.item[user].tolist()} and {other.item[user].tolist()}",
-        )
+        lists = f"{one.item[user].tolist()} and {other.item[user].tolist()}"
+        raise AssertionError(f"{message}: user code {user} gets {lists}")

@@ -1,4 +1,4 @@
-"""The contract of every segment: one value a user, equal values in one group, first fold counts."""
+"""The contract of every segment: one value a user, equal values in one group, the first fold counts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,17 @@ _USERS, _ITEMS = 60, 25
 def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
     """Check the contract of a segment on small data.
 
-    Its parameters survive being written down; every test user is measured by one value that does not depend on who
-    else is asked for; equal values are in one group, and the order of the users changes nothing; nor does the order of
-    the interactions, or what items are called; each user counts as in the first fold that tests the user; asking twice
-    gives the same; the data stays as it is.
+    Its parameters survive serialisation; every test user has one value, independent of the other users of the call;
+    equal values are in one group; neither the order of users or interactions nor the codes of items change a value;
+    each user has the group of the first fold that tests the user; calls can be repeated; the data is not modified.
 
     Args:
-        segment: A registered name, or a class, or any callable that returns a new segment.
+        segment: A registered name, a class, or any callable that returns a new segment.
         params: Its arguments. The users of the data are the integers 0 to 59.
 
     Raises:
-        AssertionError: A law is broken; the message names it, and the first user at fault.
-        PluginError: It returns something else than one value and one group a user.
+        AssertionError: A law is broken; the message names the law and the first wrong user.
+        PluginError: It does not return one value and one group a user.
     """
     name = segment if isinstance(segment, str) else getattr(segment, "__name__", "segment")
     made = SEGMENTS.create(segment, params) if isinstance(segment, str) else segment(**params)
@@ -50,9 +49,9 @@ def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> Non
 
 def _check_parameters(name: str, made: object, params: Mapping[str, Any]) -> None:
     written = as_mapping(made) if is_dataclass(made) else {}
-    if params.keys() <= written.keys():  # objects from Python cannot be written down
+    if params.keys() <= written.keys():  # Python objects cannot be serialised
         again = as_mapping(build(type(made), written, owner=name))
-        require(again == written, "its parameters change when they are written down and read back")
+        require(again == written, "its parameters change when serialised and read back")
 
 
 def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generator) -> None:
@@ -62,9 +61,7 @@ def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generato
     _same(users, values, made.measure(fold, users, LoadContext()), "measuring twice must give the same")
     some = rng.random(len(users)) < 0.5
     alone = made.measure(fold, users[some], LoadContext())
-    _same(
-        users[some], values[some], alone, "a user's value must not depend on which other users are asked for"
-    )
+    _same(users[some], values[some], alone, "a user's value must not depend on the other users of the call")
     moved = replace(fold, train=_moved(fold.train, rng), test=_moved(fold.test, rng))
     law = "neither the order of interactions nor what items are called may change a value"
     _same(users, values, made.measure(moved, users, LoadContext()), law)
@@ -82,12 +79,8 @@ def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generato
 def _check_folds(name: str, made: Segmenter, folds: list[Split]) -> None:
     tested = [np.unique(fold.test.user) for fold in folds]
     late = np.setdiff1d(tested[1], tested[0])
-    values = np.concatenate(
-        [
-            made.measure(fold, users.astype(np.int32), LoadContext())
-            for fold, users in zip(folds, (tested[0], late), strict=True)
-        ]
-    )
+    parts = zip(folds, (tested[0], late), strict=True)
+    values = np.concatenate([made.measure(fold, part, LoadContext()) for fold, part in parts])
     users = np.concatenate([tested[0], late])
     order = np.argsort(users)
     found = segmentation(name, made, folds, LoadContext())
@@ -96,7 +89,7 @@ def _check_folds(name: str, made: Segmenter, folds: list[Split]) -> None:
 
 
 def _draw(rng: np.random.Generator, fold: int) -> Split:
-    """Return a fold in which some users have no train data, some no test data, and many are alike."""
+    """Return a fold where some users have no train data, some no test data, and many have equal counts."""
     met = rng.random((_USERS, _ITEMS)) < rng.choice([0, 0.1, 0.1, 0.4], (_USERS, 1))
     held_out = (rng.random((_USERS, _ITEMS)) < 0.1) & ~met & (np.arange(_USERS) % 7 > 0)[:, None]
     return Split(_interactions(met, rng), _interactions(held_out, rng), fold)
@@ -115,7 +108,7 @@ def _interactions(met: Flags, rng: np.random.Generator) -> Interactions:
 
 
 def _moved(data: Interactions, rng: np.random.Generator) -> Interactions:
-    """Return the data with its rows in another order and its items under each other's codes."""
+    """Return the data with its rows shuffled and the codes of its items reversed."""
     order, new_item = rng.permutation(len(data)), _ITEMS - 1 - data.item
     assert data.timestamp is not None
     return replace(
@@ -128,7 +121,7 @@ def _moved(data: Interactions, rng: np.random.Generator) -> Interactions:
 
 
 def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values that can be sorted: missing text is no text."""
+    """Return sortable values: objects, such as missing text, by their repr."""
     return values if values.dtype != object else np.array([f"{v!r}" for v in values.tolist()])
 
 
@@ -137,5 +130,5 @@ def _same(
 ) -> None:
     differ = np.flatnonzero(_plain(np.asarray(one)).astype(str) != _plain(np.asarray(other)).astype(str))
     if len(differ):
-        at = int(differ[0])
-        raise AssertionError(f"{law}, but user {users[at]} has {one[at]} and then {other[at]}")
+        first = int(differ[0])
+        raise AssertionError(f"{law}, but user {users[first]} has {one[first]} and then {other[first]}")

@@ -210,7 +210,7 @@ def test_several_threads_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) ->
     truth = frame[rng.random(len(frame)) < 0.2]
     whole = evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user
     monkeypatch.setattr("evalplugin.metrics.blocks._CELLS", 100)
-    monkeypatch.setattr("evalplugin.metrics.scoring._threads", lambda: 4)
+    monkeypatch.setattr("evalplugin.metrics.scoring.thread_count", lambda: 4)
     pd.testing.assert_frame_equal(
         evalplugin.score(frame, truth[["user", "item"]], ["ndcg", "ap"]).per_user, whole
     )
@@ -324,7 +324,7 @@ def test_invalid_ranks_are_found_in_shuffled_lists() -> None:
     [
         ([], "no metric is asked for, such as 'ndcg@10'"),
         ("ndcg@10", "metrics must be a list of names such as ['ndcg@10'], not the text 'ndcg@10'"),
-        (["rr", "rr"], "metric rr is asked for twice"),
+        (["rr", "rr"], "metric rr is requested twice"),
         (["novelty@10"], "metric novelty@10 needs the train data"),
         (["rmse"], "metric rmse needs the ratings that a model predicts for the truth; lists have none"),
     ],

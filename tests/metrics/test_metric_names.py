@@ -140,7 +140,7 @@ def test_parse_of_any_text_returns_or_raises_parameter_error(text: str) -> None:
         ),
         (
             "ndcg(gain='exp2')@10",
-            "\"ndcg(gain='exp2')@10\": the value of 'gain' stands without quotes: \"'\" at position 11",
+            "\"ndcg(gain='exp2')@10\": the value of 'gain' must not be quoted: \"'\" at position 11",
         ),
         ("ndcg(gain=exp2, gain=exp2)", "'ndcg(gain=exp2, gain=exp2)': parameter 'gain' is given twice"),
         ("ndcg(gain)@10", "'ndcg(gain)@10': expected '=' and a value after 'gain', found ')' at position 10"),

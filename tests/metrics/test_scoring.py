@@ -149,7 +149,7 @@ def test_the_size_of_a_block_changes_no_value(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_invalid_requests_raise_data_error() -> None:
-    with pytest.raises(DataError, match=r"^metric ndcg@3 is asked for twice$"):
+    with pytest.raises(DataError, match=r"^metric ndcg@3 is requested twice$"):
         score_top_n(LISTS, TRUTH, None, specs("ndcg@3", "ndcg(gain=linear)@3"), threshold=None)
     with pytest.raises(DataError, match=r"^a curve's cutoffs start at 1, not at 0$"):
         score_top_n(LISTS, TRUTH, None, specs("rr"), threshold=None, curve_ks=(0,))
@@ -167,7 +167,7 @@ def test_invalid_requests_raise_data_error() -> None:
             lists_of([2], [3, 1, -2]),
             "the list of user 'cat' has item code -2, which is none of the catalogue's codes 0 to 5",
         ),
-        (lists_of([2], [3, -1, 2]), "the list of user 'cat' has a hole: an item stands behind -1 (no item)"),
+        (lists_of([2], [3, -1, 2]), "the list of user 'cat' has a hole: an item follows -1 (no item)"),
         (lists_of([0, 4], [0], [1]), "the lists have user code 4, which is none of the truth's codes 0 to 3"),
         (
             lists_of([-1, 0], [0], [1]),
@@ -183,7 +183,7 @@ def test_invalid_requests_raise_data_error() -> None:
         ),
         (
             TopN(np.array([0], np.int32), np.empty((1, 0), np.int32), np.empty((1, 0))),
-            "the lists have no place: n must be at least 1",
+            "the lists are of length 0: n must be at least 1",
         ),
     ],
 )

@@ -132,16 +132,16 @@ class Unpicklable(Good):
     [
         (
             Unpersonal,
-            r"user code 0 must be \[0, 10, 20\] in any order .* a model that does not tell tastes apart",
+            r"user code 0 must be \[0, 10, 20\] in any order .* a model without personal lists",
         ),
         (Forgetful, "two models with the same seed make different lists: user code 0 gets"),
         (Accumulating, "a model that was fitted before makes other lists than a new one"),
-        (BlockBound, "lists differ when 1 users are asked for at a time"),
-        (Shy, "lists differ when 1 users are asked for at a time: user code 40"),
+        (BlockBound, "lists differ in blocks of 1 users"),
+        (Shy, "lists differ in blocks of 1 users: user code 40"),
         (Vandal, "the train data was changed"),
         (Unpicklable, "a fitted model makes other lists after pickling"),
         (OffScale, "predicted ratings must be from 1 to 5"),
-        (Unstable, "a predicted rating depends on what is asked for with it"),
+        (Unstable, "a predicted rating depends on the other pairs of the call"),
     ],
 )
 def test_check_recommender_finds_broken_models(broken, message):
