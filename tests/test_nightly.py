@@ -41,7 +41,12 @@ def test_only_the_better_challenger_is_promoted(
 ) -> None:
     assert nights.main() == 0
     printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("night ")]
-    assert [line.split(": ")[1].split(" in ")[0] for line in printed] == ["promote", "keep", "keep", "unchanged"]
+    assert [line.split(": ")[1].split(" in ")[0] for line in printed] == [
+        "promote",
+        "keep",
+        "keep",
+        "unchanged",
+    ]
     client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
     assert len(client.search_model_versions("name='shop-recommender'")) == 1
     assert str(client.get_model_version_by_alias("shop-recommender", "champion").version) == "1"
