@@ -5,9 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 
-__all__ = ["fingerprint"]
+__all__ = ["digest", "fingerprint"]
 
 
 def fingerprint(value: object) -> str:
     """Return 16 hexadecimal digits that depend on a JSON value alone, not on the order of its keys."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:16]
+    return digest(value)[:16]
+
+
+def digest(value: object) -> str:
+    """Return all 64 hexadecimal digits of the SHA-256 hash of a JSON value; see ``fingerprint``."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

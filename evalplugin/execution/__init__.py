@@ -1,3 +1,3 @@
-"""A config becomes results: data, folds, tasks, worker processes, and the store of finished steps."""
+"""Execution of a config: data, folds, tasks, worker processes, and the store of finished steps."""
 
 __all__: list[str] = []

@@ -1,4 +1,4 @@
-"""Progress of a bake-off: lines about decisions and finished steps, and work under way."""
+"""Observer of a bake-off: lines about decisions and finished steps, and progress of the work."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["Observer"]
 
 
 class Observer:
-    """Receives progress and ignores it; a subclass shows it."""
+    """Callbacks on the progress of a bake-off; these ignore it, a subclass shows it."""
 
     def report(self, text: str) -> None:
         """Receive one line about a decision or a finished step."""
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Follow a piece of work; the function that is yielded takes how many more of ``total`` are done."""
+        """Show a piece of work while it runs; yields a function that receives how many more of ``total`` are done."""
         yield lambda done: None

@@ -31,7 +31,7 @@ class Costs:
     fit_seconds: float
     recommend_seconds: float
     score_seconds: float
-    # Highest resident memory of the process while the model ran, in 2**20 bytes; NaN where the system cannot tell.
+    # Highest resident memory of the process while the model ran, in 2**20 bytes; NaN where the system has no count.
     peak_memory_mb: float
     start_seconds: float = 0.0  # importing libraries and loading compiled code, apart from the work
 
@@ -47,22 +47,22 @@ class DataInfo:
     split_type: str
     split_params: Mapping[str, Any]
     full: Interactions = field(repr=False)
-    train: Interactions | None = field(repr=False)  # None: lists made elsewhere, scored without it
+    train: Interactions | None = field(repr=False)  # None: lists from elsewhere, scored without it
     test: Interactions = field(repr=False)
     n_folds: int
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
-    notes: tuple[str, ...] = ()  # decisions taken while reading and splitting, in words
+    notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
     segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
 
     @cached_property
     def background(self) -> Background:
-        """Background to judge single users' lists; made once for all models."""
+        """The background of single users' lists, computed once for all models."""
         return background_of(self.full, self.train, self.test)
 
 
 @dataclass(frozen=True)
 class ModelResult:
-    """One model on one dataset under one split, all folds: what one MLflow run holds."""
+    """The result of one model on one dataset under one split, all folds: the content of one MLflow run."""
 
     data: DataInfo
     model: str  # name in the config
@@ -77,7 +77,7 @@ class ModelResult:
     error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
 
     def __post_init__(self) -> None:
-        if self.error is not None:  # shown and logged in many places: a credential gets no further than here
+        if self.error is not None:  # shown and logged by many callers: credentials are removed once, here
             object.__setattr__(self, "error", redact(self.error))
 
     def by_group(self, metric: str) -> dict[str, dict[str, npt.NDArray[np.float64]]]:
@@ -98,13 +98,13 @@ class ModelResult:
 
 
 def new_id() -> str:
-    """Return an id for a bake-off: when it began, in UTC, so that ids sort by time, and what makes it unique."""
+    """Return a unique id for a bake-off; it begins with the time in UTC, so that ids sort by time."""
     return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(2)}"
 
 
 @dataclass(frozen=True)
 class Bakeoff:
-    """The description of a bake-off: all that is known before it runs."""
+    """The description of a bake-off, as it is known before the bake-off runs."""
 
     id: str  # unique, e.g. 20260101-120000-3f2a
     experiment: str
@@ -124,24 +124,23 @@ class Bakeoff:
     metrics_hash: str
     datasets: tuple[str, ...] = ()  # names in config order
     splits: tuple[str, ...] = ()  # names in config order
-    inputs: Mapping[str, str] = field(
-        default_factory=dict
-    )  # hashes of config, data and code, where they are known
+    # Hashes of config, data and code, as far as they are known.
+    inputs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def headline(self) -> tuple[str, ...]:
         """Canonical names of the metrics, the primary one first."""
         return (self.primary, *(m for m in self.metrics if m != self.primary))
 
-    def place(self, dataset: str, split: str, model: str) -> int:
-        """Return which of the bake-off's runs one is, from 0, in config order."""
+    def position(self, dataset: str, split: str, model: str) -> int:
+        """Return the position of a run among the bake-off's runs, from 0, in config order."""
         number = 0
         for names, name in ((self.datasets, dataset), (self.splits, split), (self.models, model)):
             number = number * max(1, len(names)) + (names.index(name) if name in names else 0)
         return number
 
     def run_name(self, dataset: str, split: str, model: str) -> str:
-        """Return what a run is called: the model, with dataset and split where the bake-off has several of them."""
+        """Return the name of a run: the model, with dataset and split where the bake-off has several of them."""
         several = (dataset, len(self.datasets) > 1), (split, len(self.splits) > 1)
         return " · ".join([model, *(name for name, needed in several if needed)])
 

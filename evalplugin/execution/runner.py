@@ -1,4 +1,4 @@
-"""Preparing data and folds, and running the tasks of all models in order."""
+"""Run a bake-off: prepare data and folds, execute the tasks of all models in order, collect their results."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 Result = TaskResult | str  # a string is the traceback of a task that failed
-# Runs numbered and labelled tasks; yields the number and the result of each, in the order in which they end.
+# Runs numbered and labelled tasks; yields the number and the result of each as it ends.
 Executor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
 
 
@@ -57,14 +57,14 @@ class PreparedData:
 
 @dataclass(eq=False)
 class Job:
-    """One model on one dataset under one split: a task for each fold, and their results so far."""
+    """One model on one dataset under one split: a task for each fold, and the results so far."""
 
     info: DataInfo
     model: ModelRecipe
     tasks: tuple[Task, ...]
     done: dict[int, Result] = field(default_factory=dict)  # by fold
-    lists: dict[int, Lists] = field(default_factory=dict)  # by fold: cached, and only to be scored
-    running: int = 0  # tasks that were started and have not ended
+    lists: dict[int, Lists] = field(default_factory=dict)  # by fold: cached lists that are still to be scored
+    running: int = 0  # tasks that have started and not ended
 
     @property
     def failed(self) -> bool:
@@ -91,8 +91,8 @@ def prepare(
 ) -> list[PreparedData]:
     """Return every dataset under every split, with its folds and candidates.
 
-    All data is read before any model is fitted, so that bad data costs no work. ``data_home`` is where datasets are
-    looked for before they are downloaded; ``cache`` has the folds of earlier bake-offs.
+    All data is read before any model is fitted, so that bad data costs no work. Datasets are searched for in
+    ``data_home`` before they are downloaded; ``cache`` has the folds of earlier bake-offs.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
@@ -117,13 +117,13 @@ def prepare(
 
 
 def _report_tenths(observer: Observer) -> Callable[[str, float | None], None]:
-    """Return a report of "subject: how far" that says a subject once, and then at every tenth of the way to its end."""
-    said: set[tuple[str, int]] = set()
+    """Return a function that reports lines ``subject: progress``, at most one for each tenth of a subject's work."""
+    reported: set[tuple[str, int]] = set()
 
     def report(text: str, fraction: float | None) -> None:
         step = text.partition(":")[0], int((fraction or 0.0) * 10)
-        if step not in said and step[1] < 10:
-            said.add(step)
+        if step not in reported and step[1] < 10:
+            reported.add(step)
             observer.report(text)
 
     return report
@@ -145,14 +145,9 @@ def _prepare(
         folds = split.component.split(data, generator(seed, *stream, "split"))
         if cache is not None:
             cache.store_folds(data, split, seed, folds)
-    asked = config.spec.recommend
+    kind, negatives = config.spec.recommend.candidates, config.spec.recommend.negatives or 0
     candidates = [
-        Candidates.of(
-            asked.candidates,
-            fold,
-            generator(seed, *stream, fold.fold, "candidates"),
-            n_negatives=asked.negatives or 0,
-        )
+        Candidates.of(kind, fold, generator(seed, *stream, fold.fold, "candidates"), n_negatives=negatives)
         for fold in folds
     ]
     first = folds[0]
@@ -170,15 +165,15 @@ def _prepare(
         n_folds=len(folds),
         counts=first.counts,
         notes=(*data.notes, *first.notes, *left_out),
-        segments=tuple(segments),
+        segments=segments,
     )
     return PreparedData(info, tuple(folds), tuple(candidates), stream)
 
 
 def _segments(
     config: CheckedConfig, folds: Sequence[Split], context: LoadContext
-) -> tuple[list[Segmentation], list[str]]:
-    """Return the segments, and a note on each default one that is left out as it has one group."""
+) -> tuple[tuple[Segmentation, ...], list[str]]:
+    """Return the segmentations, and a note on each default one that is left out because it has one group."""
     gate = config.spec.gate
     guarded = {} if gate is None else gate.guardrails.segments
     shown, notes = [], []
@@ -192,11 +187,11 @@ def _segments(
                 f"segment {found.name} is not shown: all {len(found.users):,} test users are in one group "
                 f"({found.labels[groups[0]]})"
             )
-    return shown, notes
+    return tuple(shown), notes
 
 
 def jobs_of(config: CheckedConfig, prepared: Sequence[PreparedData]) -> list[Job]:
-    """Return every model on every dataset under every split, in the order of the config."""
+    """Return a job for every model on every dataset under every split, in the order of the config."""
     return [_job(config, one, model) for one in prepared for model in config.models]
 
 
@@ -218,10 +213,11 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> J
 
 
 def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
-    """Fill jobs with cached results and lists, and with the failures that the journal holds."""
-    known = {} if cache.journal is None else cache.journal.failures
+    """Fill jobs with cached results and lists, and with the failures in the journal."""
+    failures = {} if cache.journal is None else cache.journal.failures
     for job in jobs:
-        job.done |= {fold: known[job.name(fold)] for fold in range(len(job.tasks)) if job.name(fold) in known}
+        names = {fold: job.name(fold) for fold in range(len(job.tasks))}
+        job.done |= {fold: failures[name] for fold, name in names.items() if name in failures}
         for fold, task in enumerate(() if job.failed else job.tasks):
             if (lists := cache.lists(task)) is None:
                 continue
@@ -240,9 +236,9 @@ def results_of(
     """Yield the number and the result of each job as soon as all its folds are done; a failure is part of the result.
 
     Args:
-        jobs: What is to be done, with what there is already.
-        execute: Computes what is not there yet.
-        cache: Where it is cache then.
+        jobs: The jobs, with the results and lists that were cached.
+        execute: Executes the tasks without a result.
+        cache: Stores each new result; None: results are not cached.
         starting: Receives the number of each job before anything is computed for it.
     """
     for number, job in enumerate(jobs):
@@ -250,7 +246,7 @@ def results_of(
             starting(number)
             yield number, _result_of(job)
     waiting = [number for number, job in enumerate(jobs) if not job.ended]
-    places: list[tuple[int, int]] = []  # of the tasks that were handed out: job and fold
+    started: list[tuple[int, int]] = []  # job and fold of each task, by the number of the task
 
     def missing() -> Iterator[tuple[int, str, Task]]:
         for number in waiting:
@@ -260,13 +256,13 @@ def results_of(
                 if job.failed:
                     break
                 if fold not in job.done:
-                    places.append((number, fold))
+                    started.append((number, fold))
                     job.running += 1
-                    yield len(places) - 1, job.label(fold), replace(task, lists=job.lists.get(fold))
+                    yield len(started) - 1, job.label(fold), replace(task, lists=job.lists.get(fold))
 
     with closing(execute(missing())) as results:
-        for place, result in results:
-            number, fold = places[place]
+        for task_number, result in results:
+            number, fold = started[task_number]
             job = jobs[number]
             job.running -= 1
             job.done[fold] = result
@@ -277,19 +273,19 @@ def results_of(
 
 
 def sequential_executor(observer: Observer) -> Executor:
-    """Return what computes tasks in this process, one after another."""
+    """Return an executor that runs tasks in this process, one after another."""
 
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
-        for place, label, task in tasks:
+        for number, label, task in tasks:
             result: Result
             try:
-                with redirect_stdout(sys.stderr):  # what a model prints is no result
+                with redirect_stdout(sys.stderr):  # stdout is for results, not for output of models
                     result = run_task(task, label, observer)
             except KeyboardInterrupt:
                 raise
             except BaseException:  # noqa: BLE001 - the edge of a task: recorded whole, and the other models go on
                 result = traceback.format_exc()
-            yield place, result
+            yield number, result
 
     return execute
 

@@ -31,12 +31,12 @@ _CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """The lists and predictions of a fitted model: all that any metric needs of it."""
+    """The lists and predictions of a fitted model, from which any metric can be computed."""
 
     top_n: TopN
-    predictions: npt.NDArray[np.float64] | None  # of the truth's rows; None: it predicts no ratings
-    costs: Costs  # the seconds of scoring are those that predicting took
-    # Why there are no predictions of a model that does predict; it does not matter until a metric needs them.
+    predictions: npt.NDArray[np.float64] | None  # for the rows of the test data; None: it predicts no ratings
+    costs: Costs  # ``score_seconds`` is the time of predicting
+    # The error of a model that predicts, and failed to; it does not matter until a metric needs predictions.
     unpredicted: str | None = None
 
 
@@ -52,11 +52,11 @@ class Task:
     n: int
     metrics: tuple[MetricSpec, ...]
     threshold: float | None
-    lists: Lists | None = None  # made before: they are only scored
+    lists: Lists | None = None  # computed before; they are only scored
 
     @property
     def needs_predictions(self) -> bool:
-        """Whether a metric needs the ratings that the model predicts."""
+        """Whether a metric needs predicted ratings."""
         return any("predictions" in metric.metric.needs for metric in self.metrics)
 
 
@@ -76,7 +76,7 @@ class TaskResult:
 
 def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
     """Return the lists, the scores and the costs of one model on one fold."""
-    # How many threads BLAS has changes how it rounds: a result must not depend on the machine.
+    # The number of threads of BLAS changes its rounding, and a result must not depend on the machine.
     with one_blas_thread():
         lists = task.lists or _make_lists(task, label, observer)
         watch = Stopwatch()
@@ -102,9 +102,9 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
 
 
 def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
-    """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those asked for."""
-    asked = {metric.k for metric in metrics if metric.k is not None}
-    return sorted({k for k in _CURVE_KS if k <= n} | asked | {n})
+    """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those of the metrics."""
+    own = {metric.k for metric in metrics if metric.k is not None}
+    return sorted({k for k in _CURVE_KS if k <= n} | own | {n})
 
 
 def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
@@ -115,7 +115,7 @@ def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
         params = json.dumps(task.model.params, sort_keys=True)
         rng = generator(task.seed, *task.stream, task.model.type, params)
         with observer.progress(f"fit {label}"):
-            # What a process pays once must not be held against the first model that needs it.
+            # Costs that a process has once do not count as those of the first model.
             with watch.time("start"):
                 getattr(model, "prepare", lambda: None)()
             with watch.time("fit"):
@@ -130,7 +130,10 @@ def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
 
 
 def _predict(model: Recommender, task: Task) -> tuple[npt.NDArray[np.float64] | None, str | None]:
-    """Return the predictions, which a metric may need later even if none does now, or why there are none."""
+    """Return the predictions and None, or None and the error.
+
+    Ratings are predicted even if no metric needs them: a later bake-off may score the cached lists by one that does.
+    """
     try:
         return predict_ratings(model, task.split.test), None
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Worker side of a task: run it in a fresh process within its limits and write its result to a file."""
+"""Main function of a worker process: run a task within its limits and write its result to a file."""
 
 from __future__ import annotations
 
@@ -50,25 +50,28 @@ class Limits:
 
     @classmethod
     def of(cls, spec: TaskLimits) -> Limits:
-        """Return the limits that a config asks for."""
+        """Return the limits of a config."""
         return cls(spec.seconds, None if spec.memory is None else bytes_of(spec.memory))
 
 
 @dataclass
 class Assignment:
-    """The files and limits of one task. The files are read after the plugins are loaded, which define their classes."""
+    """The files and limits of one task.
+
+    The files are read after the plugins are loaded, which define the classes of their contents.
+    """
 
     function: Callable[..., object]
     shared: Path  # arguments that several tasks share
     rest: Path  # the other arguments
-    out: Path
+    out: Path  # for the result
     threads: int
     limits: Limits
     plugins: tuple[Path, ...]
 
 
 def refuse_in_worker() -> None:
-    """End this process if it is a worker that imports the script which started it; its parent reports why."""
+    """End this process if it is a worker that imports the script that started it; its parent reports the reason."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(NOT_GUARDED)
 
@@ -83,11 +86,11 @@ def work(assignment: Assignment) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which ends its workers
     if os.name == "posix":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-        os.setpgid(0, 0)  # what the task starts is in its group, and ends with it
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what a model prints is no result
+        os.setpgid(0, 0)  # processes that the task starts are in its group, and end with it
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # stdout is for results, not for output of models
     _end_with_parent()
     log = assignment.out.with_suffix(".log").open("w", encoding="utf-8")
-    _write_position(log, assignment.limits.seconds)
+    _log_traceback(log, assignment.limits.seconds)
     for variable in _THREADS:
         os.environ[variable] = str(assignment.threads)
     limit = assignment.limits.memory
@@ -104,7 +107,7 @@ def work(assignment: Assignment) -> None:
         with partial.open("wb") as file:
             pickle.dump(result, file, protocol=5)
         partial.rename(assignment.out)
-    except OSError:  # no failure of the model's: it may be tried again
+    except OSError:  # not a failure of the model: the task may be run again
         os._exit(NOT_WRITTEN)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -123,14 +126,14 @@ def _result(assignment: Assignment) -> object:
 
 
 def _is_out_of_memory(error: BaseException) -> bool:
-    if isinstance(error, ImportError):  # of compiled code; the system's loader says no more
+    if isinstance(error, ImportError):  # of compiled code; the system's loader reports no more than this
         return "failed to map segment" in str(error)
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
 
 
 @contextmanager
 def _memory_limit(size: int | None) -> Iterator[None]:
-    """Let this process allocate no more than ``size`` bytes inside."""
+    """Limit the memory of this process to ``size`` bytes inside."""
     if size is None:
         yield
         return
@@ -144,15 +147,15 @@ def _memory_limit(size: int | None) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_DATA, before)
 
 
-def _write_position(log: TextIO, seconds: float | None) -> None:
-    """Write the traceback on a crash, or when the time is up, which ends the process even in compiled code."""
+def _log_traceback(log: TextIO, seconds: float | None) -> None:
+    """Write the traceback to ``log`` on a crash and at the timeout, which ends the process even in compiled code."""
     faulthandler.enable(log)
     if seconds is not None:
         faulthandler.dump_traceback_later(seconds, exit=True, file=log)
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent is gone, whatever ended that."""
+    """End this process when its parent has ended, for whatever reason."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -164,7 +167,7 @@ def _end_with_parent() -> None:
 
 
 def _end() -> None:
-    """End this process and the threads and processes that the task has left running."""
+    """End this process and all threads and processes that the task has started."""
     if os.name == "posix":
         os.killpg(0, signal.SIGKILL)
     os._exit(0)

@@ -1,4 +1,4 @@
-"""Tasks in worker processes: several at a time, limited in time and memory, and each failing alone."""
+"""Tasks in worker processes: several at a time, with limits of time and memory, each failing by itself."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, fields
+from functools import partial
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -28,9 +29,12 @@ __all__ = ["process_executor", "run_in_process"]
 
 T = TypeVar("T")
 
-_GRACE_SECONDS = 5  # a process that does not end itself in time is killed so much later
-_POLL_SECONDS = 1.0  # a sentinel stays silent while a process lives that the task has started
-_SHARED = ("split", "candidates")  # fields of a task, that it shares with the other models on its fold
+_GRACE_SECONDS = 5  # from the time limit, at which a process ends itself, to when it is killed
+_POLL_SECONDS = 1.0  # a sentinel reports no end while a process runs that the task has started
+_SHARED = ("split", "candidates")  # fields of a task that it shares with the other models on its fold
+
+# A call for a worker process: its number, a function of a module, the file with its large arguments, the others.
+_Call = tuple[int, Callable[..., object], Path, Mapping[str, Any]]
 
 
 def process_executor(
@@ -38,19 +42,19 @@ def process_executor(
 ) -> Executor:
     """Return an executor with ``workers`` processes at a time; every task has a process of its own.
 
-    A process that is killed, crashes or hangs so takes nothing with it, and its memory and its limits are those of the
-    task alone. Data of a fold is written once, and mapped into the memory of every process that needs it.
+    So a process that crashes, hangs or is killed affects no other task, and memory and limits are those of one task.
+    The data of a fold is written once, and mapped into the memory of every process that needs it.
 
     Args:
         observer: Receives how many tasks are done.
-        workers: How many processes at a time. Their threads together are no more than the processors.
-        limits: Of each task.
+        workers: Number of processes at a time; together they have no more threads than there are processors.
+        limits: Limits of each task.
         plugins: Files that each process loads.
         folder: An empty folder for data and results.
-        total: How many tasks there are.
+        total: Number of tasks, for progress.
 
     Raises:
-        EvalpluginError: The system has no such limits.
+        EvalpluginError: The system cannot limit memory.
     """
     if limits.memory is not None and sys.platform != "linux":
         raise EvalpluginError(
@@ -60,33 +64,18 @@ def process_executor(
     data: dict[int, Path] = {}  # by identity of the fold
 
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
-        todo = iter(tasks)
-        running: list[_Running] = []
-        label = f"compute {count_text(total, 'task')}" + (f" in {workers} processes" if workers > 1 else "")
-
-        def fill() -> None:
-            while len(running) < workers and (following := next(todo, None)) is not None:
-                place, _, task = following
-                shared = _written(task, folder, data)
+        def calls() -> Iterator[_Call]:
+            for number, _, task in tasks:
                 rest = {f.name: getattr(task, f.name) for f in fields(task) if f.name not in _SHARED}
-                with _hold_signals():
-                    running.append(_start(place, run_fields, shared, rest, folder, threads, limits, plugins))
+                yield number, run_fields, _shared_file(task, folder, data), rest
 
-        with observer.progress(label, total) as advance:
-            try:
-                fill()
-                while running:
-                    wait([one.process.sentinel for one in running], timeout=_time_left(running))
-                    ended = [one for one in running if one.has_ended()]
-                    for one in ended:
-                        running.remove(one)
-                    fill()  # before the results are handed out, so that no process waits for them to be logged
-                    for one in ended:
-                        advance(1)
-                        yield one.place, one.result()
-            finally:
-                for one in running:
-                    one.kill()
+        label = f"compute {count_text(total, 'task')}" + (f" in {workers} processes" if workers > 1 else "")
+        start = partial(_start, folder=folder, threads=threads, limits=limits, plugins=plugins)
+        ended = _run(calls(), workers, start)
+        with observer.progress(label, total) as advance, closing(ended):
+            for worker in ended:
+                advance(1)
+                yield worker.number, worker.result()
 
     return execute
 
@@ -100,32 +89,47 @@ def run_in_process(
     plugins: Sequence[Path],
     folder: Path,
 ) -> T | str:
-    """Return the value of a function of a module, called in a process of its own; or else its traceback.
+    """Return the value of a function of a module, called in a process of its own, or its traceback if it failed.
 
-    ``shared`` and ``rest`` are its arguments, the large ones in ``shared``; the others as for ``process_executor``.
+    ``shared`` are its large arguments and ``rest`` the others. The options are those of ``process_executor``.
     """
     import joblib
 
     file = folder / "shared"
     with _writing(file):
         joblib.dump(dict(shared), file)
-    running: list[_Running] = []
+    start = partial(_start, folder=folder, threads=thread_count(), limits=limits, plugins=plugins)
+    (worker,) = _run(iter([(0, function, file, rest)]), 1, start)
+    result: T | str = worker.result()
+    return result
+
+
+def _run(calls: Iterator[_Call], workers: int, start: Callable[..., _Worker]) -> Generator[_Worker]:
+    """Call functions in worker processes, ``workers`` at a time; yield each process as soon as it has ended."""
+    running: list[_Worker] = []
+
+    def fill() -> None:
+        while len(running) < workers and (call := next(calls, None)) is not None:
+            with _hold_signals():
+                running.append(start(*call))
+
     try:
-        with _hold_signals():
-            running.append(_start(0, function, file, rest, folder, thread_count(), limits, plugins))
-        (one,) = running
-        while not one.has_ended():
-            wait([one.process.sentinel], timeout=_time_left([one]))
-        result: T | str = one.result()
-        return result
+        fill()
+        while running:
+            wait([worker.process.sentinel for worker in running], timeout=_time_left(running))
+            ended = [worker for worker in running if worker.has_ended()]
+            for worker in ended:
+                running.remove(worker)
+            fill()  # before results are yielded, so that no process waits for them to be logged
+            yield from ended
     finally:
-        for one in running:
-            one.kill()
+        for worker in running:
+            worker.kill()
 
 
 @dataclass
-class _Running:
-    place: int
+class _Worker:
+    number: int
     process: BaseProcess
     out: Path
     limits: Limits
@@ -148,7 +152,7 @@ class _Running:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def result(self) -> Any:
-        """Return the result that the process has written, or else why it ended and its last traceback.
+        """Return the result that the process has written; without one, its last traceback and why it ended.
 
         Raises:
             EvalpluginError: No process can be started from the script that runs.
@@ -168,12 +172,12 @@ class _Running:
             self.out.unlink()
             return result
         log = self.out.with_suffix(".log")
-        where = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
-        return f"{where}\n\n{self._reason(where)}".strip()
+        last = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+        return f"{last}\n\n{self._reason(last)}".strip()
 
-    def _reason(self, where: str) -> str:
+    def _reason(self, log: str) -> str:
         code = self.process.exitcode or 0
-        if where.startswith("Timeout") or self.is_late:
+        if log.startswith("Timeout") or self.is_late:
             return f"stopped: the task took more than {self.limits.seconds:g} s, its limit (limits.seconds)"
         if code >= 0:
             return f"the process of the task ended with exit code {code} before the task was done"
@@ -183,35 +187,33 @@ class _Running:
 
 
 def _start(
-    place: int,
+    number: int,
     function: Callable[..., object],
     shared: Path,
     rest: Mapping[str, Any],
+    *,
     folder: Path,
     threads: int,
     limits: Limits,
     plugins: Sequence[Path],
-) -> _Running:
-    out, file = folder / f"result-{place}", folder / f"task-{place}"
+) -> _Worker:
+    out, file = folder / f"result-{number}", folder / f"task-{number}"
     with _writing(file):
         file.write_bytes(pickle.dumps(rest, protocol=5))
     absolute = tuple(path.absolute() for path in plugins)
     assignment = Assignment(function, shared, file, out, threads, limits, absolute)
-    # Spawned, and not forked: a copy of a process with threads may wait for ever for one that is not there.
+    # Spawned, not forked: the copy of a process with threads may wait for ever for a thread that it lacks.
     process = multiprocessing.get_context("spawn").Process(
-        target=work, args=(assignment,), name=f"task {place}"
+        target=work, args=(assignment,), name=f"task {number}"
     )
     process.start()
     seconds = float("inf") if limits.seconds is None else limits.seconds + _GRACE_SECONDS
-    return _Running(place, process, out, limits, time.monotonic() + seconds)
+    return _Worker(number, process, out, limits, time.monotonic() + seconds)
 
 
 @contextmanager
 def _hold_signals() -> Iterator[None]:
-    """Block the signals that end a program: a process that is started inside unblocks them when it is ready.
-
-    For this process they are blocked as far as the system leaves that to this thread.
-    """
+    """Block the signals that end a program in this thread; a process started inside unblocks them when it is ready."""
     if os.name != "posix":
         yield
         return
@@ -222,14 +224,14 @@ def _hold_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _time_left(running: Sequence[_Running]) -> float:
-    """Return the seconds to wait: to the first deadline, but no longer than an end may go unnoticed."""
-    first = min(one.deadline for one in running)
+def _time_left(running: Sequence[_Worker]) -> float:
+    """Return the seconds to wait: until the first deadline, at most ``_POLL_SECONDS``."""
+    first = min(worker.deadline for worker in running)
     return min(_POLL_SECONDS, max(0.0, first - time.monotonic()) + 0.01)
 
 
-def _written(task: Task, folder: Path, data: dict[int, Path]) -> Path:
-    """Return the file with the data of a task, which it shares with the other models on its fold."""
+def _shared_file(task: Task, folder: Path, data: dict[int, Path]) -> Path:
+    """Return the file with the fields of a task that it shares with other models; written once for each fold."""
     key = id(task.split)
     if key not in data:
         import joblib

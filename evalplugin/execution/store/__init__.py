@@ -1,4 +1,4 @@
-"""The store: cached steps on disk, and journals of bake-offs in progress."""
+"""The store: cached steps on disk, and the journals of bake-offs in progress."""
 
 from evalplugin.execution.store.entry import EntryInfo
 from evalplugin.execution.store.folder import STORE, Store, StoreView, store_path

@@ -1,4 +1,4 @@
-"""The format of a stored entry: a folder of files with a manifest and checksums, under a hash of its inputs."""
+"""The format of a stored entry: a folder of files with a manifest and checksums, named by a hash of its inputs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from evalplugin.base.fingerprint import digest
 from evalplugin.base.secrets import redact_values
 
 __all__ = [
@@ -24,10 +25,10 @@ __all__ = [
     "write_entry",
 ]
 
-_FORMAT = 2  # raised when what an entry holds is written in another way
+_FORMAT = 2  # raised when the contents of entries are written in another way
 _MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"
 
-Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> what writes the file
+Files = Mapping[str, Callable[[BinaryIO], object]]  # name -> writer of the file
 
 
 @dataclass(frozen=True)
@@ -45,14 +46,13 @@ class EntryInfo:
 
 def key_of(depends_on: Mapping[str, Any]) -> str:
     """Return the key of an entry that depends on these plain values: 64 hexadecimal digits."""
-    text = json.dumps({"format": _FORMAT, **depends_on}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest({"format": _FORMAT, **depends_on})
 
 
 def write_entry(
     folder: Path, key: str, step: str, about: str, depends_on: Mapping[str, Any], files: Files
 ) -> int:
-    """Write an entry to a new folder and bring it to disk; return its size in bytes, manifest and checksums apart."""
+    """Write and sync an entry in a new folder; return its size in bytes without manifest and checksums."""
     folder.mkdir()
     for name, write in files.items():
         _write_file(folder / name, write)
@@ -78,7 +78,7 @@ def used_now(folder: Path) -> None:
 
 
 def read_info(folder: Path) -> EntryInfo | None:
-    """Return the facts about the entry in a folder; None if it was removed just now."""
+    """Return the info of the entry in a folder; None if it was removed in the meantime."""
     try:
         used = (folder / _SUMS).stat().st_mtime
         m = json.loads((folder / _MANIFEST).read_bytes())
@@ -95,7 +95,7 @@ def read_info(folder: Path) -> EntryInfo | None:
 
 def is_intact(folder: Path) -> bool:
     """Return whether the checksums of an entry are right."""
-    # Compared as a whole: a file too many or too few is damage too, and so is a wrong byte in the sums themselves.
+    # Compared as a whole: an extra or missing file is damage too, and so is a wrong byte in the checksums.
     try:
         return (folder / _SUMS).read_bytes() == _sums(folder).encode()
     except OSError:
@@ -103,7 +103,7 @@ def is_intact(folder: Path) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to disk, where the system can."""
+    """Sync the names in a folder to disk, where the system supports it."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -40,12 +40,12 @@ DEFAULT_PATH = ".evalplugin"
 _MAX_SIZE = "10GB"
 _LOCK_SECONDS = 60
 _FOLDERS = {"entries", "bakeoffs", "scratch"}
-# What a folder may hold besides a store that was only begun, or is to be begun.
+# Names that a folder may have before it is a complete store.
 _ALLOWED = {*_FOLDERS, "lock", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
 
 
 def store_path(path: str | Path | None = None) -> Path:
-    """Return the folder of the store: the one given, EVALPLUGIN_STORE, or else ``.evalplugin``; absolute."""
+    """Return the absolute path of the store: ``path``, else EVALPLUGIN_STORE, else ``.evalplugin``."""
     return Path(path or os.environ.get(STORE) or DEFAULT_PATH).expanduser().absolute()
 
 
@@ -67,7 +67,7 @@ class StoreView:
         return self.path / "bakeoffs"
 
     def folder_of(self, key: str) -> Path:
-        """Return where an entry is, or would be."""
+        """Return the folder of an entry, which need not exist."""
         return self._entries / key[:2] / key
 
     def is_intact(self, key: str) -> bool:
@@ -75,17 +75,17 @@ class StoreView:
         return is_intact(self.folder_of(key))
 
     def entries(self) -> list[EntryInfo]:
-        """Return what is known of every entry, the one used last first."""
+        """Return the info of every entry, the one used last first."""
         found = [read_info(folder) for folder in self._entries.glob("??/*") if folder.is_dir()]
-        return sorted((f for f in found if f is not None), key=lambda f: (-f.used, f.key))
+        return sorted(filter(None, found), key=lambda info: (-info.used, info.key))
 
     def entry(self, key: str) -> EntryInfo:
-        """Return what is known of the entry whose key begins so.
+        """Return the info of the entry whose key begins with ``key``.
 
         Raises:
-            UnknownNameError: There is none, or there are several.
+            UnknownNameError: No entry or several entries do.
         """
-        found = [facts for facts in self.entries() if facts.key.startswith(key)]
+        found = [info for info in self.entries() if info.key.startswith(key)]
         if len(found) != 1:
             several = ", ".join(f.key[:16] for f in found[:5])
             raise UnknownNameError(
@@ -104,28 +104,28 @@ class Store(StoreView):
     """A folder of entries that several processes share.
 
     An entry is a folder that is written to scratch space and renamed, so that it exists whole or not at all.
-    ``SHA256SUMS`` in it holds the checksum of every file and is verified at each reading (``sha256sum -c`` reads it
-    too): what is damaged is removed, and is to be computed anew. Beyond ``max_size`` the entries that were not used
-    for the longest time go, but none of a bake-off in progress.
+    Its file ``SHA256SUMS`` holds the checksum of every file, is verified at each reading, and is in the format of
+    ``sha256sum -c``: a damaged entry is removed, to be computed anew. Beyond ``max_size`` the least recently used
+    entries are removed, but none of a bake-off in progress.
     """
 
     def __init__(
         self, path: Path, *, max_size: str = _MAX_SIZE, report: Callable[[str], None] = lambda text: None
     ) -> None:
-        """Use a folder, made if need be.
+        """Use a folder, which is created if it does not exist.
 
         Args:
             path: The folder.
-            max_size: How large all entries may be together, such as ``10GB``.
-            report: Receives a line on each entry that is damaged.
+            max_size: Largest size of all entries together, such as ``10GB``.
+            report: Receives a line on each damaged entry.
 
         Raises:
-            StoreError: The folder cannot be made or written to, or holds something else than a store.
+            StoreError: The folder cannot be created or written to, or has other contents than a store.
         """
         super().__init__(path)
         self.max_bytes, self.report = bytes_of(max_size, "max_size"), report
         self._total: int | None = (
-            None  # bytes of all entries, as far as this process knows; None: not counted yet
+            None  # bytes of all entries that this process knows of; None: not counted yet
         )
         self._own_scratch: Path | None = None
         self._scratch_lock: FileLock | None = None
@@ -138,7 +138,7 @@ class Store(StoreView):
                 )
             for folder in (self._entries, self.journals, self._scratch):
                 folder.mkdir(parents=True, exist_ok=True)
-            # Never meant for a repository.
+            # A store does not belong in a repository.
             ignore = path / ".gitignore"
             if not ignore.exists() or not ignore.stat().st_size:  # the disk was full
                 ignore.write_text("*\n", encoding="utf-8")
@@ -149,14 +149,14 @@ class Store(StoreView):
             raise StoreError(f"cannot use the store {path}: {error.strerror or error}; {elsewhere}") from None
 
     def find(self, key: str) -> Path | None:
-        """Return the folder of an entry whose checksums are right; None: there is none, or there is none any more."""
+        """Return the folder of an entry whose checksums are right; None: it does not exist, or was damaged."""
         folder = self.folder_of(key)
         if not os.path.lexists(folder):
             return None
         if not is_intact(folder):
             try:
                 with self._locked():
-                    # Another process may have removed it or put it right in between.
+                    # Another process may have removed or replaced it in the meantime.
                     if not os.path.lexists(folder):
                         return None
                     if not is_intact(folder):
@@ -175,14 +175,14 @@ class Store(StoreView):
     def write(
         self, step: str, about: str, depends_on: Mapping[str, Any], files: Files, *, replace: bool = False
     ) -> bool:
-        """Write an entry; return False if there was one already, which stays unless ``replace``.
+        """Write an entry; return False if it exists already and was not replaced.
 
         Args:
-            step: What kind of step it is the result of.
-            about: What it is, in words.
-            depends_on: Everything it depends on, plain values: its key is a hash of them.
-            files: Writers of its files by name.
-            replace: Whether to take the place of an entry that is there.
+            step: Kind of step: folds, lists or scores.
+            about: A description for people.
+            depends_on: Everything that the entry depends on, as plain values; its key is a hash of them.
+            files: Writers of its files, by name.
+            replace: Whether to replace an entry that exists.
         """
         key = key_of(depends_on)
         with self.scratch() as scratch:
@@ -210,35 +210,35 @@ class Store(StoreView):
         keep: Collection[str] = (),
         dry_run: bool = False,
     ) -> list[EntryInfo]:
-        """Remove entries and return what they were; those of a bake-off in progress and those used just now stay.
+        """Remove entries that no bake-off in progress uses, and return their infos.
 
         Args:
-            max_size: Bytes that may stay; what was not used for the longest time goes first.
-            older_than: Seconds; what was used since stays, apart from that.
-            keep: Keys that stay.
+            max_size: Bytes of all entries that may remain; the least recently used are removed first.
+            older_than: Seconds since the last use, from which on entries are removed whatever the size.
+            keep: Keys of entries that are not removed.
             dry_run: Remove nothing.
         """
         entries, now = self.entries(), time.time()
-        total = sum(facts.size for facts in entries)
+        total = sum(info.size for info in entries)
         in_use = {*keep, *keys_in_use(self.journals)}
-        going = []
-        for facts in reversed(entries):
-            old = older_than is not None and now - facts.used >= older_than
-            if facts.key not in in_use and (old or (max_size is not None and total > max_size)):
-                going.append(facts)
-                total -= facts.size
+        unused = []
+        for info in reversed(entries):
+            old = older_than is not None and now - info.used >= older_than
+            if info.key not in in_use and (old or (max_size is not None and total > max_size)):
+                unused.append(info)
+                total -= info.size
         if dry_run:
-            return going
-        gone = self._remove_unused(going) if going else []
-        self._total = sum(facts.size for facts in entries) - sum(facts.size for facts in gone)
-        return gone
+            return unused
+        removed = self._remove_unused(unused) if unused else []
+        self._total = sum(info.size for info in entries) - sum(info.size for info in removed)
+        return removed
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
-        """Yield a new empty folder on the store's file system, removed afterwards, whatever ends the process.
+        """Yield a new empty folder on the store's file system; it is removed even if the process is killed.
 
         Raises:
-            StoreError: It cannot be made.
+            StoreError: It cannot be created.
         """
         try:
             folder = self._new_scratch()
@@ -272,7 +272,7 @@ class Store(StoreView):
         if self._own_scratch is None:
             with self._locked():
                 own = self._scratch / f"{os.getpid()}-{secrets.token_hex(4)}"
-                # The next one who uses the store sees by the lock whether this process is still there.
+                # The lock shows the next process that uses the store whether this one still runs.
                 self._scratch_lock = FileLock(f"{own}.lock")
                 self._scratch_lock.acquire(timeout=0)
                 own.mkdir()
@@ -282,25 +282,25 @@ class Store(StoreView):
         return folder
 
     def _remove(self, folder: Path) -> None:
-        # Out of sight at once: a reader sees an entry whole or not at all.
+        # Renamed, then deleted: a reader finds an entry whole or not at all.
         with self.scratch() as away, suppress(FileNotFoundError):
             folder.rename(away / folder.name)
 
-    def _remove_unused(self, going: Sequence[EntryInfo]) -> list[EntryInfo]:
-        """Remove entries, but for those that were used since their facts were read; return which were removed."""
-        gone = []
-        # All are out of sight before the first is deleted, which may take its time and needs no lock.
+    def _remove_unused(self, unused: Sequence[EntryInfo]) -> list[EntryInfo]:
+        """Remove entries except those that were used since their infos were read; return the removed ones."""
+        removed = []
+        # All are renamed before the first is deleted, which may take a while and needs no lock.
         with self.scratch() as away, self._locked():
             in_use = keys_in_use(self.journals)
-            for facts in going:
-                folder = self.folder_of(facts.key)
+            for info in unused:
+                folder = self.folder_of(info.key)
                 latest = read_info(folder)
-                if facts.key in in_use or (latest is not None and latest.used > facts.used):
+                if info.key in in_use or (latest is not None and latest.used > info.used):
                     continue
                 with suppress(FileNotFoundError):  # another process was faster
                     folder.rename(away / folder.name)
-                gone.append(facts)
-        return gone
+                removed.append(info)
+        return removed
 
     def _clear_scratch(self) -> None:
         """Remove the scratch folders of processes that were killed."""
@@ -316,7 +316,7 @@ class Store(StoreView):
 
 
 def _foreign_files(folder: Path) -> list[str]:
-    """Return the names in a folder that is no store; none for a store, whatever else is in it, or for a new folder."""
+    """Return the foreign names in a folder; none for a complete store, whatever else is in it, or a new folder."""
     try:
         names = {path.name for path in folder.iterdir()}
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Journals: what a bake-off in progress has computed, on disk, so that it can be resumed however it ends."""
+"""Journals: records on disk of the steps that a bake-off has computed, from which it can be resumed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from evalplugin.base.signals import ignore_signals
 
 __all__ = ["PENDING_SECONDS", "Header", "Journal", "is_running", "keys_in_use", "unfinished"]
 
-PENDING_SECONDS = 7 * 86_400  # how long the entries of a bake-off that was cut off are not pruned
-_PROBE_SECONDS = 0.5  # a process that only probes a lock holds it for less
+PENDING_SECONDS = 7 * 86_400  # for which the entries of an interrupted bake-off are not pruned
+_PROBE_SECONDS = 0.5  # a process that only tests whether a lock is free holds it for less
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,13 @@ class Header:
     """The identity of a bake-off, the first line of its journal."""
 
     id: str
-    asked: Mapping[str, str]  # fingerprints, by part, of all that must be the same for it to be resumed
+    asked: Mapping[
+        str, str
+    ]  # fingerprints, by part, of everything that must be the same for it to be resumed
     started: float  # seconds since 1970
-    fresh: bool  # whether only what it has computed itself may be used
+    fresh: bool  # whether only entries that it has written itself may be used
     folder: str  # the working directory
-    command: Sequence[str] = ()  # what followed `evalplugin run`; nothing where it was started from Python
+    command: Sequence[str] = ()  # arguments of `evalplugin run`; empty where it was started from Python
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "command", tuple(map(redact, self.command)))
@@ -41,19 +43,18 @@ class Header:
 
 @dataclass(eq=False)
 class Journal:
-    """The journal of one bake-off, written by the process that holds its lock: a line for each thing done.
+    """The journal of one bake-off: a line for each event, written by the process that holds its lock.
 
-    The lock is the system's: it is free as soon as the process is gone, whatever ended it. A line that was cut off
-    is one that was not written. Used in a ``with`` statement, the end closes the journal and, unless it is
-    ``resumable``, removes it.
+    The system frees the lock as soon as the process has ended, for whatever reason. An incomplete line counts as not
+    written. The end of a ``with`` statement closes the journal and, unless it is ``resumable``, removes it.
     """
 
     path: Path
     header: Header
     entries: set[str] = field(default_factory=set)  # keys of the store's entries that the bake-off has used
-    written: set[str] = field(default_factory=set)  # keys of those that it has written itself
-    failures: dict[str, str] = field(default_factory=dict)  # name of a task that failed -> traceback
-    report: Callable[[str], None] = lambda text: None  # receives, once, that the journal cannot be written
+    written: set[str] = field(default_factory=set)  # keys of the entries that it has written itself
+    failures: dict[str, str] = field(default_factory=dict)  # name of a failed task -> traceback
+    report: Callable[[str], None] = lambda text: None  # receives one line if the journal cannot be written
     is_resumed: bool = False  # whether an earlier process began the bake-off
     resumable: bool = False  # whether the bake-off can be resumed if it ends now
     _lock: FileLock = field(init=False, repr=False)
@@ -88,29 +89,29 @@ class Journal:
 
     @classmethod
     def reopen(cls, path: Path) -> Journal | None:
-        """Return the journal of a bake-off that was cut off; None if a process still writes it."""
+        """Return the journal of an interrupted bake-off; None if a process still writes it."""
         lock = _lock_of(path)
         try:
             lock.acquire(timeout=_PROBE_SECONDS)
         except Timeout:
             return None
         journal = _read(path)
-        if journal is None:  # it was finished just now
+        if journal is None:  # it was finished in the meantime
             lock.release()
             return None
         journal._lock, journal.is_resumed, journal.resumable = lock, True, True
-        # So that the next line does not join one that was cut off.
+        # So that the next line does not continue an incomplete one.
         os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
         return journal
 
     def record_use(self, key: str) -> None:
-        """Record an entry of the store, so that it is not pruned before the bake-off is finished."""
+        """Record that an entry of the store is used, so that it is not pruned before the bake-off is finished."""
         if key not in self.entries:
             self.entries.add(key)
             self._write({"uses": key})
 
     def record_write(self, key: str) -> None:
-        """Record an entry of the store that the bake-off has written itself."""
+        """Record that the bake-off has written an entry of the store."""
         if key not in self.written:
             self.written.add(key)
             self._write({"wrote": key})
@@ -122,13 +123,13 @@ class Journal:
         self._write({"failed": task, "error": error})
 
     def close(self, *, finished: bool) -> None:
-        """Release the journal; that of a finished bake-off is removed, another one can be reopened."""
+        """Release the journal; if the bake-off is ``finished``, remove it, else it can be reopened."""
         self._release(remove=finished)
         if finished and self.path.exists():
             self.report(f"store: the bake-off is finished, but its journal {self.path} cannot be removed")
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        # What cannot be recorded is computed again on resume: it must not cost a result that is in memory.
+        # A step that cannot be recorded is computed again on resume; the result in memory must not be lost.
         try:
             self._append(line)
         except OSError as error:
@@ -140,7 +141,7 @@ class Journal:
                 )
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        """Write a line, wholly or not at all."""
+        """Append a whole line, or nothing."""
         content = json.dumps(line).encode() + b"\n"
         with self.path.open("ab", buffering=0) as file:
             size = file.seek(0, os.SEEK_END)
@@ -165,10 +166,10 @@ def unfinished(folder: Path) -> list[Journal]:
 
 
 def keys_in_use(folder: Path) -> set[str]:
-    """Return the keys of all entries that a bake-off in progress uses: one that runs, or that was cut off lately."""
+    """Return the keys of all entries of bake-offs in progress: running, or interrupted less than 7 days ago."""
     keys: set[str] = set()
     for journal in unfinished(folder):
-        with suppress(FileNotFoundError), _if_idle(journal.path) as idle:  # it may be finished just now
+        with suppress(FileNotFoundError), _if_idle(journal.path) as idle:  # it may have been removed
             if not idle or time.time() - journal.path.stat().st_mtime < PENDING_SECONDS:
                 keys |= journal.entries
     return keys
@@ -182,7 +183,7 @@ def is_running(journal: Journal) -> bool:
 
 @contextmanager
 def _if_idle(path: Path) -> Iterator[bool]:
-    """Lock a journal if no process writes it; yield whether that is so."""
+    """Lock a journal unless a process writes it; yield whether it was locked."""
     lock = _lock_of(path)
     try:
         lock.acquire(timeout=0)
@@ -200,7 +201,7 @@ def _lock_of(path: Path) -> FileLock:
 
 
 def _read(path: Path) -> Journal | None:
-    """Return a journal with its records; None if it does not exist or its first line was cut off."""
+    """Return a journal with its records; None if it does not exist or its first line is incomplete."""
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
         first = json.loads(lines[0])

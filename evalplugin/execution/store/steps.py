@@ -1,4 +1,4 @@
-"""Cached steps (folds, lists, scores): their dependencies, and their files."""
+"""Cached steps (folds, lists, scores): the inputs that their keys depend on, and their files."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import StoreError
+from evalplugin.base.fingerprint import digest
 from evalplugin.base.parameters import as_mapping
 from evalplugin.config import Named
 from evalplugin.config.sections import StoreSpec
@@ -38,9 +39,9 @@ class StepCache:
     """The cached steps of a bake-off in a store; a step whose code has no version is never cached."""
 
     store: Store
-    fresh: bool = False  # whether only what this bake-off has computed itself is taken
+    fresh: bool = False  # whether only entries that this bake-off has written itself are used
     journal: Journal | None = None  # of the bake-off, once it has one
-    _used: list[str] = field(default_factory=list, repr=False)  # before it had one
+    _used: list[str] = field(default_factory=list, repr=False)  # keys used before it had one
 
     @classmethod
     def open(cls, spec: StoreSpec, report: Callable[[str], None], *, fresh: bool = False) -> StepCache:
@@ -52,13 +53,13 @@ class StepCache:
         return cls(Store(store_path(spec.path), max_size=spec.max_size, report=report), fresh)
 
     def attach(self, journal: Journal) -> None:
-        """Record in a bake-off's journal what the bake-off uses, from now on and so far."""
+        """Record in a bake-off's journal the entries that it has used so far and will use."""
         self.journal, self.fresh = journal, journal.header.fresh
         for key in self._used:
             journal.record_use(key)
 
     def folds(self, data: Interactions, split: Named[Splitter], seed: int) -> list[Split] | None:
-        """Return the folds of a dataset under a split, None if they are not there."""
+        """Return the folds of a dataset under a split; None if they are not cached."""
         return self._read(_folds_depend_on(data, split, seed), lambda folder: _read_folds(folder, data))
 
     def store_folds(
@@ -70,26 +71,25 @@ class StepCache:
             self._write("folds", about, _folds_depend_on(data, split, seed), _folds_files(folds))
 
     def result(self, task: Task) -> TaskResult | None:
-        """Return what a task yielded, with its costs at that time; None if it is not there."""
+        """Return the result of a task, with its costs at that time; None if it is not cached."""
         lists = self.lists(task)
         return None if lists is None else self.scored(task, lists)
 
     def lists(self, task: Task) -> Lists | None:
-        """Return the lists of a task, None if they are not there or lack the predictions that a metric needs."""
+        """Return the lists of a task; None if they are not cached or lack predictions that a metric needs."""
         lists = self._read(_lists_depend_on(task), _read_lists)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
 
     def scored(self, task: Task, lists: Lists) -> TaskResult | None:
-        """Return the lists of a task with their scores; None if these are not there."""
+        """Return the lists of a task with their scores; None if the scores are not cached."""
         return self._read(_scores_depend_on(task, lists), lambda folder: _read_scores(folder, lists))
 
     def store_result(self, task: Task, result: TaskResult) -> TaskResult:
-        """Write what a task yielded; return it, or what another process has written of it in the meantime."""
+        """Write the result of a task; return it, or that which another process has written in the meantime."""
         n_users, n = result.top_n.item.shape
-        metrics = ", ".join(metric.name for metric in task.metrics)
-        about = f"{task.model.name}: {metrics}"
-        # Scores go first: where another process is faster, its lists and their scores are both there.
+        about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
+        # Scores first: where another process has written lists, it has written their scores too.
         new = self._write("scores", about, _scores_depend_on(task, result.lists), _scores_files(result))
         if task.lists is None:
             about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} users"
@@ -100,10 +100,10 @@ class StepCache:
         return not self.fresh or (self.journal is not None and key in self.journal.written)
 
     def _read(self, depends_on: Depends | None, read: Callable[[Path], T]) -> T | None:
-        """Return what ``read`` makes of an entry's folder; None if it is not there, or is pruned meanwhile."""
+        """Return the contents of an entry as ``read`` returns them; None if it does not exist or is pruned."""
         if depends_on is None or not self._may_use(key := key_of(depends_on)):
             return None
-        self._uses(key)  # first, so that who prunes from now on leaves it
+        self._uses(key)  # first, so that no process prunes it from now on
         folder = self.store.find(key)
         try:
             return None if folder is None else read(folder)
@@ -118,7 +118,7 @@ class StepCache:
         try:
             new = self.store.write(step, about, depends_on, files, replace=self.fresh)
         except (OSError, StoreError) as error:
-            # A full disk must not cost the result, which is in memory and can still be logged.
+            # With a full disk the result in memory can still be logged.
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")
             return True
         if new and self.journal is not None:
@@ -157,7 +157,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "candidates": _candidates_text(task.candidates),
         "model": task.model.type,
         "params": task.model.params,
-        "params_hash": hashlib.sha256(json.dumps(task.model.params, sort_keys=True).encode()).hexdigest(),
+        "params_hash": digest(task.model.params),
         "seed": task.seed,
         "stream": list(task.stream),
         "n": task.n,
@@ -166,14 +166,14 @@ def _lists_depend_on(task: Task) -> Depends | None:
 
 
 def _scores_depend_on(task: Task, lists: Lists) -> Depends | None:
-    made = _lists_depend_on(task)
+    of_lists = _lists_depend_on(task)
     codes = [code_of(METRICS.entry(metric.family)) for metric in task.metrics]
-    if made is None or None in codes:
+    if of_lists is None or None in codes:
         return None
     return {
         "step": "scores",
-        "lists": key_of(made),
-        # Made anew they may be others, as not every model computes the same twice.
+        "lists": key_of(of_lists),
+        # Lists with the same key may differ, as not every model is deterministic.
         "content": _content_of(lists),
         "metrics": [metric.name for metric in task.metrics],
         "definitions": definitions_hash(task.metrics),
@@ -189,7 +189,7 @@ def _codes(*codes: str | None) -> list[str]:
 
 def _candidates_text(candidates: Candidates) -> str:
     if candidates.kind != "sampled":
-        return candidates.kind  # the rest follows from train and test data
+        return candidates.kind  # determined by train and test data
     assert candidates.included is not None
     drawn = hashlib.sha256()
     for array in (candidates.included.indptr, candidates.included.item):
@@ -236,13 +236,13 @@ def _folds_files(folds: Sequence[Split]) -> Files:
 
 def _read_folds(folder: Path, data: Interactions) -> list[Split]:
     folds = []
-    there = _names_in(folder)
+    names = _names_in(folder)
     for number, facts in enumerate(_read_json(folder / "facts.json")):
         parts = {}
         for name in ("train", "test"):
             files = {column: f"{number}-{name}-{column}.npy" for column in _COLUMNS}
             columns: dict[str, Any] = {
-                c: np.load(folder / f) if f in there else None for c, f in files.items()
+                c: np.load(folder / f) if f in names else None for c, f in files.items()
             }
             parts[name] = replace(data, **columns, notes=tuple(facts[name]))
         notes = tuple(facts["notes"])
@@ -262,11 +262,11 @@ def _lists_files(lists: Lists) -> Files:
 
 
 def _read_lists(folder: Path) -> Lists:
-    there, predictions = _names_in(folder), "predictions.npy"
+    names, predictions = _names_in(folder), "predictions.npy"
     facts = _read_json(folder / "facts.json")
     return Lists(
         TopN(*(np.load(folder / f"{name}.npy") for name in ("user", "item", "score"))),
-        np.load(folder / predictions) if predictions in there else None,
+        np.load(folder / predictions) if predictions in names else None,
         Costs(**facts["costs"]),
         facts["unpredicted"],
     )
@@ -308,12 +308,12 @@ def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:
 
 
 def _json(value: object) -> Callable[[BinaryIO], object]:
-    # Python writes a float so that it reads back as the same one.
+    # JSON restores the exact floats: Python writes as many digits as that takes.
     return lambda file: file.write(json.dumps(value).encode())
 
 
 def _names_in(folder: Path) -> set[str]:
-    # Taken at once: a file that vanishes while the entry is read must not pass for one that was never written.
+    # Listed before any file is read: a file pruned meanwhile must not count as one that was never written.
     return {file.name for file in folder.iterdir()}
 
 

@@ -1,4 +1,4 @@
-"""Versions and hashes of the code that decides a cached result."""
+"""Versions and hashes of the code that a cached result depends on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from evalplugin.base.registry import Entry
 
 __all__ = ["code_of", "own_code", "task_modules"]
 
-_ROOT = "execution/tasks.py"  # the module that computes a result; what it imports decides the result too
+_ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
@@ -25,7 +25,7 @@ _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 def own_code() -> str:
     """Return the versions of evalplugin and of the libraries it computes with, and a hash of the code of a task.
 
-    The hash is for those who edit the code between two versions.
+    The hash covers edits of the code between two versions.
     """
     from evalplugin._version import __version__
 
@@ -38,10 +38,10 @@ def own_code() -> str:
 
 
 def task_modules(folder: Path) -> list[Path]:
-    """Return the modules of the package in ``folder`` that a task may import, at any place and at second hand, sorted.
+    """Return the modules of the package in ``folder`` that a task may import, directly or indirectly, sorted.
 
-    They are found in the source, so that modules that are imported inside functions, as kernels are, belong to them;
-    imports for type checkers do not.
+    Imports are read from the source, so that those inside functions count, as of kernels; those for type checkers do
+    not.
     """
     found: set[Path] = set()
     pending = [folder / _ROOT]
@@ -54,7 +54,7 @@ def task_modules(folder: Path) -> list[Path]:
 
 
 def _imports(file: Path, folder: Path) -> Iterator[Path]:
-    """Yield the modules of the package in ``folder`` that a module imports, and the packages they are in."""
+    """Yield the files of the modules in ``folder`` that a module imports, and of their packages."""
     for name in _imported_names(ast.parse(file.read_bytes()).body):
         parts = name.split(".")
         if parts[0] == folder.name:
@@ -64,7 +64,7 @@ def _imports(file: Path, folder: Path) -> Iterator[Path]:
 
 
 def _imported_names(statements: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the dotted names that statements import, at any depth; of ``from a import b``: a.b, module or not."""
+    """Yield the dotted names that statements import, nested ones included; ``from a import b`` yields a.b."""
     for node in statements:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -78,8 +78,8 @@ def _imported_names(statements: Iterable[ast.AST]) -> Iterator[str]:
 def code_of(entry: Entry[Any]) -> str | None:
     """Return the version of a component's package and a hash of its file; None if it has neither.
 
-    What a plugin file imports, at any place and at second hand, belongs to its code: a hash of your own files, the
-    versions of packages. Imports by a computed name are not seen.
+    The direct and indirect imports of a plugin file belong to its code: by a hash of the user's own files, and by the
+    versions of packages. Imports by a computed name are not found.
     """
     name = entry.cls.__module__
     if name.partition(".")[0] == "evalplugin":
@@ -96,11 +96,14 @@ def code_of(entry: Entry[Any]) -> str | None:
 
 @functools.cache
 def _code_of_file(file: Path, changed: int) -> str:
-    """Return a hash of a file and of those of your own that it imports, and the versions of packages it imports."""
+    """Return a hash of a file and of the user's own files that it imports, and the versions of imported packages.
+
+    ``changed``, the time of the file's last change, makes the cache compute a changed file anew.
+    """
     roots = [Path(path or ".").resolve() for path in sys.path]
     # Packages have versions; the standard library is Python's.
     installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
-    own = [str(root) for root in roots if not any(root.is_relative_to(place) for place in installed)]
+    own = [str(root) for root in roots if not any(root.is_relative_to(path) for path in installed)]
     finder = ModuleFinder(path=own, excludes=["evalplugin"])
     finder.run_script(str(file))
     content = hashlib.sha256()

@@ -124,7 +124,7 @@ class MlflowTracker:
             *self.common_tags,
             *model_tags(data, model, type),
             Tag("mlflow.runColor", model_colours(bakeoff.models, bakeoff.baseline)[model]),
-            Tag("evalplugin.place", str(bakeoff.place(data.dataset, data.split, model))),
+            Tag("evalplugin.place", str(bakeoff.position(data.dataset, data.split, model))),
         ]
         with tracking_call(self.uri, f"start the run of {model}"):
             return self.writer.start(bakeoff.run_name(data.dataset, data.split, model), tags)
