@@ -25,12 +25,12 @@ Mark = Literal["+", "-", ""]
 
 @dataclass(frozen=True)
 class Pair:
-    """One model against another by one metric, over the users both are defined for.
+    """One model against another by one metric, over the users for whom both are defined.
 
-    Adjusted values are over the family of comparisons: all pairs of models of this comparison, by this metric.
+    P-values are adjusted over the family of comparisons: all pairs of models of this comparison, by this metric.
 
-    ``mark``: ``+`` where the model is better than the other at the comparison's level, Holm's correction included,
-    ``-`` where it is worse, and empty where that is not shown or where neither way is better.
+    ``mark``: ``+`` where the model is better than the other at the comparison's level after Holm's correction,
+    ``-`` where it is worse, empty where neither is shown or the metric has no better direction.
     """
 
     metric: str  # canonical name
@@ -44,17 +44,17 @@ class Pair:
 
     @property
     def higher_is_better(self) -> bool | None:
-        """Which way the metric is better; None: neither."""
+        """Whether higher values of the metric are better; None: neither higher nor lower ones are."""
         return parse(self.metric).metric.higher_is_better
 
     @property
     def better(self) -> float:
-        """Share of users for whom the model is better; NaN where neither way is better."""
+        """Share of users for whom the model is better; NaN where the metric has no better direction."""
         return self._share(self.paired.above, self.paired.below)
 
     @property
     def worse(self) -> float:
-        """Share of users for whom the model is worse; NaN where neither way is better."""
+        """Share of users for whom the model is worse; NaN where the metric has no better direction."""
         return self._share(self.paired.below, self.paired.above)
 
     def _share(self, if_higher: float, if_lower: float) -> float:
@@ -64,16 +64,16 @@ class Pair:
 
 @dataclass(frozen=True)
 class Cell:
-    """One model's value of one metric; what is undefined is NaN."""
+    """One model's value of one metric; undefined numbers are NaN."""
 
     metric: str  # canonical name
     mean: float
-    low: float = math.nan  # of the interval of the mean; NaN for a metric that is one number a model
+    low: float = math.nan  # of the interval of the mean; NaN for a metric with one number for each model
     high: float = math.nan
-    method: str = ""  # how the interval was found: bootstrap, t
-    users: int = 0  # that count
+    method: str = ""  # of the interval: bootstrap, t
+    users: int = 0  # users with a value
     undefined: int = 0  # users without a value
-    summary: Summary | None = None  # of the users' values; None for a metric that is one number a model
+    summary: Summary | None = None  # of the users' values; None for a metric with one number for each model
     difference: Pair | None = None  # against the baseline
 
     @property
@@ -86,7 +86,7 @@ class Cell:
 class ComparedModel:
     """One model's results, and its rank among the models that it is compared with.
 
-    A ``Contest`` holds it as it was scored; ``compare`` adds ``rank``, ``is_baseline`` and ``cells``.
+    The models of a ``Contest`` have results only; ``compare`` adds ``rank``, ``is_baseline`` and ``cells``.
     """
 
     model: str

@@ -29,7 +29,7 @@ from evalplugin.segments import Segmentation
 
 __all__ = ["LEVEL", "Comparison", "compare", "headline"]
 
-LEVEL = 0.95  # of every interval, unless asked otherwise
+LEVEL = 0.95  # default of every interval
 
 Pairs = Literal["baseline", "all"]
 
@@ -50,10 +50,25 @@ class Comparison:
         """Every model's means by group of users: by segmentation, metric, group, then in the order of the models."""
         return tuple(_segment_cells(self))
 
+    @property
+    def scored(self) -> list[ComparedModel]:
+        """The models that have scores, best first."""
+        return [row for row in self.models if row.scores is not None]
+
+    @property
+    def failed(self) -> list[ComparedModel]:
+        """The models that failed."""
+        return [row for row in self.models if row.error is not None]
+
+    @property
+    def n_folds(self) -> int:
+        """The number of folds over which users' scores were averaged; 0 if all models failed."""
+        return max((len(row.fold_means) for row in self.models), default=0)
+
     def pair(self, metric: str, model: str, against: str) -> Pair | None:
         """Return one pair, or None where these two were not compared."""
-        wanted = (metric, model, against)
-        return next((p for p in self.pairs if (p.metric, p.model, p.against) == wanted), None)
+        names = (metric, model, against)
+        return next((p for p in self.pairs if (p.metric, p.model, p.against) == names), None)
 
 
 def compare(
@@ -70,8 +85,8 @@ def compare(
         contest: The models.
         pairs: ``baseline``: every model against the baseline, none without one; ``all``: every two models.
         level: Of every interval and every mark.
-        intervals: How those of differences are found; see ``compare_pairs``.
-        tests: Further than the permutation test.
+        intervals: Method for the intervals of differences; see ``compare_pairs``.
+        tests: Tests in addition to the permutation test.
     """
     rows = [
         replace(
@@ -97,21 +112,19 @@ def compare(
 def headline(
     scores: PerUserScores | None, metrics: Sequence[str], seed: int, *, level: float = LEVEL
 ) -> dict[str, Cell]:
-    """Return a model's value of each metric, in the order of ``metrics``; nothing for a model that failed."""
+    """Return a model's value of each metric, in the order of ``metrics``; empty for a model that failed."""
     if scores is None:
         return {}
     own = [m for m in metrics if m in scores.metrics]
     values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
-    # One stream for all: neither the names of models and data nor the other metrics change a number.
+    # One random stream for all, so that no number depends on the names of models and data or on other metrics.
     intervals = mean_intervals(values, level=level, rng=generator(seed, "interval"))
     cells = {
         m: _cell(m, values[:, i], interval)
         for i, (m, interval) in enumerate(zip(own, intervals, strict=True))
     }
-    overall = {
-        m: Cell(m, float(scores.overall[m]), users=len(scores.users)) for m in metrics if m in scores.overall
-    }
-    return {m: (cells | overall)[m] for m in metrics if m in cells or m in overall}
+    cells |= {m: Cell(m, float(value), users=len(scores.users)) for m, value in scores.overall.items()}
+    return {m: cells[m] for m in metrics if m in cells}
 
 
 def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval) -> Cell:
@@ -155,7 +168,7 @@ def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str,
     """Return the pairs to compare: all with the baseline, or every two, the better one first but for the baseline."""
     done = [row for row in models if row.scores is not None]
     if pairing == "all":
-        # Models behind the baseline are compared with it too, not it with them.
+        # The baseline is always the second of a pair, even where it is the better one.
         done.sort(key=lambda row: row.is_baseline)
         return [(a.model, b.model) for i, a in enumerate(done) for b in done[i + 1 :]]
     baseline = [row.model for row in done if row.is_baseline]
@@ -164,9 +177,9 @@ def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str,
 
 def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.NDArray[np.float64]]:
     """Return a metric's values by model, users in the same order; NaN for a user without a value."""
-    held = {model: s for model, s in scores.items() if metric in s.metrics}
-    _, values = aligned(list(held.values()), metric)
-    return dict(zip(held, values.T, strict=True))
+    having = {model: s for model, s in scores.items() if metric in s.metrics}
+    _, values = aligned(list(having.values()), metric)
+    return dict(zip(having, values.T, strict=True))
 
 
 def _family(
@@ -178,17 +191,20 @@ def _family(
     tests: Sequence[Test],
     rng: np.random.Generator,
 ) -> list[Pair]:
-    """Return the pairs compared by one metric, corrected for their number; pairs without a common user are left out."""
+    """Return the pairs by one metric, corrected for their number; pairs without a common user are left out."""
     a = np.stack([columns[model] for model, _ in names], axis=1)
     b = np.stack([columns[other] for _, other in names], axis=1)
     compared = compare_pairs(a, b, level=level, method=intervals, tests=tests, rng=rng)
-    kept = [(*name, paired) for name, paired in zip(names, compared, strict=True) if paired.users]
-    pairs = [Pair(metric, m, b, paired, paired.p["permutation"], 1.0, 1.0, "") for m, b, paired in kept]
+    pairs = [
+        Pair(metric, model, other, paired, paired.p["permutation"], 1.0, 1.0, "")
+        for (model, other), paired in zip(names, compared, strict=True)
+        if paired.users
+    ]
     return _corrected(pairs, level)
 
 
 def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
-    """Return the pairs as one family: with adjusted values and marks."""
+    """Return the pairs with adjusted p-values and marks, as one family of comparisons."""
     p = np.array([pair.p for pair in pairs])
     adjusted = zip(pairs, holm(p).tolist(), benjamini_hochberg(p).tolist(), strict=True)
     return [replace(pair, p_holm=h, p_bh=bh, mark=_mark(pair, h <= 1 - level)) for pair, h, bh in adjusted]
@@ -203,7 +219,7 @@ def _mark(pair: Pair, is_shown: bool) -> Mark:
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
     contest = comparison.contest
-    scores = {r.model: r.scores for r in comparison.models if r.scores is not None}
+    scores = {row.model: row.scores for row in comparison.models if row.scores is not None}
     for segmentation in contest.segments:
         group = {model: segmentation.of(s.users) for model, s in scores.items()}
         groups = {
@@ -211,9 +227,9 @@ def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
             for number, label in enumerate(segmentation.labels)
         }
         for metric in contest.metrics:
-            held = {model for model, s in scores.items() if metric in s.metrics}
-            if held:
-                yield from _by_group(comparison, segmentation, metric, groups, held)
+            having = {model for model, s in scores.items() if metric in s.metrics}
+            if having:
+                yield from _by_group(comparison, segmentation, metric, groups, having)
 
 
 def _by_group(
@@ -223,7 +239,7 @@ def _by_group(
     groups: Mapping[str, Mapping[str, PerUserScores]],
     models: Collection[str],
 ) -> list[SegmentCell]:
-    """Return one metric's cells; ``groups``: scores by label and model, ``models``: those that have the metric."""
+    """Return one metric's cells; ``groups``: scores by label and model, ``models``: names of those with the metric."""
     contest, level = comparison.contest, comparison.level
     names = [n for n in _pairing(comparison.models, "baseline") if n[0] in models and n[1] in models]
     cells: list[SegmentCell] = []
@@ -254,9 +270,9 @@ def _ranked(primary: str, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
         mean = row.cells[primary].mean if primary in row.cells else math.nan
         return mean if lower_is_better else -mean
 
-    # Sorting is stable, so that equal models stay in config order.
-    ranked = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)
+    # Sorting is stable, so that equal models remain in config order.
+    ordered = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)
     # Equal means share a rank.
-    placed = [replace(row, rank=1 + sum(loss(other) < loss(row) for other in ranked)) for row in ranked]
+    ranked = [replace(row, rank=1 + sum(loss(other) < loss(row) for other in ordered)) for row in ordered]
     rest = [row for row in rows if not math.isfinite(loss(row))]
-    return [*placed, *sorted(rest, key=lambda row: row.error is not None)]
+    return [*ranked, *sorted(rest, key=lambda row: row.error is not None)]

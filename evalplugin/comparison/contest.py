@@ -12,19 +12,14 @@ from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
 from evalplugin.segments import Segmentation
 
-__all__ = [
-    "Contest",
-    "Rules",
-    "contests_of",
-    "with_choice",
-]
+__all__ = ["Contest", "Rules", "contests_of", "with_choice"]
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The data and rules that must agree for two models' scores to be comparable."""
+    """The data and rules that must be the same for two models' scores to be comparable."""
 
-    train_digest: str | None  # of the first fold; None: lists made elsewhere, scored without it
+    train_digest: str | None  # of the first fold; None: lists from elsewhere, scored without it
     test_digest: str
     n: int  # length of the lists
     candidates: str
@@ -46,7 +41,7 @@ class Contest:
     rules: Rules
     segments: tuple[Segmentation, ...] = ()
     background: Background | None = None
-    notes: tuple[str, ...] = ()  # on choices made and results left out
+    notes: tuple[str, ...] = ()  # sentences on choices made and results left out
 
     @property
     def primary(self) -> str:
@@ -55,7 +50,7 @@ class Contest:
 
 
 def with_choice(contest: Contest, *, baseline: str | None = None, primary: str | None = None) -> Contest:
-    """Return a contest with another baseline, another metric that ranks, or both; None: as it is.
+    """Return a contest with another baseline, another primary metric, or both; None: unchanged.
 
     Raises:
         DataError: No such model or metric.
@@ -64,51 +59,45 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
     if baseline is not None and baseline not in models:
         near = did_you_mean(baseline, models, noun="there are")
         raise DataError(f"no model is called {baseline!r} to be the baseline{near}")
-    ranks = contest.primary if primary is None else parse(primary).name
-    if ranks not in contest.metrics:
-        near = did_you_mean(ranks, contest.metrics, noun="there are")
-        raise DataError(f"there is no metric {ranks!r} to rank by{near}")
+    metric = contest.primary if primary is None else parse(primary).name
+    if metric not in contest.metrics:
+        near = did_you_mean(metric, contest.metrics, noun="there are")
+        raise DataError(f"there is no metric {metric!r} to rank by{near}")
     return replace(
         contest,
         baseline=baseline or contest.baseline,
-        metrics=(ranks, *(m for m in contest.metrics if m != ranks)),
+        metrics=(metric, *(m for m in contest.metrics if m != metric)),
     )
 
 
 def contests_of(result: BakeoffResult) -> list[Contest]:
     """Return one contest for each dataset and split of a bake-off, in config order."""
-    asked = result.bakeoff
+    bakeoff = result.bakeoff
     contests = []
     for (dataset, split), group in groupby(result.models, key=lambda m: (m.data.dataset, m.data.split)):
         models = list(group)
         info = models[0].data
         contests.append(
             Contest(
-                name=asked.id,
+                name=bakeoff.id,
                 dataset=dataset,
                 split=split,
                 models=tuple(
                     ComparedModel(
-                        m.model,
-                        m.type,
-                        m.per_user,
-                        m.costs,
-                        m.fold_means,
-                        m.top_n,
-                        error=m.failure,
+                        m.model, m.type, m.per_user, m.costs, m.fold_means, m.top_n, error=m.failure
                     )
                     for m in models
                 ),
-                metrics=asked.headline,
-                baseline=asked.baseline,
-                seed=asked.seed,
+                metrics=bakeoff.headline,
+                baseline=bakeoff.baseline,
+                seed=bakeoff.seed,
                 rules=Rules(
                     train_digest=None if info.train is None else info.train.digest,
                     test_digest=info.test.digest,
-                    n=asked.n,
-                    candidates=asked.candidates,
-                    threshold=asked.threshold,
-                    metrics_hash=asked.metrics_hash,
+                    n=bakeoff.n,
+                    candidates=bakeoff.candidates,
+                    threshold=bakeoff.threshold,
+                    metrics_hash=bakeoff.metrics_hash,
                 ),
                 segments=info.segments,
                 background=info.background,

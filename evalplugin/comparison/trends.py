@@ -1,4 +1,4 @@
-"""Trends of models over bake-offs: means with intervals, decisions, and changes for the worse."""
+"""Trends of models over bake-offs: means with intervals, decisions, and regressions."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Role = Literal["champion", "promoted", "baseline", "challenger"]
 
 @dataclass(frozen=True)
 class Value:
-    """One model's mean of one metric over its users, as it was logged; what is undefined is NaN."""
+    """One model's mean of one metric over its users, as it was logged; undefined numbers are NaN."""
 
     mean: float
     low: float = math.nan  # of the interval of the mean
     high: float = math.nan
-    std: float = math.nan  # over users; NaN for a metric that is one number a model
-    users: int = 0  # that count
+    std: float = math.nan  # over users; NaN for a metric with one number for each model
+    users: int = 0  # users with a value
 
 
 @dataclass(frozen=True)
 class PastModel:
-    """One model on one dataset under one split in one bake-off, by its logged means; no ``values``: it failed."""
+    """One model on one dataset under one split in one bake-off, by its logged means; without ``values`` it failed."""
 
     model: str
     dataset: str
@@ -38,7 +38,7 @@ class PastModel:
     run_id: str
     values: Mapping[str, Value]  # by canonical name of the metric
     definitions: Mapping[str, str]  # hash of each metric's definition, by canonical name
-    settings: str  # everything else that must be the same for two values to be comparable
+    settings: str  # all else that must be the same for two values to be comparable
     data: str  # digest of the test data
 
 
@@ -53,12 +53,12 @@ class PastBakeoff:
     models: tuple[PastModel, ...]
     outcome: str | None = None  # promote, keep or refuse
     champion: str | None = None  # the model that the others had to beat
-    promoted: str | None = None  # the one that did
-    unregistered: bool = False  # whether the winner could not be registered
-    decided: tuple[str, str] | None = None  # the dataset and split decided on; None: that was not logged
+    promoted: str | None = None  # the model that beat it
+    unregistered: bool = False  # whether the promoted model could not be registered
+    decided: tuple[str, str] | None = None  # dataset and split of the decision; None: not logged
 
     def decided_on(self, dataset: str, split: str) -> bool:
-        """Return whether a dataset and split are those decided on; where that was not logged: the only ones."""
+        """Return whether the decision was on a dataset and split; if not logged: whether there are no others."""
         if self.decided is not None:
             return self.decided == (dataset, split)
         return {(model.dataset, model.split) for model in self.models} == {(dataset, split)}
@@ -66,10 +66,10 @@ class PastBakeoff:
 
 @dataclass(frozen=True)
 class Change:
-    """How a model's mean differs from the one before, by Welch's t interval.
+    """The change of a model's mean since the bake-off before, with Welch's t interval.
 
-    Users are taken as independent from one bake-off to the next. Where many are the same, the interval is too wide and
-    never too narrow, as users who are easy to serve stay so.
+    Users are assumed to be independent between bake-offs. Where many are the same, the interval is too wide, never too
+    narrow, as the scores of one user are positively correlated.
     """
 
     since: str  # the bake-off before
@@ -88,8 +88,8 @@ class Point:
     value: Value | None  # None: it failed, or was not scored by this metric
     role: Role
     outcome: str | None  # of the decision on its dataset and split
-    change: Change | None  # None: there is none before it, or they cannot be compared
-    line: int  # from 0: one more where its model's type, parameters or settings differ from those before
+    change: Change | None  # None: no value before it, or not comparable with it
+    line: int  # from 0, one more where the model's type, parameters or settings differ from those before
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class History:
 
     experiment: str
     metric: str  # canonical name
-    higher_is_better: bool | None  # None: neither way is, or the metric is a plugin's that is not known here
+    higher_is_better: bool | None  # None: no better direction, or the metric of a plugin that is not loaded
     level: float  # of the intervals of changes
     bakeoffs: tuple[PastBakeoff, ...]
-    points: tuple[Point, ...]  # by bake-off, then as its models stood in its config
+    points: tuple[Point, ...]  # by bake-off, then in the order of its config
 
     @property
     def trends(self) -> dict[tuple[str, str, str], list[Point]]:
@@ -117,7 +117,7 @@ class History:
         return tuple(p for p in self.points if p.bakeoff is self.bakeoffs[-1] and p.change and p.change.worse)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one plain mapping a point; what is unknown is None."""
+        """Return a plain mapping for each point; unknown values are None."""
         return [_row(self.metric, point) for point in self.points]
 
 
@@ -127,27 +127,26 @@ def history_of(
     """Return the history of an experiment's bake-offs by one metric; None: the primary one of the newest.
 
     A model got worse where Welch's interval of the difference of its mean from the one in the bake-off before lies on
-    the worse side of 0. What is compared has the same type and parameters, definition of the metric, length of lists,
-    candidates, threshold and type of split; the data may differ, since fresh data is what a history is about.
+    the worse side of 0. Values are compared if type and parameters, definition of the metric, length of lists,
+    candidates, threshold and type of split are the same; the data may differ, as a history is about fresh data.
 
     Args:
-        experiment: Its name.
+        experiment: Name of the experiment.
         bakeoffs: In any order; see ``read_past``.
-        metric: Such as ``ndcg@10``.
+        metric: Name such as ``ndcg@10``.
         level: Of the intervals of changes.
 
     Raises:
-        DataError: There is no bake-off, or none was scored by the metric.
+        DataError: No bake-off, or none that was scored by the metric.
     """
     ordered = sorted(bakeoffs, key=lambda b: (b.at, b.id))
     if not ordered:
         raise DataError(f"the experiment {experiment!r} has no bake-offs")
-    name = ordered[-1].primary if metric is None else _canonical(metric)
+    name, up = _resolve(ordered[-1].primary if metric is None else metric)
     known = list(dict.fromkeys(n for b in ordered for m in b.models for n in m.values))
     if name not in known:
         near = did_you_mean(name, known, noun="there are")
         raise DataError(f"no bake-off of the experiment {experiment!r} was scored by {name!r}{near}")
-    up = _direction(name)
     points: list[Point] = []
     before: dict[tuple[str, str, str], Point] = {}
     for bakeoff in ordered:
@@ -173,7 +172,7 @@ def _change(
     assert old is not None
     if _rules(last.model, metric) != _rules(model, metric):
         return None
-    # One user has no spread, and a metric that is one number a model has none either.
+    # A single user has no spread, nor has a metric with one number for each model.
     if min(old.users, value.users) < 2 or math.isnan(old.std) or math.isnan(value.std):
         return None
     spreads = [one.std**2 / one.users for one in (old, value)]
@@ -212,18 +211,13 @@ def _key(model: PastModel) -> tuple[str, str, str]:
     return model.dataset, model.split, model.model
 
 
-def _canonical(metric: str) -> str:
+def _resolve(metric: str) -> tuple[str, bool | None]:
+    """Return the canonical name of a metric, and whether higher is better; None where that is unknown."""
     try:
-        return parse(metric).name
-    except EvalpluginError:  # perhaps a plugin's, logged under this very name
-        return metric
-
-
-def _direction(metric: str) -> bool | None:
-    try:
-        return parse(metric).metric.higher_is_better
-    except EvalpluginError:
-        return None
+        spec = parse(metric)
+    except EvalpluginError:  # perhaps of a plugin that is not loaded: logged under this very name
+        return metric, None
+    return spec.name, spec.metric.higher_is_better
 
 
 def _row(metric: str, point: Point) -> dict[str, Any]:

@@ -1,3 +1,3 @@
-"""Results as words, tables, pictures and the comparison page."""
+"""Reports: texts, tables, figures and the comparison page."""
 
 __all__: list[str] = []

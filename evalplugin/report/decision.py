@@ -24,9 +24,9 @@ def title_of(decision: Decision) -> str:
 
 
 def summary_line(decision: Decision) -> str:
-    """Return what was decided on, and how sure it must be."""
-    where = ", ".join(filter(None, (decision.contest, decision.dataset, decision.split)))
-    return f"{where}; champion {decision.champion}; by {decision.metric} at {percent(decision.confidence)}, one-sided"
+    """Return bake-off, dataset, split, champion, metric and confidence of a decision, in one line."""
+    names = ", ".join(filter(None, (decision.contest, decision.dataset, decision.split)))
+    return f"{names}; champion {decision.champion}; by {decision.metric} at {percent(decision.confidence)}, one-sided"
 
 
 def decision_tables(decision: Decision) -> list[TextTable]:

@@ -1,4 +1,4 @@
-"""Pictures of per-user scores, one for each model, on common axes."""
+"""Figures of per-user scores, one for each model, on common axes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Curve", "axis_limits", "per_user_figures"]
 
-_SIZE = (6.4, 4.4)  # inches; with 100 dots each, sharp where it is shown and legible as a thumbnail
+_SIZE = (6.4, 4.4)  # inches, of 100 dots each: sharp at full size and legible as a thumbnail
 _DPI = 100
 _POINTS = np.linspace(0.0, 100.0, 401)
 _OTHER = "#C4C4C4"
@@ -26,7 +26,7 @@ _OTHER = "#C4C4C4"
 
 @dataclass(frozen=True)
 class Curve:
-    """One model's values of one metric, user by user, as they are drawn."""
+    """One model's values of one metric for each user, and its style."""
 
     model: str
     values: npt.NDArray[np.float64]  # (U,), NaN where undefined
@@ -35,7 +35,7 @@ class Curve:
 
 
 def axis_limits(metric: str, values: Iterable[npt.NDArray[np.float64]]) -> tuple[float, float]:
-    """Return the value axis that all pictures of one metric share: from the metric's lowest value, if it has one."""
+    """Return the limits of the value axis of all figures of a metric, from the metric's lower bound if it has one."""
     lowest, highest = parse(metric).metric.bounds
     finite = [v[np.isfinite(v)] for v in values]
     finite = [v for v in finite if len(v)]
@@ -43,7 +43,7 @@ def axis_limits(metric: str, values: Iterable[npt.NDArray[np.float64]]) -> tuple
         return (0.0, 1.0)
     low, high = min(float(v.min()) for v in finite), max(float(v.max()) for v in finite)
     low = lowest if math.isfinite(lowest) else low
-    # Most of an axis up to 1 would be empty where no user comes near.
+    # If no value is near the metric's upper bound, an axis up to it would be mostly empty.
     is_wide = math.isfinite(highest) and high - low > 0.5 * (highest - low)
     high = highest if is_wide else _round_up(high, low)
     return (low, high) if high > low else (low, low + 1.0)
@@ -52,12 +52,12 @@ def axis_limits(metric: str, values: Iterable[npt.NDArray[np.float64]]) -> tuple
 def per_user_figures(
     metric: str, curves: Sequence[Curve], limits: tuple[float, float], *, subtitles: Mapping[str, str]
 ) -> dict[str, bytes]:
-    """Return one PNG a model: its users, lowest first, in colour, the others in grey, on the same axes in all.
+    """Return one PNG for each model: its users' values, lowest first, in colour, those of the others in grey.
 
     Args:
         metric: Canonical name.
         curves: Every model's values; models without a defined value are left out.
-        limits: What ``axis_limits`` returned.
+        limits: Limits of the value axis; see ``axis_limits``.
         subtitles: A second line for each model, by name.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -34,29 +34,29 @@ class _Line(NamedTuple):
 def forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figure:
     """Return a figure with one panel for each comparison: every difference by a metric, with its interval.
 
-    Blue is better, orange worse, grey not shown to be either. Where nothing is compared there are the models' means.
-    ``metric`` is a canonical name; None: the primary one. Notebooks show the figure by themselves.
+    Blue is better, orange worse, grey not shown to be either. Without pairs it shows the models' means.
+    ``metric`` is a canonical name; None: the primary one. A notebook shows the figure as the result of a cell.
     """
     panels = [(c, metric or c.contest.primary) for c in comparisons]
     lines_of = [_lines(comparison, name) for comparison, name in panels]
     heights = [1.0 + 0.34 * max(len(lines), 1) for lines, _ in lines_of]
-    figure = _figure(7.2, sum(heights) + 0.25)
+    figure = _figure(sum(heights) + 0.25)
     grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (comparison, name), (lines, against) in zip(grid, panels, lines_of, strict=True):
         _draw(axes, lines, is_difference=against is not None)
         title = location(comparison.contest.dataset, comparison.contest.split)
         axes.set_title(title, loc="left", fontsize=11, color=INK, parse_math=False)
-        what = name if against is None else f"{name}: difference {against}"
+        label = name if against is None else f"{name}: difference {against}"
         if any(math.isfinite(line.low) for line in lines):
-            what += f", {percent(comparison.level)} intervals"
+            label += f", {percent(comparison.level)} intervals"
         up = parse(name).metric.higher_is_better
-        what += "" if up is None else "  (right is better)" if up else "  (left is better)"
-        axes.set_xlabel(what, fontsize=10, color=QUIET, parse_math=False)
+        label += "" if up is None else "  (right is better)" if up else "  (left is better)"
+        axes.set_xlabel(label, fontsize=10, color=QUIET, parse_math=False)
     return figure
 
 
 def _lines(comparison: Comparison, metric: str) -> tuple[list[_Line], str | None]:
-    """Return what is drawn, best model first, and what the differences are from; None where these are means."""
+    """Return the lines, best model first, and the reference of the differences; None if the lines are means."""
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     if not pairs:
         cells = [(r.model, r.cells[metric]) for r in comparison.models if metric in r.cells]
@@ -85,16 +85,16 @@ def _draw(axes: Axes, lines: Sequence[_Line], *, is_difference: bool) -> None:
     style_axes(axes, INK, grid="x")
 
 
-def _figure(width: float, height: float) -> Figure:
+def _figure(height: float) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     class Picture(Figure):
-        """A figure that notebooks show although pyplot does not know it."""
+        """A figure that notebooks show although pyplot does not manage it."""
 
         def _repr_png_(self) -> bytes:
             return png_of(self, dpi=110)
 
-    figure: Figure = Picture(figsize=(width, height), facecolor="white", layout="constrained")
+    figure: Figure = Picture(figsize=(7.2, height), facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     return figure

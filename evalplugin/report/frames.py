@@ -1,8 +1,7 @@
-"""A comparison as data to compute on: DataFrame, CSV, JSON."""
+"""Export of comparisons: DataFrame, CSV, JSON."""
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ _SEGMENT_ROW = ("dataset", "split", "segment", "group", "metric", "model", "mean
 
 
 def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()) -> pd.DataFrame:
-    """Return one row for each model, metric and model that it is compared with.
+    """Return one row for each model, metric and other model that it is compared with.
 
     Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by the primary metric), ``model``; ``mean`` with its
     interval ``low`` to ``high`` over ``users``, ``undefined`` users left out; ``folds``, and their lowest and highest
@@ -38,7 +37,7 @@ def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()
     mean; ``p`` of the permutation test, ``p_holm`` and ``p_bh`` corrected for all comparisons by the metric,
     ``p_wilcoxon`` and ``p_t`` where asked for; ``effect`` (Cohen's d_z); the shares of users for whom the model is
     ``better``, the ``same``, ``worse``; the smallest ``detectable`` difference (80 % power); ``mark``: ``+`` better,
-    ``-`` worse, by p_holm. Last, the ``error`` of a model that failed. What is undefined is missing.
+    ``-`` worse, by p_holm. Last, the ``error`` of a model that failed. Undefined values are missing.
 
     ``metrics`` are canonical names; none: all.
     """
@@ -84,26 +83,24 @@ def segment_frame(
 def compare_csv(
     comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
 ) -> str:
-    """Return ``compare_frame``, or ``segment_frame`` where a segmentation is named, as CSV, all digits kept."""
+    """Return ``compare_frame``, or ``segment_frame`` where a segmentation is named, as CSV with all digits."""
     frame = (
         compare_frame(comparisons, metrics)
         if segment is None
         else segment_frame(comparisons, segment, metrics)
     )
-    buffer = io.StringIO()
-    frame.to_csv(buffer, index=False, lineterminator="\n")
-    return buffer.getvalue()
+    return str(frame.to_csv(index=False, lineterminator="\n"))
 
 
 def compare_json(
     comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
 ) -> str:
-    """Return everything as JSON, all digits kept: a list with one object for each dataset and split.
+    """Return comparisons as JSON with all digits: a list with one object for each dataset and split.
 
     Each has ``name``, ``dataset``, ``split``, ``metrics``, ``primary``, ``baseline``, ``level`` (of the intervals),
-    ``pairing`` (who was compared: baseline or all), ``rules`` (what the models have in common), ``notes``, ``verdicts``
-    (some words for each metric), ``rows`` (those of ``compare_frame``) and, where a segmentation is named,
-    ``segments`` (those of ``segment_frame``). What is undefined is null.
+    ``pairing`` (baseline: every model with it, or all), ``rules`` (common to the models), ``notes``, ``verdicts`` (a
+    sentence or two for each metric), ``rows`` (those of ``compare_frame``) and, where a segmentation is named,
+    ``segments`` (those of ``segment_frame``). Undefined values are null.
     """
     found = []
     for comparison in comparisons:
@@ -134,12 +131,8 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             cell = row.cells.get(metric)
             if cell is None and row.error is None:
                 continue
-            values: dict[str, Any] = {
-                **_names(comparison),
-                "metric": metric,
-                "rank": row.rank,
-                "model": row.model,
-            }
+            values: dict[str, Any] = _names(comparison)
+            values |= {"metric": metric, "rank": row.rank, "model": row.model}
             if cell is None:
                 yield {**values, "error": row.error}
                 continue
@@ -154,7 +147,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             yield from (values | _pair_values(pair) for pair in pairs)
 
 
-def _names(comparison: Comparison) -> dict[str, str]:
+def _names(comparison: Comparison) -> dict[str, Any]:
     return {"dataset": comparison.contest.dataset, "split": comparison.contest.split}
 
 

@@ -21,7 +21,7 @@ _LATEX = str.maketrans(
 def compare_latex(
     comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
 ) -> str:
-    """Return a ``table`` for each metric (none named: the primary one); the package booktabs is needed."""
+    """Return a ``table`` for each metric, without ``metrics`` for the primary one; it needs the package booktabs."""
     tables = [
         _table(table)
         for comparison in comparisons

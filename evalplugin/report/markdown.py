@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, percent, seconds
 from evalplugin.comparison.compared import ComparedModel
@@ -19,7 +19,7 @@ __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markd
 
 
 def escape(text: object) -> str:
-    """Return text that Markdown and HTML show as it is, on one line."""
+    """Return text that Markdown and HTML show unchanged, on one line."""
     plain = html.escape(" ".join(str(text).split()), quote=False)
     return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", plain)
 
@@ -35,7 +35,7 @@ def markdown_table(
 def compare_markdown(
     comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
 ) -> str:
-    """Return a table for each metric (none named: the primary one), with verdict and legend."""
+    """Return a table with verdict and legend for each metric; without ``metrics`` for the primary one."""
     lines = []
     for comparison in comparisons:
         for metric in metrics or [comparison.contest.primary]:
@@ -48,7 +48,7 @@ def compare_markdown(
 
 
 def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> str:
-    """Return the table of all models, best first, for each dataset and split; then what failed."""
+    """Return a table of all models, best first, for each dataset and split, and a list of those that failed."""
     lines = [f"# Bake-off {escape(bakeoff.id)}", ""]
     lines += [
         f"{escape(bakeoff.config_name)}: ranked by {escape(bakeoff.primary)}, "
@@ -63,13 +63,8 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             heads = ["", "model", *map(escape, contest.metrics), "users", "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in done]
             lines += [*markdown_table(heads, rows), ""]
-        if failed := [row for row in comparison.models if row.error is not None]:
-            lines += [
-                "Failed:",
-                "",
-                *(f"- **{escape(row.model)}**: {escape(row.error)}" for row in failed),
-                "",
-            ]
+        if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
+            lines += ["Failed:", "", *failed, ""]
     if any(comparison.pairs for comparison in comparisons):
         lines.append(escape(marks_legend(bakeoff.baseline, LEVEL)))
     lines += ["", "Users and undefined are those of the metric that ranks."]
@@ -77,23 +72,20 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
 
 
 def decision_markdown(decision: Decision) -> str:
-    """Return everything about a decision: outcome, reason, every condition of every challenger, notes."""
-    return "\n".join([*_decision_lines(decision), ""])
-
-
-def _decision_lines(decision: Decision) -> Iterator[str]:
-    yield from (
+    """Return a decision with its reason, every condition of every challenger, and notes."""
+    lines = [
         f"# {escape(title_of(decision))}",
         "",
         escape(decision.reason),
         "",
         escape(summary_line(decision)),
-    )
+    ]
     for table in decision_tables(decision):
-        yield from ("", f"## {escape(table.title)}", "", *_table(table))
-    yield from ("", LEGEND)
+        lines += ["", f"## {escape(table.title)}", "", *_table(table)]
+    lines += ["", LEGEND]
     if decision.notes:
-        yield from ("", *(f"- {escape(note)}" for note in decision.notes))
+        lines += ["", *(f"- {escape(note)}" for note in decision.notes)]
+    return "\n".join([*lines, ""])
 
 
 def _table(table: TextTable) -> list[str]:
@@ -110,14 +102,7 @@ def _cell(cell: TextCell) -> str:
 def _leaderboard_row(row: ComparedModel, metrics: Sequence[str]) -> list[str]:
     cells = [row.cells.get(metric) for metric in metrics]
     shown = [_cell(cell) for cell in (name_cell(row), *map(mean_cell, cells))]
-    first, costs = cells[0], row.costs
-    return [
-        "" if row.rank is None else str(row.rank),
-        *shown,
-        *((UNDEFINED, UNDEFINED) if first is None else (f"{first.users:,}", f"{first.undefined:,}")),
-        *(
-            (UNDEFINED, UNDEFINED)
-            if costs is None
-            else (seconds(costs.fit_seconds), seconds(costs.recommend_seconds))
-        ),
-    ]
+    first, costs, undefined = cells[0], row.costs, [UNDEFINED, UNDEFINED]
+    counts = undefined if first is None else [f"{first.users:,}", f"{first.undefined:,}"]
+    times = undefined if costs is None else [seconds(costs.fit_seconds), seconds(costs.recommend_seconds)]
+    return ["" if row.rank is None else str(row.rank), *shown, *counts, *times]

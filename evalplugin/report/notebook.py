@@ -33,15 +33,15 @@ _COLOURS: dict[Mark, str] = {"+": "#2E8B57", "-": "#D55E00"}
 
 @dataclass(frozen=True, eq=False)
 class Comparisons:
-    """The result of ``evalplugin.compare``: a comparison for each dataset and split, mostly one.
+    """The result of ``evalplugin.compare``: a comparison for each dataset and split, usually one.
 
-    A notebook shows the models by the primary metric.
+    A notebook shows it as a table of the models by the primary metric.
     """
 
     comparisons: tuple[Comparison, ...]
-    # Returns a contest with its lists, truth and titles, which only the page shows; None: it has them.
+    # Returns a contest with its lists, truth and titles, which only the page needs; None: it has them.
     complete: Callable[[Contest], Contest] | None = field(default=None, repr=False)
-    # Returns the bake-offs of the experiment, which only the page shows too.
+    # Returns the bake-offs of the experiment, which only the page needs.
     past: Callable[[], Sequence[PastBakeoff]] = field(default=tuple, repr=False)
     decision: Decision | None = None  # of the gate, where there is one
 
@@ -55,11 +55,11 @@ class Comparisons:
         return iter(self.comparisons)
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
-        """Return the numbers, one row for each model and metric; see ``compare_frame``.
+        """Return one row for each model and metric; see ``compare_frame``.
 
         Args:
-            metric: Only this one; None: all.
-            segment: By groups of users, such as ``activity``: one row for each group, metric and model.
+            metric: Name of the only metric; None: all.
+            segment: Name of a segmentation, such as ``activity``: one row for each group, metric and model.
 
         Raises:
             DataError: No such metric or segmentation.
@@ -71,7 +71,7 @@ class Comparisons:
         return segment_frame(self.comparisons, segment, metrics)
 
     def plot(self, metric: str | None = None) -> Figure:
-        """Return a matplotlib figure: the differences from the baseline with their intervals, or else the means.
+        """Return a matplotlib figure: differences with their intervals, or means where nothing was compared.
 
         ``metric``: None: the primary one.
 
@@ -83,11 +83,11 @@ class Comparisons:
         return forest(self.comparisons, None if metric is None else self._metric(metric))
 
     def to_html(self, path: str | Path) -> Path:
-        """Write the page with everything about the comparison, one file that needs no network; return its path.
+        """Write the comparison page, one file that needs no network; return its path.
 
         Raises:
-            DataError: There is no such folder.
-            TrackingError: What only the page shows cannot be read from the store.
+            DataError: The folder does not exist.
+            TrackingError: The data for the page cannot be read from the tracking store.
         """
         from evalplugin.report.page import comparison_page
 
@@ -102,12 +102,12 @@ class Comparisons:
         """Return the canonical names of metrics.
 
         Raises:
-            DataError: A metric that is not there.
+            DataError: A metric that was not computed.
         """
         return [self._metric(metric) for metric in metrics]
 
     def check_segment(self, segment: str) -> None:
-        """Check that users were grouped in this way.
+        """Check that users were grouped by a segmentation.
 
         Raises:
             DataError: They were not.
@@ -154,7 +154,7 @@ def _table_html(table: TextTable) -> str:
         f'<tr style="background:none">{"".join(map(_cell_html, row, aligned))}</tr>' for row in table.rows
     )
     words = f"<div>{html.escape(table.verdict)}</div>" if table.verdict else ""
-    # Colours are those of the notebook: the table is read in light and in dark.
+    # Colours are those of the notebook, so that the table is readable in light and dark themes.
     return (
         f'<div style="color:inherit"><b>{html.escape(table.title)}</b>{words}'
         f'<table style="border-collapse:collapse;color:inherit;margin:6px 0">'

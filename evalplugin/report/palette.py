@@ -16,8 +16,8 @@ __all__ = ["BASELINE_COLOUR", "INK", "PALETTE", "QUIET", "model_colours", "png_o
 INK, QUIET, _GRID = "#1A1A1A", "#6B6B6B", "#E4E4E4"
 
 BASELINE_COLOUR = "#7F7F7F"
-# Told apart under the common kinds of colour blindness and in front of white: the palettes of Okabe & Ito (2008)
-# and of Tol ("muted", 2021) without what is too pale, too close to another or close to the baseline's grey.
+# Distinguishable with the common kinds of colour blindness and on white: the palettes of Okabe & Ito (2008) and of
+# Tol ("muted", 2021) without colours that are too pale, too close to another or to the baseline's grey.
 PALETTE = (
     "#0072B2",
     "#D55E00",
@@ -37,7 +37,7 @@ PALETTE = (
 def model_colours(models: Sequence[str], baseline: str | None) -> dict[str, str]:
     """Return the colour (``#RRGGBB``) of each model by its position among the models; the baseline is grey.
 
-    Beyond twelve models the colours come round again.
+    Beyond twelve models the colours repeat.
     """
     others = [model for model in models if model != baseline]
     colours = {model: PALETTE[i % len(PALETTE)] for i, model in enumerate(others)}
@@ -57,7 +57,7 @@ def png_of(figure: Figure, **options: Any) -> bytes:
     """Return a figure as PNG; ``options`` are those of ``savefig``."""
     buffer = io.BytesIO()
     with warnings.catch_warnings():
-        # A name in a script that the font lacks is drawn as boxes: that must not spoil the run.
+        # A name in a script that the font lacks is drawn as boxes, which is no reason for a warning.
         warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
         figure.savefig(buffer, format="png", **options)
     return buffer.getvalue()

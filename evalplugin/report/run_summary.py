@@ -1,4 +1,4 @@
-"""Markdown about one model's run: a short note, and a summary."""
+"""Markdown about one model's run: a short note and a summary."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _METRIC_HEADS = (
 
 
 def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell]) -> str:
-    """Return the short description of a model's run: what it is, and its means."""
+    """Return the short description of a model's run: model, data and means."""
     lines = [f"**{escape(result.model)}** ({escape(result.type)}) on {_data_name(result.data)}", ""]
     if result.error is not None:
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
@@ -42,9 +42,9 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
 def summary_markdown(
     bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], *, notes: Sequence[str] = ()
 ) -> str:
-    """Return a run's summary: what was run on what, every headline metric, the costs, the decisions taken.
+    """Return a run's summary: model, data, means of all headline metrics, costs, and decisions taken.
 
-    ``notes`` are further decisions, such as which users a sample holds.
+    ``notes`` are further decisions, such as the choice of users for a sample.
     """
     info = result.data
     lines = [f"# {escape(result.model)}", ""]
@@ -61,7 +61,7 @@ def summary_markdown(
             f"Intervals ({escape(methods) or 'none'}) are of the mean over users.",
             "",
         ]
-    lines += _for_whom(bakeoff, result)
+    lines += _group_lines(bakeoff, result)
     if result.costs is not None:
         lines += ["## Costs", "", *markdown_table(COST_HEADS, [cost_texts(result.costs)]), ""]
     lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
@@ -78,13 +78,13 @@ def summary_markdown(
             "config": bakeoff.config_name,
         }
     )
-    if said := [*info.notes, *notes]:
-        lines += ["", "## Decisions", "", *(f"- {escape(note)}" for note in said)]
+    if decisions := [*info.notes, *notes]:
+        lines += ["", "## Decisions", "", *(f"- {escape(note)}" for note in decisions)]
     return "\n".join(lines) + "\n"
 
 
-def _for_whom(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
-    """Return the section on groups of users: the primary metric's mean in each; nothing without groups."""
+def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
+    """Return the section on groups of users: the primary metric's mean in each; empty without groups."""
     rows = []
     for segment, groups in result.by_group(bakeoff.primary).items():
         for label, values in groups.items():

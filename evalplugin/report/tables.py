@@ -1,4 +1,4 @@
-"""A comparison's tables, for any renderer: terminal, Markdown, LaTeX, notebook."""
+"""Tables of a comparison, for all renderers: terminal, Markdown, LaTeX, notebook."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative, seconds, share, signed, span
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.statistics import Interval, Test
+from evalplugin.comparison.statistics import Test
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
@@ -39,7 +39,7 @@ COST_HEADS = ("start", "fit", "recommend", "score", "peak memory")
 
 
 class TextCell(NamedTuple):
-    """One cell: its text, what is shown small after it, and whether it is better or worse."""
+    """One cell: its text, a small text after it, and whether it is better or worse."""
 
     text: str
     small: str = ""
@@ -58,9 +58,9 @@ class TextTable(NamedTuple):
 
 
 def comparison_tables(comparison: Comparison, metric: str, segment: str | None = None) -> Iterator[TextTable]:
-    """Yield the tables of one metric in the order in which they are read, with verdicts and legends.
+    """Yield the tables of one metric with verdicts and legends.
 
-    The models; if all were compared with each other, every two models; if a segmentation is named, the groups of users.
+    First the models; if all were compared with each other, every two models; if a segmentation is named, its groups.
     """
     lines = tuple(legend(comparison, metric))
     with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
@@ -78,7 +78,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     """Return the models by one metric, in the order of the comparison: means and differences from the baseline."""
     rows = [row for row in comparison.models if row.error is None]
     with_pairs = comparison.pairing == "baseline" and any(p.metric == metric for p in comparison.pairs)
-    with_folds = any(len(row.fold_means) > 1 for row in rows)
+    with_folds = comparison.n_folds > 1
     tests = further_tests(comparison)
     heads = ["", "model", "mean"]
     heads += ["folds"] if with_folds else []
@@ -117,7 +117,8 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         label = TextCell("") if cell.label == group else TextCell(cell.label, f"{cell.interval.n:,} users")
         name = TextCell(cell.model, "baseline" if cell.model == comparison.contest.baseline else "")
         differences = _pair_cells(cell.difference, ()) if pairs else []
-        rows.append((label, name, _interval_cell(cell.interval), *differences))
+        mean = TextCell(number(cell.interval.mean), span(cell.interval.low, cell.interval.high))
+        rows.append((label, name, mean, *differences))
         group = cell.label
     return TextTable(
         f"{_location(comparison)}: {metric} by {segment}",
@@ -134,7 +135,7 @@ def name_cell(row: ComparedModel) -> TextCell:
 
 
 def mean_cell(cell: Cell | None) -> TextCell:
-    """Return a model's mean with its interval and its mark; a dash where the model has none."""
+    """Return a model's mean with its interval and its mark; a dash for a model without a value."""
     if cell is None:
         return TextCell(UNDEFINED)
     return TextCell(number(cell.mean), span(cell.low, cell.high), cell.mark)
@@ -144,10 +145,6 @@ def cost_texts(costs: Costs) -> list[str]:
     """Return a model's costs under ``COST_HEADS``."""
     times = (costs.start_seconds, costs.fit_seconds, costs.recommend_seconds, costs.score_seconds)
     return [*map(seconds, times), memory(costs.peak_memory_mb)]
-
-
-def _interval_cell(interval: Interval) -> TextCell:
-    return TextCell(number(interval.mean), span(interval.low, interval.high))
 
 
 def _location(comparison: Comparison) -> str:
@@ -175,7 +172,7 @@ def _pair_cells(pair: Pair | None, tests: Sequence[Test]) -> list[TextCell]:
 
 
 def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
-    """Return the lowest and highest mean of the folds, and in how many the model is ahead of the baseline."""
+    """Return the lowest and highest mean of the folds, and the number of folds with a lead over the baseline."""
     means = _fold_means(row, metric)
     if not means:
         return TextCell(UNDEFINED)

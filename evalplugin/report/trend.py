@@ -16,9 +16,9 @@ __all__ = ["FORMATS", "TIME_AXIS", "check_picture", "trend_spec", "write_trend"]
 
 FORMATS = (".html", ".png", ".svg")
 _WORSE = "#B0400B"
-_ROOM = 16  # pixels between the first and the last points and the frame
+_ROOM = 16  # pixels from the first and the last points to the frame
 
-# Of the axis of time: each label has its date, and the hour where there are several a day.
+# The time axis: each label is a date, with the time of day unless that is midnight.
 _CLOCK = "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : '%H:%M')"
 _DATE = "utcFormat(datum.value, '%Y-%m-%d')"
 TIME_AXIS: dict[str, Any] = {
@@ -30,13 +30,13 @@ TIME_AXIS: dict[str, Any] = {
 
 
 def trend_spec(history: History) -> dict[str, Any]:
-    """Return the picture as Vega-Lite with its numbers, a panel for each dataset and split."""
+    """Return the chart as Vega-Lite with its data, a panel for each dataset and split."""
     every = zip(history.rows(), history.points, strict=True)
     rows = [_row(row, point) for row, point in every if point.value is not None]
     models = list(dict.fromkeys(row["model"] for row in rows))
     colours = model_colours(models, history.bakeoffs[-1].baseline)
     scale = {"domain": models, "range": [colours[model] for model in models]}
-    places = dict.fromkeys((row["dataset"], row["split"]) for row in rows)
+    splits = dict.fromkeys((row["dataset"], row["split"]) for row in rows)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "title": {
@@ -47,21 +47,21 @@ def trend_spec(history: History) -> dict[str, Any]:
         },
         "vconcat": [
             _panel(
-                [row for row in rows if (row["dataset"], row["split"]) == place],
-                location(*place),
+                [row for row in rows if (row["dataset"], row["split"]) == names],
+                location(*names),
                 history.metric,
                 scale,
             )
-            for place in places
+            for names in splits
         ],
     }
 
 
 def check_picture(path: Path) -> None:
-    """Check, before any work is done, that a picture can be written.
+    """Check that a chart can be written to a path, before any work is done.
 
     Raises:
-        DataError: Another kind of file, or no folder to write into.
+        DataError: The file has another format, or its folder does not exist.
     """
     if path.suffix.lower() not in FORMATS:
         raise DataError(f"{path}: a picture is written as {', '.join(FORMATS)}, not {path.suffix!r}")
@@ -70,10 +70,10 @@ def check_picture(path: Path) -> None:
 
 
 def write_trend(history: History, path: Path) -> None:
-    """Write the picture to a file: ``.html`` (one that needs no network), ``.png`` or ``.svg``.
+    """Write the chart to a file: ``.html`` (which needs no network), ``.png`` or ``.svg``.
 
     Raises:
-        DataError: Another kind of file, or it cannot be written.
+        DataError: The file has another format, or cannot be written.
     """
     check_picture(path)
     import vl_convert
@@ -98,13 +98,13 @@ def _row(row: dict[str, Any], point: Point) -> dict[str, Any]:
 
 def _legend(rows: list[dict[str, Any]]) -> str:
     signs = {row["sign"] for row in rows}
-    said = {
+    parts = {
         f"shaded: {percent(LEVEL)} interval of the mean": any(row["low"] is not None for row in rows),
         PROMOTED: any("★" in sign for sign in signs),
         WORSE: any("▼" in sign for sign in signs),
         NO_LINE: any(row["line"] for row in rows),
     }
-    return " · ".join(text for text, is_shown in said.items() if is_shown)
+    return " · ".join(text for text, is_shown in parts.items() if is_shown)
 
 
 def _domain(rows: list[dict[str, Any]]) -> list[float]:
@@ -114,7 +114,7 @@ def _domain(rows: list[dict[str, Any]]) -> list[float]:
     return [low - room, high + room]
 
 
-def _panel(rows: list[dict[str, Any]], place: str, metric: str, colours: dict[str, Any]) -> dict[str, Any]:
+def _panel(rows: list[dict[str, Any]], title: str, metric: str, colours: dict[str, Any]) -> dict[str, Any]:
     mean = {
         "field": "mean",
         "type": "quantitative",
@@ -123,7 +123,7 @@ def _panel(rows: list[dict[str, Any]], place: str, metric: str, colours: dict[st
     }
     interval = {"y": {**mean, "field": "low"}, "y2": {"field": "high"}}
     has_interval = {"filter": "isValid(datum.low)"}
-    told = ["model", "bakeoff", "mean", "low", "high", "role", "outcome"]
+    tooltip = ["model", "bakeoff", "mean", "low", "high", "role", "outcome"]
     colour = {
         "field": "model",
         "type": "nominal",
@@ -131,7 +131,7 @@ def _panel(rows: list[dict[str, Any]], place: str, metric: str, colours: dict[st
         "legend": {"symbolType": "circle", "symbolOpacity": 1},
     }
     return {
-        "title": {"text": place, "anchor": "start"},
+        "title": {"text": title, "anchor": "start"},
         "width": 640,
         "height": 260,
         "data": {"values": rows},
@@ -147,12 +147,12 @@ def _panel(rows: list[dict[str, Any]], place: str, metric: str, colours: dict[st
         },
         "layer": [
             {"transform": [has_interval], "mark": {"type": "area", "opacity": 0.15}, "encoding": interval},
-            # Else a point that stands alone would have no interval to be seen.
+            # Without it a single point would have no visible interval.
             {"transform": [has_interval], "mark": {"type": "rule", "opacity": 0.4}, "encoding": interval},
             {"mark": "line", "encoding": {"y": mean}},
             {
                 "mark": {"type": "point", "filled": True, "opacity": 1},
-                "encoding": {"y": mean, "tooltip": [{"field": name} for name in told]},
+                "encoding": {"y": mean, "tooltip": [{"field": name} for name in tooltip]},
             },
             {
                 "transform": [{"filter": "datum.sign"}],

@@ -24,8 +24,8 @@ _OTHER_WAY: dict[Mark, Mark] = {"+": "-", "-": "+", "": ""}
 class Verdict:
     """One sentence, and lines below it, each with a label.
 
-    ``status`` is of the leader against the baseline: ``better`` is shown, ``worse``: the baseline leads, ``unclear``:
-    ahead, which may be chance, ``none``: there is nothing to compare.
+    ``status`` is of the leader against the baseline: ``better``: shown to be, ``worse``: the baseline leads,
+    ``unclear``: ahead, which may be chance, ``none``: nothing was compared.
     """
 
     status: Status
@@ -35,11 +35,11 @@ class Verdict:
 
 
 class _Lead(NamedTuple):
-    """The models with a value of a metric, best first, and how the first one differs from another."""
+    """The models with a value of a metric, and the difference of the leader from another one."""
 
     metric: str
-    ranked: Sequence[ComparedModel]  # those with a value, best first
-    other: str | None  # whom the first one is compared with
+    ranked: Sequence[ComparedModel]  # best first
+    other: str | None  # the model that the first one is compared with
     pair: Pair | None  # None: not tested
 
     @property
@@ -58,7 +58,7 @@ class _Lead(NamedTuple):
 
 
 def _lead(comparison: Comparison, metric: str, *, runner_up: bool = False) -> _Lead:
-    """Return who leads by a metric, set against the baseline, or where ``runner_up`` against the second."""
+    """Return the lead by a metric over the baseline, or if ``runner_up`` over the second model."""
     up = parse(metric).metric.higher_is_better
     rows = [r for r in comparison.models if metric in r.cells and math.isfinite(r.cells[metric].mean)]
     rows.sort(key=lambda row: row.cells[metric].mean if up is False else -row.cells[metric].mean)
@@ -68,9 +68,9 @@ def _lead(comparison: Comparison, metric: str, *, runner_up: bool = False) -> _L
 
 
 def verdict_sentence(comparison: Comparison, metric: str) -> str:
-    """Return who won by a metric, over whom, and whether it is real, in a sentence or two.
+    """Return a sentence or two on the best model by a metric, and whether its lead may be chance.
 
-    Where every two models were compared, the winner is set against the second, else against the baseline.
+    The lead is over the second model if every two models were compared, else over the baseline.
     """
     lead = _lead(comparison, metric, runner_up=comparison.pairing == "all")
     match lead.case:
@@ -105,7 +105,7 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
 
 
 def segment_verdict(cells: Sequence[SegmentCell], baseline: str | None) -> str:
-    """Return in which groups each model is shown to be better or worse than the baseline; empty without one.
+    """Return the groups in which each model is shown to be better or worse than the baseline; empty without one.
 
     ``cells`` are those of one segmentation and metric.
     """
@@ -126,12 +126,12 @@ def verdict(comparison: Comparison) -> Verdict:
     status, label, headline = _headline(comparison, lead)
     if not ranked:
         return Verdict(status, label, headline, tuple(_counts(comparison, None)))
-    # Where the baseline leads, the question is how far the next model is behind.
+    # If the baseline leads, the lines are about the second model.
     behind = ranked[0].is_baseline and len(ranked) > 1
     subject = ranked[1] if behind else ranked[0]
-    who = f"{subject.model}, the nearest: " if behind else ""
+    prefix = f"{subject.model}, the nearest: " if behind else ""
     lines = [
-        *((label, who + text) for label, text in _against_baseline(comparison, subject)),
+        *((label, prefix + text) for label, text in _against_baseline(comparison, subject)),
         *([] if behind else _against_second(comparison, ranked)),
         *_counts(comparison, ranked[0]),
         *_detectable(subject.cells[lead.metric].difference),
@@ -151,32 +151,32 @@ def _headline(comparison: Comparison, lead: _Lead) -> tuple[Status, str, str]:
         case "alone":
             return "none", "One model", f"{leader} is the only model with a value of {metric}"
         case "undirected":
-            said = f"{leader} has the highest {metric}, which is not better by itself"
-            return "none", "Neither way is better", said
+            headline = f"{leader} has the highest {metric}, which is not better by itself"
+            return "none", "Neither way is better", headline
         case "baseline":
-            said = f"No model is ahead of the baseline {baseline} by {metric}"
-            return "worse", "Keep the baseline", said
+            headline = f"No model is ahead of the baseline {baseline} by {metric}"
+            return "worse", "Keep the baseline", headline
         case "untested" if baseline is None:
             return "none", "No baseline", f"{leads} by {metric}"
         case "untested":
-            said = f"{leads} by {metric}; nothing tests that against the baseline {baseline}"
-            return "none", "Not tested", said
+            headline = f"{leads} by {metric}; nothing tests that against the baseline {baseline}"
+            return "none", "Not tested", headline
         case "better":
-            said = f"{leads} by {metric}, and beats the baseline {baseline}"
-            return "better", "Better than the baseline", said
+            headline = f"{leads} by {metric}, and beats the baseline {baseline}"
+            return "better", "Better than the baseline", headline
         case "unclear":
-            said = f"{leads} by {metric}, but is not shown to beat the baseline {baseline}"
-            return "unclear", "Not shown to be better", said
+            headline = f"{leads} by {metric}, but is not shown to beat the baseline {baseline}"
+            return "unclear", "Not shown to be better", headline
 
 
 def _pair(comparison: Comparison, metric: str, model: str, other: str) -> Pair | None:
-    """Return how a model differs from another, whichever of the two was compared with the other."""
+    """Return the comparison of a model with another, in this direction, whichever one was computed."""
     pair = comparison.pair(metric, model, other)
     if pair is not None or (pair := comparison.pair(metric, other, model)) is None:
         return pair
     paired, mark = pair.paired, _OTHER_WAY[pair.mark]
     difference = paired.interval
-    turned = replace(
+    reversed_paired = replace(
         paired,
         mean_a=paired.mean_b,
         mean_b=paired.mean_a,
@@ -186,11 +186,11 @@ def _pair(comparison: Comparison, metric: str, model: str, other: str) -> Pair |
         above=paired.below,
         below=paired.above,
     )
-    return replace(pair, model=model, against=other, paired=turned, mark=mark)
+    return replace(pair, model=model, against=other, paired=reversed_paired, mark=mark)
 
 
 def _others(comparison: Comparison, metric: str, baseline: str) -> str:
-    """Return which models are not shown to be worse than the baseline that leads them."""
+    """Return a sentence on the models that are not shown to be worse than the leading baseline."""
     pairs = [p for p in comparison.pairs if (p.metric, p.against) == (metric, baseline)]
     unclear = [p.model for p in pairs if p.mark != "-"]
     if unclear:
@@ -245,12 +245,12 @@ def _against_second(comparison: Comparison, ranked: Sequence[ComparedModel]) -> 
 
 def _difference(comparison: Comparison, pair: Pair) -> str:
     interval, percents = pair.paired.interval, relative(pair.paired.relative)
-    said = signed(interval.mean) + (f" ({percents})" if percents else "")
-    said += _interval(comparison, interval.low, interval.high)
+    text = signed(interval.mean) + (f" ({percents})" if percents else "")
+    text += _interval(comparison, interval.low, interval.high)
     if math.isnan(pair.p_holm):
-        return f"{said}; too few users to test"
+        return f"{text}; too few users to test"
     real = "real" if pair.p_holm <= 1 - comparison.level else "may be chance"
-    return f"{said}; {real}: {p_equals(pair.p_holm)} after Holm's correction"
+    return f"{text}; {real}: {p_equals(pair.p_holm)} after Holm's correction"
 
 
 def _interval(comparison: Comparison, low: float, high: float) -> str:
@@ -260,17 +260,17 @@ def _interval(comparison: Comparison, low: float, high: float) -> str:
 
 
 def _groups(cells: Sequence[SegmentCell]) -> str:
-    """Return for whom a model is worse, for whom it may be, and for whom it is ahead but may not be better."""
+    """Return the groups in which a model is worse, in which it may be, and in which a lead may be chance."""
     behind, ahead = ([c for c in cells if (_gain(c) < 0) == is_behind] for is_behind in (True, False))
     kinds = {
         "worse, which is real": [c for c in behind if _mark(c) == "-"],
         "behind, which may be chance": [c for c in behind if _mark(c) != "-"],
         "ahead, which may be chance": [c for c in ahead if _mark(c) != "+"],
     }
-    said = [f"{kind}: {_named(found)}" for kind, found in kinds.items() if found]
+    parts = [f"{kind}: {_named(found)}" for kind, found in kinds.items() if found]
     if any(_mark(c) == "+" for c in ahead):
-        said.append("better in all others" if said else "better in all")
-    return "; ".join(said)
+        parts.append("better in all others" if parts else "better in all")
+    return "; ".join(parts)
 
 
 def _named(cells: Sequence[SegmentCell]) -> str:
@@ -289,7 +289,7 @@ def _mark(cell: SegmentCell) -> Mark:
 
 
 def _gain(cell: SegmentCell) -> float:
-    """Return by how much a model is better in a group; 0 where neither way is."""
+    """Return the gain of a model over the baseline in a group; 0 for a metric without a better direction."""
     if cell.difference is None or cell.difference.higher_is_better is None:
         return 0.0
     mean = cell.difference.paired.interval.mean
@@ -308,9 +308,8 @@ def _counts(comparison: Comparison, leader: ComparedModel | None) -> Iterator[tu
         over = f"over {cell.users:,} {'user' if cell.users == 1 else 'users'}"
         undefined = f"; undefined for {cell.undefined:,} more" if cell.undefined else ""
         yield "Mean", f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}, {over}{undefined}"
-    failed = [row.model for row in comparison.models if row.error is not None]
-    if failed:
-        yield "Failed", ", ".join(failed)
+    if comparison.failed:
+        yield "Failed", ", ".join(row.model for row in comparison.failed)
 
 
 def _detectable(pair: Pair | None) -> Iterator[tuple[str, str]]:

@@ -42,12 +42,12 @@ NO_LINE = "no line where type, parameters or rules changed"
 
 
 def location(dataset: str, split: str) -> str:
-    """Return the names of dataset and split; a split without a name is left out."""
+    """Return dataset and split as one text; a split without a name is left out."""
     return ", ".join(filter(None, (dataset, split)))
 
 
 def direction(higher_is_better: bool | None) -> str:
-    """Return which values of a metric are better; nothing where neither high nor low ones are."""
+    """Return "higher is better" or "lower is better"; empty for a metric without a better direction."""
     return "" if higher_is_better is None else "higher is better" if higher_is_better else "lower is better"
 
 
@@ -61,12 +61,12 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
         *_user_legend(comparison, metric, pairs),
         *_power_legend(pairs),
         *_fold_legend(comparison),
-        *(f"{row.model} failed: {row.error}" for row in comparison.models if row.error is not None),
+        *(f"{row.model} failed: {row.error}" for row in comparison.failed),
     ]
 
 
 def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
-    """Return the legend of a table by groups of users, as far as it differs from ``legend``."""
+    """Return the lines that a table by groups of users adds to ``legend``."""
     if not pairs:
         return []
     return [
@@ -76,7 +76,7 @@ def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
 
 
 def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
-    """Return how the intervals of a metric, None: of all, were found; nothing where there are none."""
+    """Return the methods of the intervals of a metric (None: of all metrics); empty without intervals."""
     cells = [cell for row in comparison.models for cell in row.cells.values()]
     means = {c.method for c in cells if metric in (None, c.metric)} - {""}
     differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
@@ -85,9 +85,9 @@ def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
 
 
 def permutation_test(pairs: Iterable[Pair]) -> str:
-    """Return the name of the test that the marks of pairs rest on, and how many permutations it had."""
-    how = " or ".join(sorted({pair.paired.permutations for pair in pairs}))
-    return f"paired permutation test, two-sided ({how})"
+    """Return the name of the test behind the marks of pairs, with the method of permutation."""
+    methods = " or ".join(sorted({pair.paired.permutations for pair in pairs}))
+    return f"paired permutation test, two-sided ({methods})"
 
 
 def marks_legend(baseline: str | None, level: float) -> str:
@@ -100,8 +100,8 @@ def marks_legend(baseline: str | None, level: float) -> str:
 
 def small_legend(level: float, methods: Iterable[str] = ()) -> str:
     """Return the meaning of the small numbers below means."""
-    how = " or ".join(sorted({*methods} - {""}))
-    return f"Small: {percent(level)} interval of the mean{f' ({how})' if how else ''}"
+    names = " or ".join(sorted({*methods} - {""}))
+    return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}"
 
 
 def worse_legend(level: float) -> str:
@@ -110,7 +110,7 @@ def worse_legend(level: float) -> str:
 
 
 def worsened(point: Point, *, on: str = "") -> str:
-    """Return which model got worse, since when, and by how much; ``on`` names dataset and split."""
+    """Return a sentence on a model that got worse: since which bake-off and by how much; ``on``: dataset and split."""
     change = point.change
     assert change is not None
     return (
@@ -120,7 +120,7 @@ def worsened(point: Point, *, on: str = "") -> str:
 
 
 def further_tests(comparison: Comparison) -> tuple[Test, ...]:
-    """Return the tests that were asked for besides the permutation test."""
+    """Return the tests that were computed in addition to the permutation test."""
     return tuple(test for test in TEST_NAMES if any(test in pair.paired.p for pair in comparison.pairs))
 
 
@@ -131,9 +131,11 @@ def _method_names(methods: Iterable[str]) -> str:
 def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
     if not pairs:
         return
-    whom = f"from {comparison.contest.baseline}" if comparison.pairing == "baseline" else "between two models"
+    reference = (
+        f"from {comparison.contest.baseline}" if comparison.pairing == "baseline" else "between two models"
+    )
     yield (
-        f"Differences {whom} over the same users. p: {permutation_test(pairs)}, Holm's correction over "
+        f"Differences {reference} over the same users. p: {permutation_test(pairs)}, Holm's correction over "
         f"{count_text(len(pairs), 'comparison')} by {metric}. ▲ better, ▼ worse: p at most "
         f"{percent(1 - comparison.level)}. d_z: mean / standard deviation of the differences."
     )
@@ -142,7 +144,7 @@ def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
 
 
 def _user_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:
-    # A model that predicts no ratings has no value for anybody: it says nothing about the users.
+    # A model that predicts no ratings has no value for any user, and is no reason to count them as undefined.
     every = [row.cells[metric] for row in comparison.models if metric in row.cells]
     cells = [cell for cell in every if cell.users]
     if not cells:
@@ -165,9 +167,8 @@ def _power_legend(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def _fold_legend(comparison: Comparison) -> Iterator[str]:
-    folds = max((len(row.fold_means) for row in comparison.models), default=0)
-    if folds > 1:
+    if comparison.n_folds > 1:
         yield (
-            f"{folds} folds: each user's scores are averaged before anything is compared. The column: lowest to "
-            f"highest mean of a fold."
+            f"{comparison.n_folds} folds: each user's scores are averaged before anything is compared. The column: "
+            f"lowest to highest mean of a fold."
         )

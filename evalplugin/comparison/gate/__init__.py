@@ -1,4 +1,4 @@
-"""The gate: decide whether a challenger replaces the champion."""
+"""The gate: the decision whether a challenger replaces the champion."""
 
 from evalplugin.comparison.gate.decide import (
     check_challengers,

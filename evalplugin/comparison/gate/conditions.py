@@ -25,22 +25,22 @@ _UNDEFINED_SHARE = "a share is undefined of a mean below 0"
 
 
 def has_scores(scores: PerUserScores, metric: str) -> bool:
-    """Return whether any user has a score: a metric of ratings has a column where no model predicts any."""
+    """Return whether any user has a score; the column of a metric of ratings is NaN if ratings are not predicted."""
     return metric in scores.metrics and not bool(np.isnan(scores.column(metric)).all())
 
 
 @dataclass
 class Judge:
-    """Judge of challengers against one champion, which has scores by ``metric``."""
+    """Checks challengers against one champion, which has scores by ``metric``."""
 
     contest: Contest
     gate: Gate
-    metric: str  # canonical name of what decides
+    metric: str  # canonical name of the deciding metric
     champion: ComparedModel
-    notes: list[str] = field(default_factory=list)  # on what was not judged
+    notes: list[str] = field(default_factory=list)  # on groups that were not judged
 
     def conditions(self, challengers: Sequence[ComparedModel]) -> list[Condition]:
-        """Return every challenger's conditions; one that cannot be judged has a single one, which says why."""
+        """Return every challenger's conditions; one that cannot be judged has a single one, with the reason."""
         unfit = {c.model: condition for c in challengers if (condition := self._unfit(c)) is not None}
         fit = [c for c in challengers if c.model not in unfit]
         found: list[Condition] = list(unfit.values())
@@ -145,8 +145,8 @@ class Judge:
 
         segmentation = next((s for s in self.contest.segments if s.name == name), None)
         if segmentation is None:
-            there = ", ".join(s.name for s in self.contest.segments) or "none"
-            yield failed(f"there is no such segmentation; there are: {there}")
+            known = ", ".join(s.name for s in self.contest.segments) or "none"
+            yield failed(f"there is no such segmentation; there are: {known}")
             return
         if not self._was_measured(challenger, metric):
             yield failed(f"{metric} was not measured")
@@ -202,8 +202,8 @@ class _Common:
     def above(self, amount: Amount, *, loss: bool) -> _Tested:
         """Test whether the gain is above an amount, or with ``loss`` whether the loss is below it.
 
-        A share is of the champion's own mean, which is as uncertain as the challenger's: so it is taken of each
-        user's value before anything is averaged.
+        A share refers to the champion's mean, which is as uncertain as the challenger's: so it is applied to each
+        user's value before averaging.
         """
         gain = paired_difference(self.a, self.b) * _direction(self.metric)
         sign = -1.0 if loss else 1.0
@@ -217,7 +217,7 @@ class _Common:
 
 @dataclass(frozen=True)
 class _Tested:
-    """A gain, and by how much it is above what is required, user by user."""
+    """A gain, and each user's excess over the required gain."""
 
     amount: Amount
     loss: bool
@@ -249,7 +249,7 @@ class _Tested:
 
 
 def _holm_levels(p: Column, confidence: float) -> Column:
-    """Return the level at which Holm's procedure tests each p-value: one passes where its bound at that level does."""
+    """Return the level at which Holm's procedure tests each p-value; a bound at that level passes where it does."""
     m = np.count_nonzero(~np.isnan(p))
     passed = np.count_nonzero(holm(p) < 1 - confidence)
     rank = np.empty(len(p), dtype=np.intp)
@@ -267,7 +267,7 @@ def _direction(metric: str) -> float:
 
 
 def _cost_of(model: ComparedModel, cost: Cost) -> float:
-    """Return what a fold costs on average; NaN where it was not measured."""
+    """Return the mean cost of a fold; NaN where it was not measured."""
     costs, scores = model.costs, model.scores
     if costs is None or scores is None:
         return math.nan

@@ -28,20 +28,20 @@ def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
     fitting = [c for c in contests if gate.dataset in (None, c.dataset) and gate.split in (None, c.split)]
     if len(fitting) == 1:
         return fitting[0]
-    there = "; ".join(", ".join(filter(None, (c.dataset, c.split))) for c in contests)
+    known = "; ".join(", ".join(filter(None, (c.dataset, c.split))) for c in contests)
     if fitting:
-        raise DataError(f"a gate decides on one dataset and split, and there are several: {there}; name them")
-    asked = ", ".join(filter(None, (gate.dataset, gate.split)))
-    raise DataError(f"the gate is to decide on {asked}, where nothing was compared; there is: {there}")
+        raise DataError(f"a gate decides on one dataset and split, and there are several: {known}; name them")
+    named = ", ".join(filter(None, (gate.dataset, gate.split)))
+    raise DataError(f"the gate is to decide on {named}, where nothing was compared; there is: {known}")
 
 
 def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] = ()) -> Decision:
     """Decide whether a challenger of the contest replaces the champion.
 
-    A challenger may be promoted if the lower bound of its gain, user by user, is above ``gate.min_gain``, and every
-    guardrail holds. The chance that any challenger is promoted whose true gain is not above ``min_gain`` is meant to be
-    at most 1 - ``gate.confidence``, by Holm's correction over the challengers; guardrails only make it smaller, as all
-    must hold. Measured at 5 %, it was at most 5.7 % from 500 users on (experiments/gate).
+    A challenger may be promoted if the lower bound of its mean gain over users is above ``gate.min_gain``, and every
+    guardrail holds. Holm's correction over the challengers limits the probability that any challenger is promoted whose
+    true gain is not above ``min_gain`` to 1 - ``gate.confidence``; guardrails only make it smaller, as all must hold.
+    Measured at 5 %, it was at most 5.7 % from 500 users on (experiments/gate).
 
     Args:
         contest: The models' results.
@@ -60,9 +60,9 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
         contest.dataset, contest.split, tuple(notes),
     )  # fmt: skip
-    why = _why_not(by_name.get(champion), champion, metric, challengers)
-    if why is not None:
-        return replace(decision, reason=f"the gate cannot decide: {why}")
+    obstacle = _obstacle(by_name.get(champion), champion, metric, challengers)
+    if obstacle is not None:
+        return replace(decision, reason=f"the gate cannot decide: {obstacle}")
     judge = Judge(contest, gate, metric, by_name[champion])
     conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
     decision = replace(decision, conditions=conditions, notes=(*notes, *dict.fromkeys(judge.notes)))
@@ -86,9 +86,10 @@ def nobody_yet(champion: str, baseline: str) -> str:
 
 
 def first_gate(gate: Gate) -> Gate:
-    """Return the gate as applied without a champion: a baseline has no quality that could be lost.
+    """Return the gate as applied without a champion: its guardrails are the absolute limits on costs only.
 
-    A baseline costs next to nothing, and one at random lists the whole catalogue: beside it nobody would pass.
+    Compared with a baseline, which costs next to nothing and may list the whole catalogue at random, no model would
+    pass the others.
     """
     costs = {
         cost: CostLimit(max=limit.max)
@@ -102,7 +103,7 @@ def check_challengers(gate: Gate, champion: str) -> None:
     """Check that the challengers a gate names are not the champion alone.
 
     Raises:
-        DataError: It names the champion alone, or the baseline that stands for one.
+        DataError: It names the champion alone, or the baseline in its stead.
     """
     if gate.challengers is not None and set(gate.challengers) == {champion}:
         raise DataError(
@@ -112,8 +113,8 @@ def check_challengers(gate: Gate, champion: str) -> None:
 
 
 def _check_metric(metric: str) -> None:
-    what = parse(metric).metric
-    if what.scope != "user" or what.higher_is_better is None:
+    definition = parse(metric).metric
+    if definition.scope != "user" or definition.higher_is_better is None:
         raise DataError(
             f"the gate cannot decide by {metric!r}: it needs a metric with a value for each user, where higher or "
             f"lower is better"
@@ -129,15 +130,15 @@ def _challengers(models: Sequence[str], gate: Gate, champion: str) -> list[str]:
     return [name for name in others if gate.challengers is None or name in gate.challengers]
 
 
-def _why_not(
-    held: ComparedModel | None, champion: str, metric: str, challengers: Sequence[str]
+def _obstacle(
+    results: ComparedModel | None, champion: str, metric: str, challengers: Sequence[str]
 ) -> str | None:
-    """Return why no challenger can be judged, whatever its results; None where one can."""
-    if held is None:
+    """Return the reason why no challenger can be judged, whatever its results; None where one can."""
+    if results is None:
         return f"the champion {champion} has no results here"
-    if held.scores is None:
-        return f"the champion {champion} failed: {held.error}"
-    if not has_scores(held.scores, metric):
+    if results.scores is None:
+        return f"the champion {champion} failed: {results.error}"
+    if not has_scores(results.scores, metric):
         return f"the champion {champion} has no scores by {metric}"
     if not challengers:
         return f"there is no challenger of the champion {champion}"

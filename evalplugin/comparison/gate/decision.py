@@ -22,10 +22,9 @@ Kind = Literal["result", "users", "gain", "metric", "cost", "segment"]
 class Condition:
     """One requirement on a challenger, and the value that was measured.
 
-    Of ``gain``, ``metric`` and ``segment`` the measured value is the difference from the champion in the metric's
-    good direction, and ``bound`` what the true one is above at ``confidence``: it must be above ``limit``. Of
-    ``users`` the measured value must be at least ``limit``, of ``cost`` at most. None is what does not apply or could
-    not be measured.
+    For ``gain``, ``metric`` and ``segment`` the measured value is the difference from the champion, positive where the
+    challenger is better, and its lower ``bound`` at ``confidence`` must be above ``limit``. For ``users`` the measured
+    value must be at least ``limit``, for ``cost`` at most. Values that do not apply or were not measured are None.
     """
 
     challenger: str
@@ -39,7 +38,7 @@ class Condition:
     confidence: float | None = None  # of the bound, one-sided; of a gain with Holm's correction
     p: float | None = None  # one-sided, of a true value above the limit
     p_holm: float | None = None  # of a gain: corrected for the number of challengers
-    users: int | None = None  # that it rests on
+    users: int | None = None  # number of users measured
     note: str = ""
 
     @property
@@ -63,23 +62,23 @@ class Condition:
 class Decision:
     """The outcome of a gate, and its reasons.
 
-    - ``promote``: ``promoted`` has passed every condition; of several who have it is the one with the largest gain;
-    - ``keep``: challengers were judged and none has passed;
-    - ``refuse``: none could be judged, and ``reason`` says why.
+    - ``promote``: ``promoted`` passed every condition; if several did, it is the one with the largest gain;
+    - ``keep``: challengers were judged and none passed;
+    - ``refuse``: none could be judged, for the ``reason`` given.
     """
 
     outcome: Literal["promote", "keep", "refuse"]
     promoted: str | None
     champion: str
     reason: str  # one sentence
-    metric: str  # canonical name of what decides
+    metric: str  # canonical name of the deciding metric
     confidence: float
     challengers: tuple[str, ...]
     conditions: tuple[Condition, ...]  # by challenger
     contest: str  # the bake-off or the experiment
     dataset: str
     split: str
-    notes: tuple[str, ...] = ()  # on the champion's origin, and on what was not judged
+    notes: tuple[str, ...] = ()  # on the champion's origin, and on conditions that were not judged
 
     def of(self, challenger: str) -> tuple[Condition, ...]:
         """Return the conditions of one challenger."""
@@ -99,9 +98,9 @@ class Decision:
         return bool(conditions) and all(c.passed for c in conditions)
 
     def exit_code(self, fail_on: FailOn) -> int:
-        """Return 1 where the outcome is one to fail on, or else 0.
+        """Return 1 for an outcome to fail on, else 0.
 
-        ``refuse``: where nothing could be judged; ``keep``: there too, and where no challenger is promoted.
+        ``refuse`` fails if nothing could be judged; ``keep`` then too, and if no challenger is promoted.
         """
         failing = {"refuse": ("refuse",), "keep": ("refuse", "keep"), "never": ()}[fail_on]
         return EXIT_FAILED if self.outcome in failing else EXIT_DONE
@@ -115,7 +114,7 @@ class Decision:
         """Return the decision that ``to_json`` wrote.
 
         Raises:
-            DataError: It is something else, or of another format.
+            DataError: The text is something else, or of another format.
         """
         try:
             values: dict[str, Any] = json.loads(text)

@@ -9,7 +9,7 @@ __all__ = ["benjamini_hochberg", "holm"]
 
 
 def holm(p: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return Holm's adjusted p-values (C,): at most alpha of all families hold a false finding below alpha.
+    """Return Holm's adjusted p-values (C,): at most a share alpha of families have a false finding below alpha.
 
     NaN stays NaN and does not count in the family. Source: Holm 1979.
     """

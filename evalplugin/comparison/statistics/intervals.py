@@ -45,10 +45,10 @@ class Interval:
     high: float
     level: float
     method: Literal["bootstrap", "t"]
-    n: int  # users (or pairs) it rests on
+    n: int  # number of users or pairs
 
     def excludes(self, value: float = 0.0) -> bool:
-        """Return whether ``value`` lies outside; never when the bounds are undefined."""
+        """Return whether ``value`` lies outside; False when the bounds are undefined."""
         return bool(value < self.low or value > self.high)
 
 
@@ -76,11 +76,11 @@ def mean_intervals(
 
     ``bootstrap``: resamples users; bias-corrected and accelerated (Efron 1987), so that the interval leans
     the way skewed scores do. ``t``: Student's interval. ``auto``: bootstrap below ``AUTO_BOOTSTRAP_BELOW``
-    users, t from there on, where both agree. ``Interval.method`` says which one it was.
+    users, t from there on, where both agree. ``Interval.method`` is the one that was used.
 
     NaN values are left out. Without a value the mean is NaN; with fewer than two, or an infinite one, so are the
-    bounds. Equal values make an interval of no width. What stands in the other columns changes nothing. Memory is
-    bounded by some megabytes, however many users.
+    bounds. The interval of equal values has no width. Columns do not depend on each other. Memory is bounded by some
+    megabytes for any number of users.
 
     Raises:
         DataError: A level outside 0 to 1, an unknown method, fewer than 100 resamples.
@@ -90,7 +90,7 @@ def mean_intervals(
 
 
 def check_interval(level: float, method: str, n_resamples: int) -> None:
-    """Check what is asked of an interval; see ``mean_intervals``."""
+    """Check the parameters of an interval; see ``mean_intervals``."""
     if not 0 < level < 1:
         raise DataError(f"the level of an interval must be between 0 and 1, not {level}")
     if method not in ("auto", "bootstrap", "t"):
@@ -106,22 +106,22 @@ def intervals_of(
     seed = int(rng.integers(2**63))
     intervals = [_without_resampling(column, level, method) for column in columns]
     to_resample = defaultdict(list)  # columns of one length share the resamples, and so one matrix product
-    for place, interval in enumerate(intervals):
+    for position, interval in enumerate(intervals):
         undecided = interval.n > 1 and np.isfinite(interval.mean) and np.isnan(interval.low)
         if interval.method == "bootstrap" and undecided:
-            to_resample[interval.n].append(place)
-    for places in to_resample.values():
-        values = np.stack([columns[place] for place in places], axis=1)
-        # Every length starts the same stream anew, so that what one draws does not depend on the others.
+            to_resample[interval.n].append(position)
+    for positions in to_resample.values():
+        values = np.stack([columns[position] for position in positions], axis=1)
+        # Every length starts the same stream anew, so that its draws do not depend on the other columns.
         bounds = _bootstrap_bounds(values, level, n_resamples, np.random.default_rng(seed))
-        for place, (low, high) in zip(places, bounds, strict=True):
-            intervals[place] = replace(intervals[place], low=low, high=high)
+        for position, (low, high) in zip(positions, bounds, strict=True):
+            intervals[position] = replace(intervals[position], low=low, high=high)
     return intervals
 
 
 @np.errstate(invalid="ignore", over="ignore")  # of infinite values
 def _without_resampling(column: Column, level: float, method: Method) -> Interval:
-    """Return an interval whose bounds are NaN where they are undefined or take the bootstrap."""
+    """Return an interval whose bounds are NaN if they are undefined or need the bootstrap."""
     n = len(column)
     if method == "auto":
         method = "bootstrap" if n < AUTO_BOOTSTRAP_BELOW else "t"
@@ -164,7 +164,7 @@ def _bootstrap_bounds(
             z = bias + normal.inv_cdf(tail)
             tails.append(normal.cdf(bias + z / (1 - accelerations[c] * z)))
         low, high = mean + scales[c] * np.quantile(resampled[:, c], tails)
-        # A mean of resampled values lies among them; rounding may put it a bit beside.
+        # A mean of resampled values lies between them; rounding may move it slightly outside.
         lowest, highest = values[:, c].min(), values[:, c].max()
         bounds.append((float(max(low, lowest)), float(min(high, highest))))
     return bounds

@@ -12,12 +12,12 @@ __all__ = ["lower_bound", "p_above"]
 
 
 def lower_bound(values: Column, *, level: float = 0.95) -> float:
-    """Return the value that the true mean is above, at a one-sided level, given users' values (U,) without NaN.
+    """Return the one-sided lower bound of the true mean, given users' values (U,) without NaN.
 
     It is Student's bound, or Hall's where that is lower. Student's is too high where few values are far below the
     rest, as when a model loses much on few users: with 500 users and a skewness of -5 the true mean is below a 95 %
-    bound in 8 of 100 cases, not 5. Hall's bound corrects for the skewness that is found; on values that are not
-    skewed the correction is noise, so it only ever makes the bound lower (experiments/gate has the rates).
+    bound in 8 of 100 cases, not 5. Hall's bound corrects for the skewness of the sample; on values that are not
+    skewed the correction is noise, so it may only lower the bound (experiments/gate has the rates).
 
     NaN below two values or with an infinite one; the mean itself where all values are equal.
     Source: Hall 1992, "On the removal of skewness by transformation".
@@ -70,7 +70,7 @@ def _moments(values: Column) -> tuple[float, float, float]:
 
 
 def _hall(standardised: float, skewness: float, n: int) -> float:
-    """Return the standardised mean with the skewness taken out; it rises with its argument."""
+    """Return the standardised mean corrected for skewness; it rises with its argument."""
     s, g = standardised, skewness
     return s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)
 

@@ -35,15 +35,15 @@ Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
 
 _POWER = 0.8
-_WILCOXON_EXACT_UP_TO = 13  # differences; scipy tries all signs there as well, but takes 0.2 s a column
-LEAST_P = float(np.finfo(np.float64).tiny)  # what underflows is not impossible
+_WILCOXON_EXACT_UP_TO = 13  # differences; scipy tries all signs of these as well, but takes 0.2 s a column
+LEAST_P = float(np.finfo(np.float64).tiny)  # instead of 0 where a p-value underflows
 
 
 @dataclass(frozen=True)
 class Paired:
     """Model a against model b by one metric, over the users for whom both are defined.
 
-    NaN is what is undefined. Below two pairs these are the bounds, p-values, effect and detectable difference.
+    Undefined numbers are NaN. Below two pairs these are the bounds, p-values, effect and detectable difference.
     """
 
     users: int  # pairs with both defined
@@ -56,7 +56,7 @@ class Paired:
     equal: float  # share of users with a == b
     below: float  # share of users with a < b
     p: Mapping[Test, float]  # two-sided, above 0; "permutation" is always there
-    permutations: str  # what it was found by: "exact", "10,000 sign flips", "normal limit"
+    permutations: str  # method of the permutation test: "exact", "10,000 sign flips", "normal limit"
     detectable: float  # smallest |mean difference| shown 4 times in 5 with these pairs; NaN without spread
 
 
@@ -71,10 +71,10 @@ def compare_pairs(
     n_permutations: int = 10_000,
     rng: np.random.Generator,
 ) -> list[Paired]:
-    """Return the comparison of each column of ``a`` with that of ``b``: float64 (U, C), a user's row in both alike.
+    """Return the comparison of each column of ``a`` with that of ``b``: float64 (U, C), with the same users as rows.
 
-    A user counts where both are defined (not NaN); differences within rounding count as equal. The other
-    columns change nothing.
+    A user counts where both are defined (not NaN); differences within rounding count as equal. Columns do not depend
+    on each other.
 
     The interval is Student's t where ``method`` is ``auto``: differences of two models are nearly symmetric, so the
     bootstrap's correction for skewness corrects noise, and misses the truth more often (experiments/statistics).
@@ -134,7 +134,7 @@ def _paired(
 
 @np.errstate(invalid="ignore")  # of infinite values
 def paired_difference(a: Column, b: Column) -> Column:
-    """Return a - b, users (U,); what differs by rounding alone is 0."""
+    """Return a - b, users (U,); 0 where they differ by rounding alone."""
     difference: Column = a - b
     difference[(a == b) | (np.abs(difference) <= ROUNDING * np.minimum(np.abs(a), np.abs(b)))] = 0
     return difference
@@ -150,15 +150,15 @@ def _p_values(
 ) -> dict[Test, float]:
     from scipy.special import stdtr
 
-    asked = [test for test in TESTS if test in tests]
+    ordered = [test for test in TESTS if test in tests]
     if not is_testable(difference):
-        return dict.fromkeys(asked, float("nan"))
+        return dict.fromkeys(ordered, float("nan"))
     if not difference.any():
-        return dict.fromkeys(asked, 1.0)
+        return dict.fromkeys(ordered, 1.0)
     p: dict[Test, float] = {"permutation": permuted.p}
-    if "wilcoxon" in asked:
+    if "wilcoxon" in tests:
         p["wilcoxon"] = _wilcoxon(difference[difference != 0])
-    if "t" in asked:
+    if "t" in tests:
         n = len(difference)
         p["t"] = float(2 * stdtr(n - 1, -abs(effect) * np.sqrt(n)))
     return {test: float(np.maximum(value, LEAST_P)) for test, value in p.items()}

@@ -14,14 +14,14 @@ __all__ = ["NORMAL_FROM", "Permuted", "all_signs", "sign_flip_tests"]
 # The flips' own normal limit from so many differences on. It is furthest off for 0/1 scores, whose sums are whole
 # numbers: by 0.0017 at p = 0.05 and 0.0004 at 0.01, where 10,000 random flips err by 0.0022 and 0.0010.
 NORMAL_FROM = 5000
-# Not where a few of them decide the sum: where fewer equal differences than these would spread it as much.
+# But not where a few large ones dominate the sum, so that it has the variance of fewer equal differences than these.
 _DECISIVE = 50
 _SIGNS_AT_ONCE = 2**22
 _COLUMNS_AT_ONCE = 64
 
 
 class Permuted(NamedTuple):
-    """A two-sided p-value, and what it was found by: ``exact``, ``10,000 sign flips``, ``normal limit``."""
+    """A two-sided p-value, and the method: ``exact``, ``10,000 sign flips``, ``normal limit``."""
 
     p: float
     by: str
@@ -32,11 +32,10 @@ def sign_flip_tests(
 ) -> list[Permuted]:
     """Return the test of a mean difference of 0 for each column of finite differences, of any length.
 
-    If it made no difference which model is which, every difference could as well have the other sign. All signs
-    are tried where that takes no more than ``n_permutations``. Otherwise so many random ones are, the same for
-    all columns; the p-value is then (as extreme + 1) / (tried + 1), which is never 0 and never too small on
-    average (Phipson and Smyth 2010). With ``NORMAL_FROM`` differences and more, sums of random signs are normal.
-    Differences of 0 change nothing.
+    If the two models were interchangeable, every difference could as well have the other sign. All signs are tried
+    where that takes no more than ``n_permutations``, otherwise that many random ones, the same for all columns; the
+    p-value is then (as extreme + 1) / (tried + 1), which is never 0 and never too small on average (Phipson and Smyth
+    2010). With ``NORMAL_FROM`` differences and more, sums of random signs are normal. Differences of 0 change nothing.
     """
     seed = int(rng.integers(2**63))
     tests: dict[int, Permuted] = {}
@@ -56,10 +55,10 @@ def sign_flip_tests(
 
 
 def _nonzero(column: Column) -> Column:
-    """Return the differences that are not 0, over the largest: powers then neither overflow nor vanish."""
-    kept: Column = column[column != 0]
-    kept /= np.abs(kept).max(initial=0)
-    return kept
+    """Return the differences that are not 0, divided by the largest, so that powers neither overflow nor vanish."""
+    nonzero: Column = column[column != 0]
+    nonzero /= np.abs(nonzero).max(initial=0)
+    return nonzero
 
 
 def all_signs(column: Column) -> float:
@@ -94,5 +93,5 @@ def _flipped(columns: Sequence[Column], n_permutations: int, rng: np.random.Gene
 
 
 def _as_extreme(column: Column) -> float:
-    """Return the sum from which on others are as extreme as the observed one: that, but for rounding."""
+    """Return the absolute sum from which on a sum counts as extreme as the observed one, rounding allowed for."""
     return float(abs(column.sum()) - ROUNDING * np.abs(column).sum())

@@ -23,7 +23,7 @@ from evalplugin.report.verdict import verdict
 __all__ = ["comparison_page"]
 
 _SCRIPTS = ("page.js", "figures.js", "trend.js", "people.js")
-# Inside a script element these could end it, open a comment, or break lines where older engines read none.
+# Inside a script element these could end it, open a comment, or, in older engines, break a line of a string.
 _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
@@ -34,18 +34,18 @@ def comparison_page(
     decision: Decision | None = None,
     past: Sequence[PastBakeoff] = (),
 ) -> str:
-    """Return one HTML document that shows comparisons, a tab for each; the same for the same comparisons.
+    """Return a deterministic HTML document that shows comparisons, a tab for each.
 
-    It needs no network, no storage and no other file, and shows ids, names and titles as they are.
+    It needs no network, no storage and no other file, and shows ids, names and titles unchanged.
 
     Args:
         comparisons: Usually one for each dataset and split of a bake-off.
-        title: Its heading; None: named after the bake-off.
-        decision: Of the gate, where there is one.
-        past: Bake-offs of the experiment, the one that is shown included: from two on, the page has a trend.
+        title: The heading; None: named after the bake-off.
+        decision: Of the gate, if it has decided.
+        past: Bake-offs of the experiment, this one included; from two on, the page has a trend.
 
     Raises:
-        DataError: No comparison.
+        DataError: ``comparisons`` is empty.
     """
     from evalplugin.report.page.charts import chart_specs
 
@@ -69,11 +69,11 @@ def _contest(
 ) -> dict[str, Any]:
     contest = comparison.contest
     data = contest_data(comparison)
-    here = (contest.dataset, contest.split)
-    is_decided = decision is not None and (decision.dataset, decision.split) == here
+    names = (contest.dataset, contest.split)
+    is_decided = decision is not None and (decision.dataset, decision.split) == names
     data["trend"] = trend(comparison, past, data["models"])
     return {
-        "name": " · ".join(filter(None, (contest.dataset, contest.split))),
+        "name": " · ".join(filter(None, names)),
         "place": place_text(comparison),
         "primary": contest.primary,
         "verdict": verdict(comparison),
@@ -121,7 +121,7 @@ def _library() -> Any:
 
 
 def _trusted(texts: Iterable[str]) -> Any:
-    """Return our own code as it is: what comes from outside is escaped where it enters the page."""
+    """Return the package's own code without escaping; all other texts are escaped by the template."""
     from markupsafe import Markup
 
     return Markup("\n".join(texts))

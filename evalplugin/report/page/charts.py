@@ -1,8 +1,8 @@
 """The page's charts as Vega-Lite specifications without data.
 
-A text ``$name`` in a specification is a placeholder: a title or the end of an axis. Each row of ``rows`` brings
-its own colour, shape and position, so that a model looks the same everywhere. Screen readers read a mark as its
-``label``: Vega-Lite's own description would take titles into an expression, which not every name of a model survives.
+A text ``$name`` in a specification is a placeholder: a title or the end of an axis. Each row of ``rows`` has its own
+colour, shape and position, so that a model looks the same in all charts. The ``label`` of a mark is for screen readers:
+Vega-Lite's own description would put titles into an expression, which some names of models would break.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _Channel = TypeVar("_Channel", alt.Color, alt.Fill, alt.Opacity, alt.Shape, alt.
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _HEIGHT = 260
-# Of a label at its point: how it is aligned, and how far from the point it stands.
+# Of a label at its point: alignment, and distance in pixels.
 _SIDES: tuple[tuple[Literal["left", "right"], int], ...] = (("left", 7), ("right", -7))
 
 
@@ -88,7 +88,7 @@ def _shares() -> dict[str, Any]:
 
 
 def _curves(x_title: str, *, percent: bool = False) -> dict[str, Any]:
-    """One line a model, with its outline at some of the points; the model in focus is drawn stronger."""
+    """One line a model, with its outline at some of the points; the line of the model in focus is wider."""
     axis = alt.Axis(format=".0%", tickCount=5) if percent else alt.Axis(format="d", tickCount=6)
     domain = [0, 1] if percent else ["$left", "$right"]
     base = _base().encode(
@@ -111,7 +111,7 @@ def _curves(x_title: str, *, percent: bool = False) -> dict[str, Any]:
 
 
 def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
-    """Quality against one cost; those on the frontier are filled and joined."""
+    """Quality against one cost; models on the Pareto frontier are filled and joined."""
     base = _base().encode(
         x=alt.X(
             "cost:Q",
@@ -168,7 +168,7 @@ def _trend() -> dict[str, Any]:
     )
     bounds = base.encode(y=alt.Y("low:Q", title="$title"), y2="high:Q")
     shade = bounds.mark_area(opacity=0.12, aria=False)
-    # Else a point that stands alone would have no interval to be seen.
+    # Without it a single point would have no visible interval.
     bar = bounds.mark_rule(opacity=0.4, aria=False)
     line = base.mark_line(strokeCap="round", aria=False).encode(
         strokeWidth=_as_is(alt.StrokeWidth, "width:Q")
@@ -202,7 +202,7 @@ def _interval(base: alt.Chart) -> alt.Chart:
 
 
 def _layered(*layers: alt.Chart, height: int | None = None) -> dict[str, Any]:
-    """Return layers as one chart, as wide as where it stands; without ``height`` that is to be filled in."""
+    """Return layers as one chart, as wide as its container; without ``height`` that is a placeholder."""
     chart = alt.layer(*layers).properties(
         width="container",
         description="$description",
@@ -212,7 +212,7 @@ def _layered(*layers: alt.Chart, height: int | None = None) -> dict[str, Any]:
 
 
 def _names(field: str, *, headed: bool = False) -> alt.Y:
-    """Return the axis of names. ``headed``: of groups, ``h0|activity`` for a heading and ``g0.1|30-69`` below it."""
+    """Return the axis of names; if ``headed``, of groups: ``h0|activity`` is a heading, ``g0.1|30-69`` a group."""
     axis = alt.Axis(
         title=None, labelColor="var(--ink)", labelFontSize=13, labelPadding=8, labelLimit=220, grid=False
     )
@@ -226,7 +226,7 @@ def _names(field: str, *, headed: bool = False) -> alt.Y:
 
 
 def _as_is(channel: type[_Channel], field: str) -> _Channel:
-    """Return an encoding by values that are colours, outlines or widths already."""
+    """Return an encoding of values that are colours, outlines or widths, without a scale."""
     return channel(field, scale=None, legend=None)
 
 

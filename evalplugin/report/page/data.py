@@ -19,16 +19,11 @@ from evalplugin.report.page.theme import SHAPES, model_variables
 from evalplugin.report.palette import model_colours
 from evalplugin.segments import Segmentation
 
-__all__ = ["colours_of", "contest_data", "scored"]
-
-
-def scored(comparison: Comparison) -> list[ComparedModel]:
-    """Return the models that have scores, best first."""
-    return [row for row in comparison.models if row.scores is not None]
+__all__ = ["colours_of", "contest_data"]
 
 
 def colours_of(comparison: Comparison) -> dict[str, str]:
-    """Return the colour of each model, in config order: the same as in every other picture."""
+    """Return the colour of each model, in config order: the same as in every other figure."""
     contest = comparison.contest
     return model_colours([c.model for c in contest.models], contest.baseline)
 
@@ -37,21 +32,20 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
     """Return everything that the page shows of one comparison, as JSON values; models are numbered best first.
 
     Keys: ``models``, ``metrics`` (with means, spread, quantiles and pairs of each), ``curves`` (metric at k),
-    ``precision``, ``costs``, ``segments``, ``examples`` (None without two models to set side by side).
+    ``precision``, ``costs``, ``segments``, ``examples`` (None without two models to compare).
     """
-    rows = scored(comparison)
-    place = {row.model: i for i, row in enumerate(rows)}
-    contest = comparison.contest
+    contest, rows = comparison.contest, comparison.scored
+    position = {row.model: i for i, row in enumerate(rows)}
     return {
         "n": contest.rules.n,
         "threshold": contest.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
         "models": _models(comparison, rows),
-        "metrics": [_metric(comparison, rows, place, metric) for metric in contest.metrics],
+        "metrics": [_metric(comparison, rows, position, metric) for metric in contest.metrics],
         "curves": _curves(rows),
         "precision": _precision(rows),
         "costs": _costs(comparison, rows),
-        "segments": [_segmentation(comparison, place, s) for s in contest.segments],
+        "segments": [_segmentation(comparison, position, s) for s in contest.segments],
         "examples": examples(comparison),
     }
 
@@ -70,7 +64,7 @@ def _models(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[
 
 
 def _metric(
-    comparison: Comparison, rows: Sequence[ComparedModel], place: Mapping[str, int], metric: str
+    comparison: Comparison, rows: Sequence[ComparedModel], position: Mapping[str, int], metric: str
 ) -> dict[str, Any]:
     spec = parse(metric)
     cells = [row.cells.get(metric) for row in rows]
@@ -94,7 +88,7 @@ def _metric(
             None if c is None or c.summary is None else [rounded(v) for v in c.summary.quantiles.tolist()]
             for c in cells
         ],
-        "pairs": [_pair(p, place) for p in comparison.pairs if p.metric == metric],
+        "pairs": [_pair(p, position) for p in comparison.pairs if p.metric == metric],
     }
 
 
@@ -102,11 +96,11 @@ def _mean(cell: Cell) -> list[float | None]:
     return [rounded(cell.mean), rounded(cell.low), rounded(cell.high), cell.users, cell.undefined]
 
 
-def _pair(pair: Pair, place: Mapping[str, int]) -> dict[str, Any]:
+def _pair(pair: Pair, position: Mapping[str, int]) -> dict[str, Any]:
     paired = pair.paired
     return {
-        "model": place[pair.model],
-        "against": place[pair.against],
+        "model": position[pair.model],
+        "against": position[pair.against],
         "users": paired.users,
         "difference": rounded(paired.interval.mean),
         "low": rounded(paired.interval.low),
@@ -127,23 +121,23 @@ def _pair(pair: Pair, place: Mapping[str, int]) -> dict[str, Any]:
 
 def _curves(rows: Sequence[ComparedModel]) -> dict[str, Any]:
     """Return each metric's means over the cutoff: ``ks``, and a list of values for each model."""
-    held = [row.scores.at_k if row.scores is not None else {} for row in rows]
+    by_model = [row.scores.at_k if row.scores is not None else {} for row in rows]
     curves = {}
-    for family in dict.fromkeys(name for at_k in held for name in at_k):
-        ks = sorted({k for at_k in held for k in at_k.get(family, {})})
+    for family in dict.fromkeys(name for at_k in by_model for name in at_k):
+        ks = sorted({k for at_k in by_model for k in at_k.get(family, {})})
         curves[family] = {
             "ks": ks,
-            "values": [[rounded(at_k.get(family, {}).get(k, math.nan)) for k in ks] for at_k in held],
+            "values": [[rounded(at_k.get(family, {}).get(k, math.nan)) for k in ks] for at_k in by_model],
         }
     return curves
 
 
 def _precision(rows: Sequence[ComparedModel]) -> dict[str, Any]:
-    held = [row.scores.pr_curve if row.scores is not None else {} for row in rows]
-    recall = sorted({level for curve in held for level in curve})
+    curves = [row.scores.pr_curve if row.scores is not None else {} for row in rows]
+    recall = sorted({level for curve in curves for level in curve})
     return {
         "recall": recall,
-        "values": [[rounded(curve.get(level, math.nan)) for level in recall] for curve in held],
+        "values": [[rounded(curve.get(level, math.nan)) for level in recall] for curve in curves],
     }
 
 
@@ -154,7 +148,7 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
     up = parse(primary).metric.higher_is_better
     kinds = []
     for name, unit, of in _COSTS:
-        values = [math.nan if row.costs is None else of(row.costs, _users(row)) for row in rows]
+        values = [math.nan if row.costs is None else of(row.costs, row) for row in rows]
         if any(map(math.isfinite, values)):
             kinds.append(
                 {
@@ -169,43 +163,39 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
 
 
 def _spans_orders(values: Iterable[float]) -> bool:
-    """Return whether values are so far apart that an axis of equal steps would hide most of them."""
+    """Return whether a linear axis would show most values as nearly 0."""
     defined = [v for v in values if math.isfinite(v)]
     return min(defined) > 0 and max(defined) / min(defined) > 20
 
 
-def _users(row: ComparedModel) -> int:
-    return 0 if row.scores is None else len(row.scores.users)
-
-
-def _per_user_ms(costs: Costs, users: int) -> float:
+def _per_user_ms(costs: Costs, row: ComparedModel) -> float:
+    users = 0 if row.scores is None else len(row.scores.users)
     return 1000 * costs.recommend_seconds / users if users else math.nan
 
 
 _COSTS = (
-    ("fit time", "s", lambda costs, users: costs.fit_seconds),
+    ("fit time", "s", lambda costs, row: costs.fit_seconds),
     ("recommending, per user", "ms", _per_user_ms),
-    ("peak memory", "MB", lambda costs, users: costs.peak_memory_mb),
+    ("peak memory", "MB", lambda costs, row: costs.peak_memory_mb),
 )
 
 
 def _frontier(costs: Sequence[float], quality: Sequence[float], *, up: bool) -> list[int]:
-    """Return the models to which no other is at least as good and as cheap, and better in one; cheapest first."""
+    """Return the Pareto frontier of models by cost and quality, cheapest first."""
     points = [
         (cost, -value if up else value, i)
         for i, (cost, value) in enumerate(zip(costs, quality, strict=True))
         if math.isfinite(cost) and math.isfinite(value)
     ]
-    kept = [
-        (cost, loss, i)
-        for cost, loss, i in points
+    return [
+        i
+        for cost, loss, i in sorted(points)
         if not any(c <= cost and q <= loss and (c, q) != (cost, loss) for c, q, _ in points)
     ]
-    return [i for _, _, i in sorted(kept)]
 
 
 def _segmentation(
-    comparison: Comparison, place: Mapping[str, int], segmentation: Segmentation
+    comparison: Comparison, position: Mapping[str, int], segmentation: Segmentation
 ) -> dict[str, Any]:
     counts = np.bincount(segmentation.group[segmentation.group >= 0], minlength=len(segmentation.labels))
     cells = [c for c in comparison.segments if c.segment == segmentation.name]
@@ -214,19 +204,19 @@ def _segmentation(
         "labels": list(segmentation.labels),
         "users": counts.tolist(),
         "metrics": {
-            metric: _by_label(segmentation.labels, place, (c for c in cells if c.metric == metric))
+            metric: _by_label(segmentation.labels, position, (c for c in cells if c.metric == metric))
             for metric in dict.fromkeys(c.metric for c in cells)
         },
     }
 
 
 def _by_label(
-    labels: Sequence[str], place: Mapping[str, int], cells: Iterable[SegmentCell]
+    labels: Sequence[str], position: Mapping[str, int], cells: Iterable[SegmentCell]
 ) -> list[list[dict[str, Any] | None]]:
     """Return the cells of each model (inner list) in each group (outer list)."""
-    table: list[list[dict[str, Any] | None]] = [[None] * len(place) for _ in labels]
+    table: list[list[dict[str, Any] | None]] = [[None] * len(position) for _ in labels]
     for cell in cells:
-        table[labels.index(cell.label)][place[cell.model]] = _segment_cell(cell)
+        table[labels.index(cell.label)][position[cell.model]] = _segment_cell(cell)
     return table
 
 

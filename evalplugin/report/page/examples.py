@@ -1,17 +1,16 @@
-"""Sample of users for the page: those that one model serves much worse than another."""
+"""Sample of users for the page: those on whom one model loses most to another."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.numbers import rounded
-from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.compared import aligned
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.metrics import parse
@@ -23,59 +22,53 @@ if TYPE_CHECKING:
 __all__ = ["MOST_DEEP", "MOST_PLACES", "MOST_TRUTH", "MOST_USERS", "examples"]
 
 MOST_USERS = 1000
-MOST_PLACES = 120_000  # of lists, truth and history together: about 2 MB
+MOST_PLACES = 120_000  # rows of lists, truth and history together: about 2 MB
 MOST_DEEP = 20  # users of one pair of models
 MOST_TRUTH = 30  # held-out items of one user, best rated first
 _LEAST_K = 10
 _DIGITS = 4  # significant ones
 
 
-@dataclass(frozen=True)
-class _Losers:
-    count: int  # users with a loss
+class _Losers(NamedTuple):
+    total: int  # users with a loss
     worst: npt.NDArray[np.int64]  # at most ``MOST_DEEP`` of them, largest loss first
 
 
-@dataclass(frozen=True)
-class _Scores:
-    """One metric of all models, users in the same order: ``values`` (U, M), NaN where undefined."""
-
-    users: npt.NDArray[np.generic]
-    values: npt.NDArray[np.float64]
-
-
 def examples(comparison: Comparison) -> dict[str, Any] | None:
-    """Return some users with their lists, truth and history, as JSON values; None where no two models compare.
+    """Return some users with their lists, truth and history, as JSON values; None without two models to compare.
 
-    For every ordered pair of models the users are wanted whom the first serves worst against the second, by the
-    primary metric: ``losers`` [first][second] counts all with a loss, ``depth`` those that are held, without a gap from
-    the largest loss on. All is of the first fold, but the values, which are averaged over folds.
+    For every ordered pair of models the users are chosen on whom the first model loses most to the second, by the
+    primary metric: ``losers`` [first][second] counts all with a loss, ``depth`` those of the sample, without a gap from
+    the largest loss on. All is of the first fold, except the values, which are averaged over folds.
     """
-    contest = comparison.contest
-    rows = [row for row in comparison.models if row.scores is not None]
-    metric = next((m for m in contest.metrics if _has(rows, m)), None)
+    contest, rows = comparison.contest, comparison.scored
+    scores = [row.scores for row in rows if row.scores is not None]
+    metric = next((m for m in contest.metrics if all(m in one.metrics for one in scores)), None)
     if metric is None or len(rows) < 2:
         return None
-    scores = _first_fold(
-        comparison, _Scores(*aligned([r.scores for r in rows if r.scores is not None], metric))
-    )
+    all_users, values = aligned(scores, metric)
+    if contest.background is not None:
+        # The truth that is known is that of the first fold.
+        known = contest.background.truth["user"].to_numpy(zero_copy_only=False)
+        in_fold = np.isin(all_users, np.unique(known))
+        all_users, values = all_users[in_fold], values[in_fold]
     spec = parse(metric)
     k = min(max(_LEAST_K, spec.k or 0), contest.rules.n)
     extra = 0 if contest.background is None else MOST_TRUTH + HISTORY
     most = min(MOST_USERS, max(1, MOST_PLACES // (k * len(rows) + extra)))
-    losses = _losses(scores.values, lower_is_better=spec.metric.higher_is_better is False)
+    losses = _losses(values, lower_is_better=spec.metric.higher_is_better is False)
     chosen = _choose(losses, most)
     depth = {pair: int(np.cumprod(np.isin(users.worst, chosen)).sum()) for pair, users in losses.items()}
-    users = scores.users[chosen]
+    users = all_users[chosen]
     items = _Items({} if contest.background is None else contest.background.titles)
     lists = [None if c.top_n is None else _rows_of(c.top_n, users) for c in rows]
-    held: dict[str, Any] = {
+    sample: dict[str, Any] = {
         "metric": metric,
         "k": k,
-        "of": len(scores.users),
+        "of": len(all_users),
         "users": [str(user) for user in users.tolist()],
-        "values": [[rounded(v, _DIGITS) for v in column] for column in scores.values[chosen].T.tolist()],
-        "losers": _matrix(len(rows), {pair: users.count for pair, users in losses.items()}),
+        "values": [[rounded(v, _DIGITS) for v in column] for column in values[chosen].T.tolist()],
+        "losers": _matrix(len(rows), {pair: users.total for pair, users in losses.items()}),
         "depth": _matrix(len(rows), depth),
         "groups": _groups(comparison, users),
         "lists": [_lists(frame, len(users), k, items) for frame in lists],
@@ -87,51 +80,38 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         truth = _rows_of(contest.background.truth, users)
         threshold = contest.rules.threshold
         relevant = truth[truth["rating"] > 0 if threshold is None else truth["rating"] >= threshold]
-        held["hits"] = [_hits(relevant, len(users), frame, k) for frame in lists]
-        held["truth"] = _truth(truth, len(users), lists, items)
-        held["history"] = _by_user(_rows_of(contest.background.history, users), len(users), items)
-    held["items"] = items.shown
-    return held
-
-
-def _has(rows: Sequence[ComparedModel], metric: str) -> bool:
-    return all(c.scores is not None and metric in c.scores.metrics for c in rows)
-
-
-def _first_fold(comparison: Comparison, scores: _Scores) -> _Scores:
-    """Return the users whose truth is that of the first fold, where it is known."""
-    background = comparison.contest.background
-    if background is None:
-        return scores
-    known = np.isin(scores.users, np.unique(background.truth["user"].to_numpy(zero_copy_only=False)))
-    return _Scores(scores.users[known], scores.values[known])
+        sample["hits"] = [_hits(relevant, len(users), frame, k) for frame in lists]
+        sample["truth"] = _truth(truth, len(users), lists, items)
+        sample["history"] = _by_user(_rows_of(contest.background.history, users), len(users), items)
+    sample["items"] = items.shown
+    return sample
 
 
 def _losses(values: npt.NDArray[np.float64], *, lower_is_better: bool) -> dict[tuple[int, int], _Losers]:
-    """Return for each ordered pair of models the users that the first one loses most on."""
+    """Return for each ordered pair of models the users on whom the first one loses most to the second."""
     sign = 1.0 if lower_is_better else -1.0
     found = {}
     for a, b in permutations(range(values.shape[1]), 2):
         loss = sign * (values[:, a] - values[:, b])
         losers = np.flatnonzero(loss > 0)  # never where one is undefined
-        count = len(losers)
-        if count > MOST_DEEP:
+        total = len(losers)
+        if total > MOST_DEEP:
             least = np.partition(loss[losers], -MOST_DEEP)[-MOST_DEEP]
             losers = losers[loss[losers] >= least]
         order = np.argsort(-loss[losers], kind="stable")
-        found[a, b] = _Losers(count, losers[order][:MOST_DEEP])
+        found[a, b] = _Losers(total, losers[order][:MOST_DEEP])
     return found
 
 
 def _choose(losses: Mapping[tuple[int, int], _Losers], most: int) -> npt.NDArray[np.int64]:
-    """Return the users to include: every pair's largest loss first, then the second ones, as far as there is room."""
-    # Where room ends within a round, pairs of the best models have come first.
+    """Return at most ``most`` users: the largest loss of every pair, then the second largest, and so on."""
+    # Pairs of the best models come first, in case the last round is incomplete.
     pairs = sorted(losses, key=lambda pair: (sum(pair), pair))
     chosen: dict[int, None] = {}
-    for turn in range(MOST_DEEP):
+    for rank in range(MOST_DEEP):
         for users in (losses[pair].worst for pair in pairs):
-            if turn < len(users) and len(chosen) < most:
-                chosen[int(users[turn])] = None
+            if rank < len(users) and len(chosen) < most:
+                chosen[int(users[rank])] = None
     return np.array(sorted(chosen), dtype=np.int64)
 
 
@@ -140,12 +120,12 @@ def _matrix(n_models: int, of: Mapping[tuple[int, int], int]) -> list[list[int]]
 
 
 class _Items:
-    """Items numbered as they come up, so that the page holds each id and title once."""
+    """Items numbered in the order of their first use, so that the page has each id and title once."""
 
     def __init__(self, titles: Mapping[Any, str]) -> None:
         self.titles = titles
         self.codes: dict[Any, int] = {}
-        self.shown: list[list[str]] = []  # id and, where there is one, title
+        self.shown: list[list[str]] = []  # id and, if known, title
 
     def code(self, item: Any) -> int:
         if item not in self.codes:
@@ -173,8 +153,8 @@ def _lists(frame: pd.DataFrame | None, n_users: int, k: int, items: _Items) -> d
     """Return each user's list cut at k, as items and scores; None without lists."""
     if frame is None:
         return None
-    kept = frame[frame["rank"] <= k].sort_values(["place", "rank"], kind="stable")
-    return _by_user(kept, n_users, items, value="score")
+    top = frame[frame["rank"] <= k].sort_values(["place", "rank"], kind="stable")
+    return _by_user(top, n_users, items, value="score")
 
 
 def _hits(relevant: pd.DataFrame, n_users: int, frame: pd.DataFrame | None, k: int) -> list[list[int]] | None:
@@ -189,16 +169,16 @@ def _truth(
 ) -> dict[str, Any]:
     """Return each user's truth, best rated first, and the ranks of its items in every model's list."""
     ordered = truth.sort_values(["place", "rating"], ascending=[True, False], kind="stable")
-    kept = ordered[ordered.groupby("place").cumcount() < MOST_TRUTH]
+    best = ordered[ordered.groupby("place").cumcount() < MOST_TRUTH]
     return {
-        **_by_user(kept, n_users, items),
-        "ranks": [None if frame is None else _ranks(kept, n_users, frame) for frame in lists],
+        **_by_user(best, n_users, items),
+        "ranks": [None if frame is None else _ranks(best, n_users, frame) for frame in lists],
         "counts": np.bincount(ordered["place"], minlength=n_users).tolist(),
     }
 
 
 def _ranks(truth: pd.DataFrame, n_users: int, listed: pd.DataFrame) -> list[list[int]]:
-    """Return for each user the ranks of its items of the truth in its whole list, 0 where one is not listed."""
+    """Return for each user the ranks of the truth's items in the user's whole list; 0 for one that is not listed."""
     keys = ["place", "item"]
     found = truth[keys].merge(listed[[*keys, "rank"]], how="left", on=keys)
     ranks: list[list[int]] = [[] for _ in range(n_users)]
@@ -220,14 +200,10 @@ def _by_user(
 
 
 def _groups(comparison: Comparison, users: npt.NDArray[np.generic]) -> list[list[str]]:
-    """Return the groups each user is in, as ``activity: 1-20 interactions``."""
+    """Return each user's groups, as ``activity: 1-20 interactions``."""
     groups: list[list[str]] = [[] for _ in users]
     for segmentation in comparison.contest.segments:
-        if not len(segmentation.users):
-            continue
-        place = np.minimum(np.searchsorted(segmentation.users, users), len(segmentation.users) - 1)
-        inside = segmentation.users[place] == users
-        for row, (is_in, group) in enumerate(zip(inside, segmentation.group[place], strict=True)):
-            if is_in and group >= 0:
+        for row, group in enumerate(segmentation.of(users)):
+            if group >= 0:
                 groups[row].append(f"{segmentation.name}: {segmentation.labels[group]}")
     return groups

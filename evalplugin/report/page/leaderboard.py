@@ -10,7 +10,6 @@ from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, secon
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
-from evalplugin.report.page.data import scored
 from evalplugin.report.words import direction, marks_legend
 
 __all__ = ["leaderboard"]
@@ -21,8 +20,7 @@ _COSTS = ("fit", "recommend", "memory")
 
 def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return columns, rows and failed models; ``models`` are the page's, in the same order as the rows."""
-    rows = scored(comparison)
-    metrics = comparison.contest.metrics
+    rows, metrics = comparison.scored, comparison.contest.metrics
     best = {metric: _best(metric, rows) for metric in metrics}
     return {
         "note": _note(comparison),
@@ -46,20 +44,18 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
             for row, model in zip(rows, models, strict=True)
         ],
         "metrics": metrics,
-        "folds": _folds(rows, models, metrics),
-        "failed": [(row.model, row.error) for row in comparison.models if row.error is not None],
+        "folds": _folds(comparison, models),
+        "failed": [(row.model, row.error) for row in comparison.failed],
     }
 
 
-def _folds(
-    rows: Sequence[ComparedModel], models: Sequence[Mapping[str, Any]], metrics: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the lowest and the highest mean of any fold, for each model and metric; nothing of a single fold."""
-    if all(len(row.fold_means) < 2 for row in rows):
+def _folds(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lowest and the highest mean of any fold, for each model and metric; empty for a single fold."""
+    if comparison.n_folds < 2:
         return []
     return [
-        {"model": model, "cells": [_range(row, metric) for metric in metrics]}
-        for row, model in zip(rows, models, strict=True)
+        {"model": model, "cells": [_range(row, metric) for metric in comparison.contest.metrics]}
+        for row, model in zip(comparison.scored, models, strict=True)
     ]
 
 
@@ -70,12 +66,12 @@ def _range(row: ComparedModel, metric: str) -> str:
 
 
 def _note(comparison: Comparison) -> str:
-    said = [f"Means over users with {percent(comparison.level)} intervals, the best of each in bold."]
+    sentences = [f"Means over users with {percent(comparison.level)} intervals, the best of each in bold."]
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
-        said.append(marks_legend(comparison.contest.baseline, comparison.level))
-    if any(len(row.fold_means) > 1 for row in comparison.models):
-        said.append("Users' values are averaged over folds.")
-    return " ".join(said)
+        sentences.append(marks_legend(comparison.contest.baseline, comparison.level))
+    if comparison.n_folds > 1:
+        sentences.append("Users' values are averaged over folds.")
+    return " ".join(sentences)
 
 
 def _metric_column(metric: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The page's notes: rules, statistics, and the choice of users shown one by one."""
+"""Texts of the page: rules, statistics, and the sample of users."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def place_text(comparison: Comparison) -> str:
 
 
 def reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> list[tuple[str, str]]:
-    """Return labelled lines: rules, intervals, tests, and the choice of users shown one by one."""
+    """Return labelled lines: rules, intervals, tests, and the sample of users."""
     return [*_rules(comparison), *_statistics(comparison), *_sample(comparison, examples)]
 
 
 def footer(comparison: Comparison) -> str:
-    """Return the bake-off, the seed and the version that the page was made from."""
+    """Return the bake-off, its seed and the version of evalplugin, in one line."""
     from evalplugin._version import __version__
 
     contest = comparison.contest
@@ -43,13 +43,12 @@ def footer(comparison: Comparison) -> str:
 
 
 def sample_text(examples: Mapping[str, Any] | None) -> str:
-    """Return which users the page can show one by one; nothing where it shows none."""
+    """Return a sentence on the sample of users that the page shows; empty without a sample."""
     if examples is None:
         return ""
-    held, every = len(examples["users"]), examples["of"]
     return (
-        f"{held:,} of {every:,} users are on this page: those on whom one model loses most to another by "
-        f"{examples['metric']}, from every two models, largest first."
+        f"{len(examples['users']):,} of {examples['of']:,} users are on this page: those on whom one model loses most "
+        f"to another by {examples['metric']}, from every two models, largest first."
     )
 
 
@@ -91,8 +90,8 @@ def _statistics(comparison: Comparison) -> Iterator[tuple[str, str]]:
 def _sample(comparison: Comparison, examples: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
     if examples is None:
         return
-    folds = max((len(row.fold_means) for row in comparison.models), default=0)
-    first = " Lists and truth are of the first fold, values are averaged over folds." if folds > 1 else ""
+    several = comparison.n_folds > 1
+    first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
     yield (
         "User by user",
         f"{sample_text(examples)} Lists are cut at {examples['k']}, the truth at the {MOST_TRUTH} best rated items, "

@@ -38,7 +38,7 @@ SHAPES = (
     "M0,1.1L1.05,-.8H-1.05Z",  # triangle, down
     "M-.5,-1L.5,-1L1.1,0L.5,1L-.5,1L-1.1,0Z",  # hexagon
 )
-_READABLE = 4.0  # contrast of a line in front of the page; WCAG asks for 3
+_READABLE = 4.0  # contrast of a line with the page; WCAG requires 3
 
 
 def contrast(one: str, other: str) -> float:
@@ -48,7 +48,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def for_dark(colour: str) -> str:
-    """Return a colour of the same hue, with as much white as it takes to be seen on the dark page."""
+    """Return a colour of the same hue, mixed with enough white to be readable on the dark page."""
     channels = _channels(colour)
     for percent in range(0, 100, 2):
         mixed = "#" + "".join(f"{round(c + (255 - c) * percent / 100):02X}" for c in channels)
@@ -58,7 +58,7 @@ def for_dark(colour: str) -> str:
 
 
 def theme_css(name: str, light: Mapping[str, str], dark: Mapping[str, str]) -> str:
-    """Return CSS that gives a selector its colours as ``--name``: dark where asked for, never in print."""
+    """Return CSS that sets the variables ``--name`` of a selector: dark ones in the dark theme, never in print."""
     return (
         f"{name}{{{_declared(light)}}}\n"
         f"@media screen and (prefers-color-scheme:dark){{:root:not([data-theme=light]) {name}{{{_declared(dark)}}}}}\n"
