@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar, cast
 from evalplugin.base.errors import EvalpluginError, PluginError, UnknownNameError, did_you_mean
 from evalplugin.base.parameters import build
 
-__all__ = ["Entry", "Registry", "load_plugin_file"]
+__all__ = ["Entry", "Registry", "load_plugin_file", "require_methods"]
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
@@ -134,6 +134,18 @@ class Registry(Generic[T]):
                 ) from error
             if name not in self._entries:
                 self.register(name)(cls)
+
+
+def require_methods(*methods: str) -> Callable[[type], str | None]:
+    """Return a check for ``Registry``: a class needs methods such as ``load(context)``."""
+
+    def check(cls: type) -> str | None:
+        for method in methods:
+            if not callable(getattr(cls, method.partition("(")[0], None)):
+                return f"has no method {method}"
+        return None
+
+    return check
 
 
 def load_plugin_file(path: Path) -> None:

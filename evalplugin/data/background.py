@@ -1,4 +1,4 @@
-"""Truth, history and titles, by which a person judges one user's lists."""
+"""Truth, history and titles that explain one user's lists to a reader."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HISTORY = 20  # latest interactions of each user in the train data
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Data by which a person judges one user's lists; of the first fold, raw ids throughout.
+    """Data of the first fold that explains users' lists to a reader, with raw ids.
 
     ``truth``: user, item, rating. ``history``: user, item, rating and, if known, timestamp, of the train data: the
     latest ``HISTORY`` of each user who has a truth, latest first. ``titles``: of items, where the dataset has them.
@@ -33,17 +33,16 @@ class Background:
 
 
 def background_of(full: Interactions, train: Interactions | None, test: Interactions) -> Background:
-    """Return the truth, the latest train data and the titles of the items, of one fold."""
+    """Return truth, history and titles of one fold; ``full`` is the data before the split."""
     import pyarrow as pa
 
     history = np.empty(0, dtype=np.int64) if train is None else _latest(train, test)
-    known = train if train is not None else test
     titles: Mapping[Any, str] = {}
     if full.titles is not None:
         titles = dict(zip(full.items.tolist(), full.titles.tolist(), strict=True))
     return Background(
         truth=pa.table(_columns(test, np.lexsort((test.item, test.user)))),
-        history=pa.table(_columns(known, history)),
+        history=pa.table(_columns(test if train is None else train, history)),
         titles=titles,
     )
 

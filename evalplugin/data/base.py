@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.registry import Registry
+from evalplugin.base.registry import Registry, require_methods
 from evalplugin.data.interactions import Interactions
 
 __all__ = ["DATASETS", "SPLITS", "DatasetLoader", "LoadContext", "Split", "Splitter", "dataset", "split"]
@@ -29,15 +29,15 @@ class LoadContext:
     """Locations of datasets, and the callback for progress."""
 
     data_home: Path | None = None  # folder of downloaded datasets; None: the user's cache
-    base: Path = Path()  # the folder that relative paths are relative to
-    report: Callable[[str, float | None], None] = _silent  # a text, and the share that is done if known
+    base: Path = Path()  # the folder that relative paths start from
+    report: Callable[[str, float | None], None] = _silent  # a text, and the share done, if known
 
 
 class DatasetLoader(Protocol):
     """Loader of interactions: a dataclass whose fields are its parameters."""
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return what is wrong, found without reading data; paths lead into the parameters."""
+        """Return the problems that are found without reading data; their paths are those of parameters."""
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions.
@@ -119,20 +119,10 @@ class Splitter(Protocol):
         """
 
 
-def _missing_method(*methods: str) -> Callable[[type], str | None]:
-    def check(cls: type) -> str | None:
-        for method in methods:
-            if not callable(getattr(cls, method.partition("(")[0], None)):
-                return f"has no method {method}"
-        return None
-
-    return check
-
-
 DATASETS: Registry[DatasetLoader] = Registry(
-    "dataset", check=_missing_method("load(context)", "check(context)")
+    "dataset", check=require_methods("load(context)", "check(context)")
 )
-SPLITS: Registry[Splitter] = Registry("split", check=_missing_method("split(data, rng)"))
+SPLITS: Registry[Splitter] = Registry("split", check=require_methods("split(data, rng)"))
 
 
 def dataset(name: str) -> Callable[[C], C]:

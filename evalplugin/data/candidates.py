@@ -22,7 +22,7 @@ _BLOCK_CELLS = 4_000_000  # negatives drawn at a time: 32 MB of numbers
 class Candidates:
     """The items that may be listed: the whole catalogue less ``excluded``, or ``included`` alone.
 
-    - ``unseen``: what the user has not met in the train data (train items are ``excluded``);
+    - ``unseen``: the items that are not in the user's train data (those are ``excluded``);
     - ``all``: the whole catalogue (both are None);
     - ``judged``: the items of the user's truth (``included``);
     - ``sampled``: the user's truth and some items from neither train nor truth (``included``).
@@ -43,9 +43,8 @@ class Candidates:
         Args:
             kind: See the class.
             split: Train data and truth.
-            rng: Where the negatives of ``sampled`` are drawn from; the other kinds draw nothing.
-            n_negatives: How many of them, without replacement; a user who has fewer such items gets all of
-            those.
+            rng: Source of the negatives of ``sampled``; the other kinds draw nothing.
+            n_negatives: Number of negatives of each user, drawn without replacement; all if there are fewer.
         """
         match kind:
             case "unseen":
@@ -61,7 +60,7 @@ class Candidates:
 def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
     truth, n_users, n_items = split.test.rows, split.test.n_users, split.test.n_items
     users = np.flatnonzero(truth.counts)
-    # Every (user, item) that is known, as one sorted list of numbers: train and truth, each pair once.
+    # All pairs of train and truth, each once, as sorted numbers.
     known = np.concatenate([d.user.astype(np.int64) * n_items + d.item for d in (split.train, split.test)])
     known.sort()
     known = known[np.r_[True, known[1:] != known[:-1]]]
@@ -73,14 +72,13 @@ def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
     parts = []
     block = max(1, _BLOCK_CELLS // max(n, 1))
     for first in range(0, len(users), block):
-        those, pool = users[first : first + block], free[first : first + block]
+        block_users, pool = users[first : first + block], free[first : first + block]
         drawn = _distinct(rng, pool, n)
         row, column = np.nonzero(drawn >= 0)
-        rank, user = drawn[row, column], those[row]
+        rank, user = drawn[row, column], block_users[row]
         before = np.searchsorted(shifted, user * n_items + rank, side="right") - start[user]
-        part = np.concatenate(
-            [true[truth.indptr[those[0]] : truth.indptr[those[-1] + 1]], user * n_items + rank + before]
-        )
+        positives = true[truth.indptr[block_users[0]] : truth.indptr[block_users[-1] + 1]]
+        part = np.concatenate([positives, user * n_items + rank + before])
         part.sort()
         parts.append(part)
     included = np.concatenate(parts)
@@ -93,19 +91,19 @@ def _with_negatives(split: Split, rng: np.random.Generator, n: int) -> Rows:
 
 
 def _distinct(rng: np.random.Generator, pool: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.int64]:
-    """Return n distinct numbers below each pool size, or all there are: int64 (B, n), -1 behind them."""
+    """Return n distinct numbers below each pool size, or all if it is smaller: int64 (B, n), padded with -1."""
     drawn = np.full((len(pool), n), -1, dtype=np.int64)
     dense = pool < 2 * n
     width = int(pool[dense].max(initial=0))
     if width:
-        # Few to choose from: shuffle all of them by random keys.
+        # Small pools: shuffle all numbers by random keys.
         key = rng.random((int(dense.sum()), width))
         key[np.arange(width) >= pool[dense, None]] = np.inf
         number = np.argsort(key, axis=1)[:, :n]
         number[np.take_along_axis(key, number, axis=1) == np.inf] = -1
         drawn[dense, : number.shape[1]] = number
     sparse = np.flatnonzero(~dense)
-    # Many to choose from: draw, and draw anew what came twice. At most half are taken, so this ends soon.
+    # Large pools: draw, and redraw repeated numbers. At most half of a pool is drawn, so few rounds are needed.
     while len(sparse):
         values = drawn[sparse]
         again = values < 0

@@ -11,7 +11,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table
 from evalplugin.data.vocabulary import encode
 
-__all__ = ["DuplicatePolicy", "EncodedColumns", "read_interactions"]
+__all__ = ["DuplicatePolicy", "EncodedColumns", "encode_interactions"]
 
 DuplicatePolicy = Literal["error", "last", "mean", "max"]
 _POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max")
@@ -30,7 +30,7 @@ class EncodedColumns(NamedTuple):
     notes: tuple[str, ...]
 
 
-def read_interactions(
+def encode_interactions(
     table: Table,
     *,
     user: str,
@@ -69,7 +69,7 @@ def _without_duplicates(columns: EncodedColumns, policy: DuplicatePolicy, table:
     ordered = np.sort(pair)
     if not (ordered[1:] == ordered[:-1]).any():
         return columns
-    # From here on the order of the rows matters too.
+    # The cheap check found duplicates; from here on the order of the rows matters too.
     order = np.argsort(pair, kind="stable")
     ordered = pair[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

@@ -10,29 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from evalplugin.base.errors import DataError, Problem, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.data.formats import FileFormat, ParquetFormat, readable
 from evalplugin.data.tables import Table, column_problem, row_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TableFiles", "check_files", "find_files"]
+__all__ = ["TableFiles", "find_files"]
 
 Report = Callable[[str, float | None], None]
 
 
-def check_files(base: Path, path: str, inside: str | None = None) -> list[Problem]:
-    """Return a problem if the path means no file; see ``find_files``."""
-    try:
-        find_files(base, path, inside)
-    except DataError as error:
-        return [Problem(("path",), str(error))]
-    return []
-
-
 def find_files(base: Path, path: str, inside: str | None = None) -> list[Path]:
-    """Return the files that a path means, sorted: a file, a pattern, or a folder where ``inside`` is a pattern.
+    """Return the sorted files of a path: a file, a pattern, or a folder if ``inside`` is a pattern for its files.
 
     Raises:
         DataError: There is no such file.
@@ -49,7 +40,7 @@ def find_files(base: Path, path: str, inside: str | None = None) -> list[Path]:
         if not files:
             raise DataError(f"no {inside} file in the folder {full}")
         return files
-    # The base is a folder and no pattern, whatever its name looks like.
+    # The base is a folder, not a pattern, even if its name has wildcard characters.
     pattern = path if Path(path).is_absolute() else f"{glob.escape(str(base))}/{path}"
     files = sorted(
         f for f in map(Path, glob.glob(str(Path(pattern).expanduser()), recursive=True)) if f.is_file()
@@ -67,7 +58,7 @@ def find_files(base: Path, path: str, inside: str | None = None) -> list[Path]:
 class TableFiles:
     """One or several files with the same columns, read as one table; all methods raise DataError for a bad file."""
 
-    name: str  # how messages call all of them
+    name: str  # of all files together, in messages
     files: tuple[Path, ...]
     format: FileFormat
 
@@ -77,7 +68,7 @@ class TableFiles:
         return self._names(self.files[0])
 
     def check_columns(self) -> None:
-        """Refuse a file without a header, or whose columns are not those of the first one."""
+        """Refuse a file without a header, or with other columns than the first one."""
         first, expected = self.files[0], set(self.columns)
         for file in self.files:
             found = self._names(file)
@@ -90,7 +81,7 @@ class TableFiles:
                 )
 
     def read(self, roles: Mapping[str, str], report: Report = lambda text, share: None) -> Table:
-        """Return the columns that are asked for, by role; row numbers in messages are those of each file."""
+        """Return the requested columns, by role; row numbers in messages are those of each file."""
         tables = []
         for number, file in enumerate(self.files):
             report(f"reading {file.name}", number / len(self.files))
@@ -106,7 +97,7 @@ class TableFiles:
         return Table(self._joined(tables), self.name, row_name)
 
     def batches(self, roles: Mapping[str, str], rows: int) -> Iterator[Table]:
-        """Yield the rows of Parquet files, that many at a time, without ever holding more."""
+        """Yield the rows of Parquet files in batches, which alone are in memory."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -114,9 +105,8 @@ class TableFiles:
             done = 0
             self._check_columns(file, roles)
             with readable(file), parquet.ParquetFile(file) as opened:
-                for batch in opened.iter_batches(
-                    rows, columns=list(dict.fromkeys(roles.values())), use_threads=False
-                ):
+                columns = list(dict.fromkeys(roles.values()))
+                for batch in opened.iter_batches(rows, columns=columns, use_threads=False):
                     start = done
                     done += len(batch)
                     yield Table(
@@ -147,13 +137,13 @@ class TableFiles:
         """Return all tables as one; numbers of several widths become the widest."""
         import pyarrow as pa
 
-        full = [pair for pair in zip(tables, self.files, strict=True) if len(pair[0])]
-        (first, name), *others = full or [(tables[0], self.files[0])]
+        filled = [pair for pair in zip(tables, self.files, strict=True) if len(pair[0])]
+        (first, first_file), *others = filled or [(tables[0], self.files[0])]
         for table, file in others:
             for field, expected in zip(table.schema, first.schema, strict=True):
                 if _is_number(field) != _is_number(expected) and field.type != pa.null():
                     raise DataError(
-                        f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {name.name}"
+                        f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}"
                     )
         try:
             return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")
@@ -168,7 +158,7 @@ def _is_number(field: pa.Field) -> bool:
 
 
 def _dates_as_times(table: pa.Table) -> pa.Table:
-    """Return dates as timestamps, as in a file beside this one dates may have a time."""
+    """Return dates as timestamps, as the dates of another file may have a time."""
     import pyarrow as pa
 
     for position, field in enumerate(table.schema):

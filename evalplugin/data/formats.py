@@ -40,7 +40,7 @@ class FileFormat(Protocol):
         """Return the names of the columns."""
 
     def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
-        """Return the columns that are asked for, by role, such as ``{"user": "user_id"}``."""
+        """Return the requested columns, by role, such as ``{"user": "user_id"}``."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ParquetFormat:
         return [str(name) for name in parquet.read_schema(file).names]
 
     def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
-        """Return the columns that are asked for."""
+        """Return the requested columns."""
         from pyarrow import parquet
 
         return parquet.ParquetFile(file).read(columns=list(dict.fromkeys(roles.values())))
@@ -65,8 +65,8 @@ class CsvFormat:
     """CSV in UTF-8, also compressed (.gz, .bz2); types are inferred, apart from those of ``text``."""
 
     separator: str = ","
-    columns: Sequence[str] | None = None  # names of all columns, where there is no header line
-    text: Collection[str] = ()  # roles of columns that are read as they are written
+    columns: Sequence[str] | None = None  # names of all columns, for files without a header line
+    text: Collection[str] = ()  # roles of columns whose values are read as text
 
     def names(self, file: Path) -> list[str]:
         """Return the names in the header line, or those given; none for an empty file."""
@@ -83,7 +83,7 @@ class CsvFormat:
                 raise DataError(f"{file}: cannot be read: {error}") from None
 
     def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
-        """Return the columns that are asked for; what is empty is null."""
+        """Return the requested columns; empty values are null."""
         import pyarrow as pa
         from pyarrow import csv
 
@@ -110,7 +110,7 @@ class TrecFormat:
     run: bool
 
     def names(self, file: Path) -> list[str]:
-        """Return the names that the values of a line have."""
+        """Return the names of the values of a line."""
         return list(_RUN if self.run else _QRELS)
 
     def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
@@ -118,21 +118,21 @@ class TrecFormat:
         import pandas as pd
         import pyarrow as pa
 
-        every, number = self.names(file), "score" if self.run else "rating"
+        names, number = self.names(file), "score" if self.run else "rating"
         try:
             frame = pd.read_csv(
                 file, sep=r"\s+", header=None, dtype=str, quoting=3, keep_default_na=False, na_filter=False
             )
         except pd.errors.EmptyDataError:
-            frame = pd.DataFrame(columns=every, dtype=str)
+            frame = pd.DataFrame(columns=names, dtype=str)
         except (pd.errors.ParserError, UnicodeDecodeError) as error:
-            raise DataError(f"{file}: cannot be read as TREC's {' '.join(every)}: {error}") from None
-        if frame.shape[1] != len(every):
+            raise DataError(f"{file}: cannot be read as TREC's {' '.join(names)}: {error}") from None
+        if frame.shape[1] != len(names):
             raise DataError(
-                f"{file}: a line of a TREC {'run' if self.run else 'qrels file'} has {len(every)} values "
-                f"({' '.join(every)}), but this one has {frame.shape[1]}"
+                f"{file}: a line of a TREC {'run' if self.run else 'qrels file'} has {len(names)} values "
+                f"({' '.join(names)}), but this one has {frame.shape[1]}"
             )
-        frame.columns = pd.Index(every)
+        frame.columns = pd.Index(names)
         values = pd.to_numeric(frame[number], errors="coerce").astype(np.float64)
         wrong = np.flatnonzero(values.isna())
         if len(wrong):

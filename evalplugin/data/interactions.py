@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.data.encoding import DuplicatePolicy, read_interactions
+from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
 from evalplugin.data.tables import Table
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Rows:
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
-        """How many items each user has: int64 (n_users,)."""
+        """Number of items of each user: int64 (n_users,)."""
         return np.diff(self.indptr)
 
 
@@ -52,8 +52,8 @@ class Rows:
 class Interactions:
     """Interactions of users with items, as codes into two vocabularies of raw ids. All arrays are read-only.
 
-    A user meets an item at most once. Codes follow the sorted raw ids, so "lowest code first" means the same
-    everywhere. Train and test data of a split share both vocabularies.
+    A pair occurs at most once. Codes follow the sorted raw ids, so "lowest code first" means the same everywhere.
+    Train and test data of a split share both vocabularies.
     """
 
     user: npt.NDArray[np.int32]  # (m,) codes into users
@@ -77,12 +77,12 @@ class Interactions:
 
     @property
     def n_users(self) -> int:
-        """How many users the vocabulary has (some may have no interaction here)."""
+        """Number of users in the vocabulary (some may have no interaction here)."""
         return len(self.users)
 
     @property
     def n_items(self) -> int:
-        """How many items the catalogue has (some may have no interaction here)."""
+        """Number of items in the catalogue (some may have no interaction here)."""
         return len(self.items)
 
     @cached_property
@@ -104,7 +104,7 @@ class Interactions:
 
     @cached_property
     def item_counts(self) -> npt.NDArray[np.int64]:
-        """How many users met each item: int64 (n_items,), the popularity."""
+        """Number of users of each item, its popularity: int64 (n_items,)."""
         return np.bincount(self.item, minlength=self.n_items)
 
     @cached_property
@@ -164,7 +164,7 @@ class Interactions:
             rating: Name of the rating column; None means every rating is 1.0 (implicit data).
             timestamp: Name of the time column: numbers, or datetimes, which become seconds since 1970 (UTC
                 if they have no time zone); fractions are rounded down, which a note counts; None: no time.
-            duplicates: What to do with a repeated pair: refuse it, take the ``last`` row, or
+            duplicates: Policy for a repeated pair: refuse it, take the ``last`` row, or
                 the ``mean`` or ``max`` rating (at the position and time of the last row).
             source: Name of the data in messages.
 
@@ -172,7 +172,7 @@ class Interactions:
             DataError: No rows, a missing column, a null id, a rating that is no finite number, a duplicate pair
                 under ``error``, ids of mixed types; names the column, the row and the value.
         """
-        return cls.from_table(
+        columns = encode_interactions(
             Table(frame, source),
             user=user,
             item=item,
@@ -180,30 +180,14 @@ class Interactions:
             timestamp=timestamp,
             duplicates=duplicates,
         )
-
-    @classmethod
-    def from_table(
-        cls,
-        table: Table,
-        *,
-        user: str,
-        item: str,
-        rating: str | None,
-        timestamp: str | None,
-        duplicates: DuplicatePolicy,
-    ) -> Interactions:
-        """Return the rows of a table as interactions; see ``from_frame``."""
-        columns = read_interactions(
-            table, user=user, item=item, rating=rating, timestamp=timestamp, duplicates=duplicates
-        )
         return cls(**columns._asdict())
 
 
-def _freeze(holder: object, *names: str) -> None:
+def _freeze(instance: object, *names: str) -> None:
     """Replace a frozen dataclass's arrays by read-only views of them."""
     for name in names:
-        array = getattr(holder, name)
+        array = getattr(instance, name)
         if array is not None:
             array = np.asarray(array).view()  # plain, also where it is mapped from a file
             array.flags.writeable = False
-            object.__setattr__(holder, name, array)
+            object.__setattr__(instance, name, array)

@@ -31,7 +31,7 @@ Cold = Annotated[
 class NoSplit:
     """No split: all data is train data, and all of it is the truth.
 
-    For worked examples and for studying what a model has memorised; it says nothing about unseen data. Use
+    For worked examples and for studies of memorisation; the scores do not generalise to unseen data. Use
     it with ``candidates: all`` or ``judged``, as no truth item is unseen.
     """
 
@@ -208,7 +208,7 @@ def _held_out(
     fold: int = 0,
     notes: list[str] | None = None,
 ) -> Split:
-    """Return the split whose truth is where ``test`` (m,) is true, less what is cold if that is dropped."""
+    """Return the split whose truth is where ``test`` (m,) is true; ``cold`` test interactions are kept or dropped."""
     train, notes = ~test, list(notes or ())
     if cold == "drop":
         known_user = np.bincount(data.user[train], minlength=data.n_users) > 0
@@ -221,7 +221,7 @@ def _held_out(
 
 
 def _testable(data: Interactions, least: int, name: str) -> tuple[Mask, list[str]]:
-    """Return which users have at least ``least`` interactions, bool (n_users,), and a note on the others."""
+    """Return a mask of the users with at least ``least`` interactions, bool (n_users,), and a note on the others."""
     counts = data.rows.counts
     enough = counts >= least
     if not enough.any():
@@ -234,7 +234,7 @@ def _testable(data: Interactions, least: int, name: str) -> tuple[Mask, list[str
 
 
 def _positions(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return each interaction's position among its user's, from 0, in an order of all rows (m,): int64 (m,)."""
+    """Return the 0-based position of each interaction within its user, given an order of all rows (m,): int64 (m,)."""
     from scipy.sparse import coo_array
 
     # Building a sparse matrix is a counting sort by user that keeps the order.

@@ -27,7 +27,7 @@ def row_number(row: int, file: str = "") -> str:
 
 
 def column_problem(name: str, names: Sequence[str], role: str = "") -> str | None:
-    """Return what is wrong unless exactly one of the columns has the name; ``role`` says what it is for."""
+    """Return the problem, if not exactly one column has the name; ``role`` names its purpose in the message."""
     count = names.count(name)
     if count > 1:
         return f"{count} columns are called {name!r}" + (f" ({role})" if role else "")
@@ -48,18 +48,18 @@ class Ids:
         return len(self.values)
 
     def run_starts(self) -> npt.NDArray[np.int64]:
-        """Return where a value differs from the one before it, position 0 included: int64 (r,)."""
+        """Return the positions of values that differ from the one before, 0 included: int64 (r,)."""
         n = len(self)
         starts = [np.zeros(min(n, 1), dtype=np.int64)]
         for low in range(1, n, _CHUNK):
             high = min(low + _CHUNK, n)
-            now, before = self.values[low:high], self.values[low - 1 : high - 1]
+            current, before = self.values[low:high], self.values[low - 1 : high - 1]
             if self.kind == "integers":
-                differs = now != before
+                differs = current != before
             else:
                 import pyarrow.compute as pc
 
-                differs = pc.not_equal(now, before).to_numpy(zero_copy_only=False)
+                differs = pc.not_equal(current, before).to_numpy(zero_copy_only=False)
             starts.append(np.flatnonzero(differs) + low)
         return np.concatenate(starts)
 
@@ -110,8 +110,7 @@ class Table:
     def ids(self, name: str, role: str) -> Ids:
         """Return an id column: no value missing, all of them integers or all of them text."""
         rule = f"{role} ids must be integers or text"
-        self._check_present(name, role)
-        column = self._values(name, rule, f"no {role} id may be missing")
+        column = self._values(name, role, rule, f"no {role} id may be missing")
         if isinstance(column, np.ndarray):
             if column.dtype.kind in "iu":
                 self._check_int64(name, column, f"{role} ids")
@@ -129,13 +128,12 @@ class Table:
         """Return a column of finite numbers as it is stored.
 
         Args:
-            name, role: The column, and what it is for.
-            rule: What the numbers must be; ends the message of an error.
+            name, role: The column, and its purpose in messages.
+            rule: The rule for the numbers, with which the message of an error ends.
             whole: Only integers are allowed.
             single: Numbers must be finite as float32.
         """
-        self._check_present(name, role)
-        column = self._values(name, rule, f"no {role} may be missing")
+        column = self._values(name, role, rule, f"no {role} may be missing")
         if not isinstance(column, np.ndarray):
             self.refuse(name, 0, f"{rule}, not {column.type}")
         if column.dtype.kind == "f":
@@ -151,8 +149,7 @@ class Table:
     def seconds(self, name: str) -> tuple[npt.NDArray[np.int64], int]:
         """Return a time column as whole seconds since 1970, and how many fractions were rounded down."""
         rule = "timestamps must be numbers or datetimes (pandas.to_datetime makes them of text)"
-        self._check_present(name, "timestamp")
-        column = self._values(name, rule, "no timestamp may be missing")
+        column = self._values(name, "timestamp", rule, "no timestamp may be missing")
         if not isinstance(column, np.ndarray):
             import pyarrow as pa
 
@@ -209,12 +206,10 @@ class Table:
         position = self.columns.index(name)
         return self._table.iloc[:, position] if self._is_pandas else self._table.column(position)
 
-    def _check_present(self, name: str, role: str) -> None:
+    def _values(self, name: str, role: str, rule: str, never_missing: str) -> Any:
+        """Return a column as a NumPy array of numbers, or else as one Arrow array; nulls are refused."""
         if problem := column_problem(name, self.columns, role):
             raise DataError(f"{self.name}: {problem}")
-
-    def _values(self, name: str, rule: str, never_missing: str) -> Any:
-        """Return a column as a NumPy array of numbers, or else as one Arrow array; nulls are refused."""
         if self._is_pandas:
             dtype = self._column(name).dtype
             if isinstance(dtype, np.dtype) and dtype.kind in "iuf":
@@ -250,7 +245,7 @@ class Table:
             self.refuse(name, int(rows[0]), rule, count=len(rows), missing=missing)
 
     def _refuse_floats(self, name: str, column: npt.NDArray[Any], rule: str, role: str) -> NoReturn:
-        """Refuse floats where integers are needed, or the missing value that made floats of integers."""
+        """Refuse floats where integers are needed, or the missing value that turned integers into floats."""
         missing = np.isnan(column)
         whole = bool((missing | (np.isfinite(column) & (column == np.floor(column)))).all())
         if whole:
@@ -259,7 +254,7 @@ class Table:
         self.refuse(name, 0, f"{rule}, not floats" + "; convert the column to integers first" * whole)
 
     def _refuse_mixed(self, name: str, rule: str, never_missing: str) -> NoReturn:
-        """Refuse the first value of a DataFrame's column that keeps it from being of one Arrow type."""
+        """Refuse the first value of a DataFrame's column that differs in type, so that Arrow has no type for it."""
         values = self._column(name).tolist()
         wanted = str if isinstance(values[0], str) else (int, float, np.number)
         for row, value in enumerate(values):
@@ -275,7 +270,7 @@ class Table:
 
 
 def _without_view(column: pa.Array) -> pa.Array:
-    """Return text as Arrow's functions take it: there are few for views."""
+    """Return views of text as plain text, as few of Arrow's functions accept views."""
     import pyarrow as pa
 
     return column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column

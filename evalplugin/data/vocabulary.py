@@ -24,7 +24,7 @@ def check_kinds(role: str, **columns: Ids) -> None:
     """Refuse columns of which one holds integers and the other text.
 
     Raises:
-        DataError: They do not go together; each is named by its keyword.
+        DataError: They differ in type; the message names each by its keyword.
     """
     (first, one), *others = columns.items()
     for name, other in others:
@@ -56,7 +56,7 @@ def encode(columns: Sequence[Ids]) -> tuple[npt.NDArray[np.generic], list[npt.ND
 
 
 def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.integer[Any]]:
-    """Return the code of each id in a sorted vocabulary that has them all."""
+    """Return the int32 code of each id in a sorted vocabulary that has all of them."""
     values = ids.values
     codes: npt.NDArray[np.integer[Any]]
     if ids.kind == "integers":

@@ -36,7 +36,7 @@ class Attribute:
     """
 
     column: Annotated[str, Field(min_length=1, description="name of the column to divide users by")]
-    # No field: what a config file could hold, and what is logged, are the fields alone.
+    # Not a field, as fields are options of a config file and are logged.
     frame: InitVar[Any] = None
     file: Annotated[
         str | None,
@@ -69,20 +69,20 @@ class Attribute:
     def check(self, context: LoadContext) -> list[Problem]:
         """Return problems if there is no such file, or no such column in it."""
         try:
-            return self._lacking(self._source(context))
+            return self._column_problems(self._source(context))
         except DataError as error:
             return [Problem(("file",), str(error))]
 
     def measure(
         self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
     ) -> npt.NDArray[np.generic]:
-        """Return each user's number, NaN where it is unknown, or text, None where it is unknown."""
+        """Return each user's number, NaN if unknown, or text, None if unknown."""
         import pandas as pd
 
         source, vocabulary = self._source(context), fold.test.users
-        if problems := self._lacking(source):
+        if problems := self._column_problems(source):
             raise DataError("; ".join(problem.message for problem in problems))
-        # A CSV file is read as it is written: what its values are depends on the data's ids and on ``values``.
+        # A CSV file is read as text: the type of its values depends on the data's ids and on ``values``.
         is_csv = isinstance(source, TableFiles) and not source.is_parquet
         roles = {"user": self.user, "column": self.column}
         table = source.read(roles) if isinstance(source, TableFiles) else source
@@ -103,7 +103,7 @@ class Attribute:
         return known[users]
 
     def divide(self, values: npt.NDArray[Any]) -> Groups:
-        """Return groups by number or by text, and those who are unknown."""
+        """Return groups by number or by text, and the group of users whose value is unknown."""
         import pandas as pd
 
         unknown = pd.isna(values)
@@ -126,7 +126,7 @@ class Attribute:
         source.check_columns()
         return source
 
-    def _lacking(self, source: Table | TableFiles) -> list[Problem]:
+    def _column_problems(self, source: Table | TableFiles) -> list[Problem]:
         """Return a problem for each column that the table does not have once."""
         found = {
             "user": column_problem(self.user, source.columns),
@@ -137,7 +137,7 @@ class Attribute:
     def _refuse_contradictions(
         self, table: Table, ids: npt.NDArray[Any], values: npt.NDArray[Any], last: npt.NDArray[Any]
     ) -> None:
-        """Refuse rows (R,) whose value is not that of their user's ``last`` row."""
+        """Refuse rows (R,) whose value differs from that of their user's ``last`` row."""
         same = values == last
         if values.dtype != object:
             same |= np.isnan(values) & np.isnan(last)
@@ -155,10 +155,10 @@ def _examples(ids: npt.NDArray[np.generic]) -> str:
 
 
 def _user_ids(table: Table, name: str, like: npt.NDArray[np.generic], *, is_csv: bool) -> npt.NDArray[Any]:
-    """Return a column of user ids as those of the data ``like`` are: int64, or str as object.
+    """Return a column of user ids of the same type as the data's ids ``like``: int64, or str as object.
 
     Raises:
-        DataError: An id is missing, or they are not of the type of ``like``; names the first row that is not.
+        DataError: An id is missing or of another type; names the first such row.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -186,7 +186,7 @@ def _user_ids(table: Table, name: str, like: npt.NDArray[np.generic], *, is_csv:
 
 
 def _values(table: Table, name: str, *, numbers: bool, is_csv: bool) -> npt.NDArray[Any]:
-    """Return a column as float64 where all of it is numbers, else as text; what is missing or empty is NaN or None.
+    """Return a column as float64 if all values are numbers, else as text; missing or empty ones are NaN or None.
 
     Raises:
         DataError: The values are neither numbers nor text.

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, PluginError
-from evalplugin.base.registry import Registry
+from evalplugin.base.registry import Registry, require_methods
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups
 
@@ -24,25 +24,25 @@ C = TypeVar("C", bound=type)
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """The groups of users by one segment.
+    """Test users divided into groups by one segment.
 
-    ``users`` (U,) raw ids, sorted; ``group`` int32 (U,) indexes ``labels``, -1 where a user is in none of them.
+    ``users`` (U,) raw ids, sorted; ``group`` int32 (U,) indexes ``labels``, -1 where a user is in no group.
     """
 
     name: str
-    labels: tuple[str, ...]  # in the order in which they are shown
+    labels: tuple[str, ...]  # in display order
     users: npt.NDArray[np.generic]
     group: npt.NDArray[np.int32]
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the users' groups, given the test data: 32 hexadecimal digits."""
+        """A hash of name, labels and groups (the ids are the test data's): 32 hexadecimal digits."""
         content = hashlib.sha256(json.dumps([self.name, self.labels]).encode())
         content.update(np.ascontiguousarray(self.group).data)
         return content.hexdigest()[:32]
 
     def of(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
-        """Return the group of users by raw id (V,): int32 (V,), -1 for one who is in none."""
+        """Return the group of each user, by raw id (V,): int32 (V,), -1 for none."""
         if np.array_equal(self.users, users):  # much faster than a search
             return self.group
         if not len(self.users):
@@ -59,13 +59,13 @@ class Segmentation:
 
 
 class Segmenter(Protocol):
-    """A segment: measures every test user and divides them by that; a dataclass whose fields are its parameters.
+    """Divider of test users into groups by a value of each user: a dataclass whose fields are its parameters.
 
-    The two steps are apart because of folds: a user is measured on the first fold whose test data has the user,
-    and all users are then divided together, so that every group has one meaning.
+    There are two steps because of folds: a user is measured on the first fold that tests the user, and all users are
+    then divided together, so that every group has one meaning.
 
-    A third method is optional: ``check(context) -> list[Problem]`` returns what is wrong with the parameters, such as
-    a file that is not there, found without reading data; paths lead into the parameters.
+    A third method is optional: ``check(context) -> list[Problem]`` returns the problems of the parameters that are
+    found without reading data, such as a missing file; their paths are those of parameters.
     """
 
     def measure(
@@ -73,28 +73,22 @@ class Segmenter(Protocol):
     ) -> npt.NDArray[np.generic]:
         """Return the values that users are divided by, one a user: (len(users),).
 
-        ``users`` are codes, ascending, that the fold's test data has. A user's value must not depend on which other
-        users are asked for.
+        ``users`` are codes of the fold's test users, ascending. A user's value must not depend on the other codes.
 
         Raises:
-            DataError: Something that is needed is missing or breaks a rule.
+            DataError: Required data is missing or breaks a rule.
         """
 
     def divide(self, values: npt.NDArray[Any]) -> Groups:
-        """Return the groups of all test users, given what ``measure`` returned of each.
+        """Return the groups of all test users, given the value that ``measure`` returned for each.
 
-        Groups depend on the values alone: equal values are in one group, whatever their order.
+        Groups depend on the values alone: equal values are in one group, in any order.
         """
 
 
-def _missing_method(cls: type) -> str | None:
-    for method in ("measure(fold, users, context)", "divide(values)"):
-        if not callable(getattr(cls, method.partition("(")[0], None)):
-            return f"has no method {method}"
-    return None
-
-
-SEGMENTS: Registry[Segmenter] = Registry("segment", check=_missing_method)
+SEGMENTS: Registry[Segmenter] = Registry(
+    "segment", check=require_methods("measure(fold, users, context)", "divide(values)")
+)
 
 
 def segment(name: str) -> Callable[[C], C]:
@@ -105,11 +99,11 @@ def segment(name: str) -> Callable[[C], C]:
 def segmentation(
     name: str, segmenter: Segmenter, folds: Sequence[Split], context: LoadContext
 ) -> Segmentation:
-    """Return the test users of all folds in groups; a user's are those of the first fold that tests the user.
+    """Return the test users of all folds in groups, each measured on the first fold that tests the user.
 
     Raises:
-        DataError: Something that the segment needs is missing or breaks a rule.
-        PluginError: The segment returned something else than one value and one group a user.
+        DataError: Data that the segment needs is missing or breaks a rule.
+        PluginError: The segment did not return one value and one group for each user.
     """
     vocabulary = folds[0].test.users
     known = np.zeros(len(vocabulary), dtype=np.bool_)
@@ -120,7 +114,7 @@ def segmentation(
         new = np.flatnonzero(tested & ~known).astype(np.int32)
         if len(new):
             users.append(new)
-            values.append(_measured(name, segmenter, fold, new, context))
+            values.append(_measure(name, segmenter, fold, new, context))
             known |= tested
     order = np.argsort(np.concatenate(users))
     groups = segmenter.divide(np.concatenate(values)[order])
@@ -128,7 +122,7 @@ def segmentation(
     return Segmentation(name, tuple(groups.labels), vocabulary[known], groups.group.astype(np.int32))
 
 
-def _measured(
+def _measure(
     name: str, segmenter: Segmenter, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
 ) -> npt.NDArray[np.generic]:
     try:

@@ -22,22 +22,26 @@ Parts = Annotated[
 NO_HISTORY = "no history"
 
 
-@segment("activity")
-@dataclass(frozen=True)
-class Activity:
-    """Users by the number of their interactions in the train data.
-
-    Users with equally many are never parted. Those without any are a group of their own, ``no history``, if there
-    are any. With several folds the train data of the first fold that tests the user counts.
-    """
-
-    groups: Parts = 3
+class _ByHistory:
+    """Base of the segments that divide users by the number of their train interactions."""
 
     def measure(
         self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
     ) -> npt.NDArray[np.int64]:
         """Return the number of train interactions."""
-        return _history(fold, users)
+        return np.bincount(fold.train.user, minlength=fold.train.n_users)[users]
+
+
+@segment("activity")
+@dataclass(frozen=True)
+class Activity(_ByHistory):
+    """Users by the number of their interactions in the train data.
+
+    Users with equally many are never parted. Those without any form the group ``no history``. With several folds the
+    train data of the first fold that tests the user counts.
+    """
+
+    groups: Parts = 3
 
     def divide(self, values: npt.NDArray[np.int64]) -> Groups:
         """Return the users without history, and quantile groups of the others."""
@@ -70,7 +74,7 @@ class Popularity:
         return mean
 
     def divide(self, values: npt.NDArray[np.float64]) -> Groups:
-        """Return quantile groups: the lowest is niche, the highest popular, what is between them medium."""
+        """Return quantile groups: the lowest is niche, the highest popular, all others medium."""
         found = by_quantile(values, self.groups)
         between = len(found.labels) - 2
         words = ["niche", *["medium"] * between, "popular"] if between >= 0 else ["medium"]
@@ -80,7 +84,7 @@ class Popularity:
 
 @segment("cold")
 @dataclass(frozen=True)
-class Cold:
+class Cold(_ByHistory):
     """Users with little or nothing in the train data, against the others.
 
     With ``below: 1`` those without any train interaction, with ``below: 5`` those with fewer than five. With several
@@ -91,19 +95,9 @@ class Cold:
         int, Field(ge=1, description="users with fewer train interactions than this are cold")
     ] = 1
 
-    def measure(
-        self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
-    ) -> npt.NDArray[np.int64]:
-        """Return the number of train interactions."""
-        return _history(fold, users)
-
     def divide(self, values: npt.NDArray[np.int64]) -> Groups:
         """Return the cold users and the others."""
         labels = (f"fewer than {self.below} interactions", f"{self.below} or more interactions")
         if self.below == 1:
             labels = (NO_HISTORY, "with history")
         return Groups(labels, (values >= self.below).astype(np.int32))
-
-
-def _history(fold: Split, users: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    return np.bincount(fold.train.user, minlength=fold.train.n_users)[users]

@@ -15,15 +15,15 @@ _MOST_DECIMALS = 6
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Users in groups: ``group`` int32 (U,) indexes ``labels``, -1 where a user is in none of them."""
+    """Users in groups: ``group`` int32 (U,) indexes ``labels``, -1 where a user is in no group."""
 
-    labels: tuple[str, ...]  # in the order in which they are shown
+    labels: tuple[str, ...]  # in display order
     group: npt.NDArray[np.int32]
 
     def adding(self, label: str, members: npt.NDArray[np.bool_], *, first: bool = False) -> Groups:
         """Return the groups with some users, bool (U,), moved into the group ``label``.
 
-        The group is made, as the last one or the ``first``, if it is not there and anybody is in it.
+        A missing group is added, as the last one or the ``first``, unless it would be empty.
         """
         if not members.any():
             return self
@@ -37,9 +37,8 @@ class Groups:
 def by_quantile(values: npt.NDArray[np.floating], n: int) -> Groups:
     """Return at most ``n`` groups of about the same size, from low values (U,) to high ones; NaN is in no group.
 
-    Equal values are never parted: each value goes to the group in which the middle one of its users falls, so that
-    there are fewer groups where many users are equal. Labels are the lowest and the highest value in the group, such
-    as ``1-18``.
+    Equal values stay together: a value belongs to the group of its middle user, so that many equal users make fewer
+    groups. Labels are the lowest and the highest value of the group, such as ``1-18``.
     """
     distinct, position, counts = _distinct(values)
     total = int(counts.sum())
@@ -49,23 +48,20 @@ def by_quantile(values: npt.NDArray[np.floating], n: int) -> Groups:
     low = [distinct[group_of == g][0] for g in range(len(numbers))]
     high = [distinct[group_of == g][-1] for g in range(len(numbers))]
     texts = _texts(low + high)
-    labels = tuple(
-        _range(one, other) for one, other in zip(texts[: len(low)], texts[len(low) :], strict=True)
-    )
-    return Groups(labels, _picked(group_of, position))
+    labels = tuple(map(_range, texts[: len(low)], texts[len(low) :]))
+    return Groups(labels, _group_at(group_of, position))
 
 
 def by_number(values: npt.NDArray[np.floating]) -> Groups:
     """Return one group for each number, ascending; NaN is in no group."""
     distinct, position, _ = _distinct(values)
-    return Groups(tuple(_texts(distinct.tolist())), _picked(np.arange(len(distinct)), position))
+    return Groups(tuple(_texts(distinct.tolist())), _group_at(np.arange(len(distinct)), position))
 
 
 def by_text(values: npt.NDArray[np.object_], most: int) -> Groups:
-    """Return one group for each text, that with most users first; None is in no group.
+    """Return one group for each text, the largest first, ties in alphabetical order; None is in no group.
 
-    Beyond ``most`` texts the rest is one group, such as ``12 other values``. Among texts with equally many users the
-    alphabet decides.
+    Beyond ``most`` texts the rest is one group, such as ``12 other values``.
     """
     counts = Counter(value for value in values.tolist() if value is not None)
     texts = sorted(counts, key=lambda text: (-counts[text], text))
@@ -79,7 +75,7 @@ def by_text(values: npt.NDArray[np.object_], most: int) -> Groups:
 def _distinct(
     values: npt.NDArray[np.floating],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the numbers there are, each user's position among them (-1 for NaN), and how many users each has."""
+    """Return the distinct numbers, each user's index among them (-1 for NaN), and the number of users of each."""
     values = np.asarray(values, dtype=np.float64) + 0.0  # no -0
     defined = ~np.isnan(values)
     distinct, inverse, counts = np.unique(values[defined], return_inverse=True, return_counts=True)
@@ -88,12 +84,12 @@ def _distinct(
     return distinct, position, counts
 
 
-def _picked(group_of: npt.NDArray[np.integer], position: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+def _group_at(group_of: npt.NDArray[np.integer], position: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
     return np.append(group_of, -1)[position].astype(np.int32)
 
 
 def _texts(numbers: list[float]) -> list[str]:
-    """Return numbers with as few decimals as keep them apart."""
+    """Return numbers with the fewest decimals that distinguish them."""
     for decimals in range(_MOST_DECIMALS + 1):
         texts = [f"{number:z.{decimals}f}" for number in numbers]
         if len(set(texts)) == len(set(numbers)):

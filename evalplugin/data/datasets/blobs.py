@@ -12,7 +12,7 @@ from evalplugin.data.interactions import Interactions
 
 __all__ = ["Blobs"]
 
-_OBJECTS, _ITEMS = 10, 30
+_USERS, _ITEMS = 10, 30
 
 
 @dataset("blobs")
@@ -27,7 +27,7 @@ class Blobs:
     """
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return nothing: nothing can be missing."""
+        """Return no problem: no file is needed."""
         return []
 
     def load(self, context: LoadContext) -> Interactions:
@@ -36,6 +36,6 @@ class Blobs:
 
         values, _ = make_blobs(n_samples=30, n_features=10, centers=3, random_state=10, cluster_std=5)
         scaled = (values - values.min()) / (values.max() - values.min())
-        user, item = np.divmod(np.arange(_OBJECTS * _ITEMS, dtype=np.int32), _ITEMS)
+        user, item = np.divmod(np.arange(_USERS * _ITEMS, dtype=np.int32), _ITEMS)
         rating = np.round(scaled).ravel().astype(np.float32)
-        return Interactions(user, item, rating, None, np.arange(_OBJECTS), np.arange(_ITEMS))
+        return Interactions(user, item, rating, None, np.arange(_USERS), np.arange(_ITEMS))

@@ -32,9 +32,9 @@ def fetch(url: str, target: Path, *, md5: str, report: Report) -> None:
     """
     name, done, digest = target.name, 0, hashlib.md5(usedforsecurity=False)
     try:
-        with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer, target.open("wb") as file:
-            size = int(answer.headers.get("Content-Length") or 0)
-            while chunk := answer.read(_CHUNK):
+        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response, target.open("wb") as file:
+            size = int(response.headers.get("Content-Length") or 0)
+            while chunk := response.read(_CHUNK):
                 file.write(chunk)
                 digest.update(chunk)
                 done += len(chunk)
@@ -48,14 +48,14 @@ def fetch(url: str, target: Path, *, md5: str, report: Report) -> None:
 
 
 def fetch_md5(url: str) -> str:
-    """Return the checksum that a small file such as ``ml-latest.zip.md5`` holds.
+    """Return the checksum in a small file such as ``ml-latest.zip.md5``.
 
     Raises:
         DataError: The file cannot be fetched or holds no checksum.
     """
     try:
-        with urlopen(url, timeout=_TIMEOUT_SECONDS) as answer:
-            text = answer.read(4096).decode("ascii", errors="replace")
+        with urlopen(url, timeout=_TIMEOUT_SECONDS) as response:
+            text = response.read(4096).decode("ascii", errors="replace")
     except (OSError, HTTPException) as error:
         raise _failed(url, error) from None
     found = re.search(r"\b[0-9a-fA-F]{32}\b", text)
@@ -75,8 +75,7 @@ def unpack(archive: Path, folder: str, home: Path) -> None:
 
     Raises:
         DataError: It is no zip archive or a damaged one, a member would be written outside, the folder is
-        not in it,
-            or ``home`` cannot be written.
+            missing, or ``home`` cannot be written.
     """
     try:
         with (
@@ -100,11 +99,11 @@ def unpack(archive: Path, folder: str, home: Path) -> None:
         raise DataError(f"{archive}: cannot be unpacked into {home}: {error}") from None
 
 
-def _publish(made: Path, final: Path) -> None:
+def _publish(unpacked: Path, final: Path) -> None:
     try:
-        os.rename(made, final)
+        os.rename(unpacked, final)
     except OSError:
-        # Another process may have been faster: then its folder, whole as ours is, is the one.
+        # Another process may have been faster: its folder is complete too.
         if not final.is_dir():
             raise
-        shutil.rmtree(made)
+        shutil.rmtree(unpacked)

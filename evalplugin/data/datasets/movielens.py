@@ -27,33 +27,22 @@ _SERVER = "https://files.grouplens.org/datasets/movielens"
 
 @dataclass(frozen=True)
 class _Edition:
-    folder: str  # in the zip, and in the data home
-    archive: str
-    md5: str | None  # None: the data changes over time, and so does its checksum, a file beside the archive
-    ratings: str
-    movies: str
+    folder: str  # in the archive, and in the data home
+    md5: str | None  # None: the data changes over time, and the server has a file of its checksum
+    ratings: str = "ratings.csv"
+    movies: str = "movies.csv"
     encoding: str = "utf-8"
 
 
-def _tables(name: str, md5: str | None) -> _Edition:
-    return _Edition(name, f"{name}.zip", md5, "ratings.csv", "movies.csv")
-
-
 _EDITIONS = {
-    "100k": _Edition(
-        "ml-100k", "ml-100k.zip", "0e33842e24a9c977be4e0107933c0723", "u.data", "u.item", "latin-1"
-    ),
-    "1m": _Edition(
-        "ml-1m", "ml-1m.zip", "c4d9eecfca2ab87c1945afe126590906", "ratings.dat", "movies.dat", "latin-1"
-    ),
-    "10m": _Edition(
-        "ml-10M100K", "ml-10m.zip", "ce571fd55effeba0271552578f2648bd", "ratings.dat", "movies.dat"
-    ),
-    "20m": _tables("ml-20m", "cd245b17a1ae2cc31bb14903e1204af3"),
-    "25m": _tables("ml-25m", "6b51fb2759a8657d3bfcbfc42b592ada"),
-    "32m": _tables("ml-32m", "d472be332d4daa821edc399621853b57"),
-    "latest-small": _tables("ml-latest-small", None),
-    "latest": _tables("ml-latest", None),
+    "100k": _Edition("ml-100k", "0e33842e24a9c977be4e0107933c0723", "u.data", "u.item", "latin-1"),
+    "1m": _Edition("ml-1m", "c4d9eecfca2ab87c1945afe126590906", "ratings.dat", "movies.dat", "latin-1"),
+    "10m": _Edition("ml-10M100K", "ce571fd55effeba0271552578f2648bd", "ratings.dat", "movies.dat"),
+    "20m": _Edition("ml-20m", "cd245b17a1ae2cc31bb14903e1204af3"),
+    "25m": _Edition("ml-25m", "6b51fb2759a8657d3bfcbfc42b592ada"),
+    "32m": _Edition("ml-32m", "d472be332d4daa821edc399621853b57"),
+    "latest-small": _Edition("ml-latest-small", None),
+    "latest": _Edition("ml-latest", None),
 }
 
 
@@ -78,7 +67,7 @@ class MovieLens:
     ]
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return a problem if there is a folder of that name without the files that belong there."""
+        """Return a problem for each required file that is missing from an existing folder."""
         edition, home = _EDITIONS[self.version], _home(context)
         folder = home / edition.folder
         if not folder.exists():
@@ -108,22 +97,22 @@ class MovieLens:
 
     def _folder(self, edition: _Edition, context: LoadContext) -> Path:
         home = _home(context)
-        folder, archive = home / edition.folder, home / edition.archive
+        folder, archive = home / edition.folder, home / f"ml-{self.version}.zip"
         if folder.is_dir():
             return folder
-        # Only now, as the web's modules take time to import.
+        # Not at the top, as modules for the web are slow to import.
         from evalplugin.data.datasets.download import fetch, fetch_md5, unpack
 
         if archive.is_file():
             context.report(f"unpacking {archive.name}", None)
             unpack(archive, edition.folder, home)
             return folder
-        url = f"{_SERVER}/{edition.archive}"
+        url = f"{_SERVER}/{archive.name}"
         try:
             home.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=home, prefix=f".{edition.archive}-") as scratch:
+            with tempfile.TemporaryDirectory(dir=home, prefix=f".{archive.name}-") as scratch:
                 md5 = edition.md5 or fetch_md5(f"{url}.md5")
-                fetched = Path(scratch, edition.archive)
+                fetched = Path(scratch, archive.name)
                 fetch(url, fetched, md5=md5, report=context.report)
                 unpack(fetched, edition.folder, home)
         except OSError as error:
@@ -146,14 +135,14 @@ def _home(context: LoadContext) -> Path:
 
 
 def _ratings(path: Path) -> pa.Table:
-    """Return the table user, item, rating, timestamp of a ratings file, whichever edition's."""
+    """Return the table user, item, rating, timestamp of the ratings file of any edition."""
     import pyarrow as pa
     from pyarrow import csv
 
     types = {"user": pa.int64(), "item": pa.int64(), "rating": pa.float64(), "timestamp": pa.int64()}
     read = csv.ReadOptions(column_names=list(types), skip_rows=1 if path.suffix == ".csv" else 0)
     parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".data" else ",")
-    # The .dat files are numbers between double colons, which are no one-character separator.
+    # The .dat files separate numbers by two colons, but a separator must be one character.
     source = BytesIO(path.read_bytes().replace(b"::", b",")) if path.suffix == ".dat" else path
     try:
         return csv.read_csv(source, read, parse, csv.ConvertOptions(column_types=types))

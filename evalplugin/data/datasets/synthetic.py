@@ -29,25 +29,18 @@ _START, _YEARS, _GAP = 1_577_836_800, 3, 6 * 3600  # users start in 2020-2022, h
 
 
 @dataclass(frozen=True)
-class _World:
-    """What is true of users and items before anybody meets anything."""
+class _Population:
+    """Latent properties of users and items, from which interactions are drawn."""
 
     taste: Floats  # (n_users, factors) shares, each row sums to 1
     style: Floats  # (n_items, factors) shares, each row sums to 1
-    choice: Floats  # (factors, n_items) chance of each item within a topic, each row sums to 1
-    leniency: Floats  # (n_users,) how far above the mean a user rates
-    quality: Floats  # (n_items,) how far above the mean an item is rated
+    choice: Floats  # (factors, n_items) probability of each item within a topic, each row sums to 1
+    leniency: Floats  # (n_users,) bias of each user's ratings
+    quality: Floats  # (n_items,) bias of each item's ratings
     activity: Ints  # (n_users,) interactions of each user
 
 
-@dataclass(frozen=True)
-class _Scale:
-    low: float
-    high: float
-    step: float
-
-
-_SCALES = {"1-5": _Scale(1, 5, 1), "0.5-5": _Scale(0.5, 5, 0.5)}
+_SCALES = {"1-5": (1, 5, 1), "0.5-5": (0.5, 5, 0.5)}  # lowest, highest, step
 
 
 @dataset("synthetic")
@@ -85,43 +78,44 @@ class Synthetic:
             )
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return nothing: nothing can be missing."""
+        """Return no problem: no file is needed."""
         return []
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions, grouped by user, in order of time."""
-        world = self._world(generator(self.seed, "synthetic", "world"))
+        population = self._population(generator(self.seed, "synthetic", "world"))
         rng = generator(self.seed, "synthetic", "interactions")
         total = self.n_interactions
         user, item = np.empty(total, dtype=np.int32), np.empty(total, dtype=np.int32)
         rating, time = np.ones(total, dtype=np.float32), np.empty(total, dtype=np.int64)
         done = 0
-        for users in _blocks(world.activity):
-            key = _meet(world, users, rng)
-            here = slice(done, done + len(key))
-            user[here], item[here] = np.divmod(key, self.n_items)
+        for users in _blocks(population.activity):
+            key = _pairs(population, users, rng)
+            rows = slice(done, done + len(key))
+            user[rows], item[rows] = np.divmod(key, self.n_items)
             if not self.implicit:
-                rating[here] = _rate(world, user[here], item[here], _SCALES[self.scale], rng)
-            time[here] = _when(world.activity[users], rng)
-            done = here.stop
+                rating[rows] = _ratings(population, user[rows], item[rows], _SCALES[self.scale], rng)
+            time[rows] = _times(population.activity[users], rng)
+            done = rows.stop
             context.report(f"synthetic: {done:,} of {total:,} interactions", done / total)
         names = np.arange(1, self.n_users + 1), np.arange(1, self.n_items + 1)
         return Interactions(user, item, rating, time, *names)
 
-    def _world(self, rng: np.random.Generator) -> _World:
+    def _population(self, rng: np.random.Generator) -> _Population:
         taste = rng.dirichlet(np.full(self.factors, _TASTE), self.n_users)
         style = rng.dirichlet(np.full(self.factors, _STYLE), self.n_items)
         rank = rng.permutation(self.n_items)
         popularity = (rank + _OFFSET) ** -_ZIPF
         choice = popularity * (style + _ELSEWHERE).T
-        standing = np.log(popularity)
-        spread = float(standing.std()) or 1.0
-        return _World(
+        log_popularity = np.log(popularity)
+        spread = float(log_popularity.std()) or 1.0
+        return _Population(
             taste=taste,
             style=style,
             choice=choice / choice.sum(axis=1, keepdims=True),
             leniency=rng.normal(0, 0.35, self.n_users),
-            quality=0.3 * (standing - standing.mean()) / spread + rng.normal(0, 0.2, self.n_items),
+            quality=0.3 * (log_popularity - log_popularity.mean()) / spread
+            + rng.normal(0, 0.2, self.n_items),
             activity=self._activity(rng),
         )
 
@@ -136,75 +130,78 @@ class Synthetic:
 
 
 def _blocks(activity: Ints) -> Iterator[Ints]:
-    """Yield the users in turn, so many at a time as make a block of interactions."""
+    """Yield the users in turn, in blocks of about ``_BLOCK_ROWS`` interactions."""
     number = np.cumsum(activity) // _BLOCK_ROWS
     yield from np.split(np.arange(len(activity)), np.flatnonzero(np.diff(number)) + 1)
 
 
-def _meet(world: _World, users: Ints, rng: np.random.Generator) -> Ints:
-    """Return which items each user meets, as user * n_items + item, by user, in random order: int64 (m,)."""
-    n_items = world.choice.shape[1]
-    # Drawing anew what was drawn before is slow for those who meet much of the catalogue.
-    heavy = world.activity[users] > n_items // 8
-    keys = np.concatenate([_draw(world, users[~heavy], rng), *_rank(world, users[heavy], rng)])
+def _pairs(population: _Population, users: Ints, rng: np.random.Generator) -> Ints:
+    """Return each user's items as user * n_items + item, by user, in random order: int64 (m,)."""
+    n_items = population.choice.shape[1]
+    # Redrawing repeated items is slow for users with a large part of the catalogue.
+    heavy = population.activity[users] > n_items // 8
+    keys = np.concatenate([_draw(population, users[~heavy], rng), *_rank(population, users[heavy], rng)])
     keys = rng.permutation(keys)
     return keys[np.argsort(keys // n_items, kind="stable")]
 
 
-def _draw(world: _World, users: Ints, rng: np.random.Generator) -> Ints:
-    """Return what users meet, drawn one by one; what they have met already is drawn anew."""
-    factors, n_items = world.choice.shape
-    # Each topic's distribution stands on its own stretch of one line, from g to g + 1.
-    line = (np.cumsum(world.choice, axis=1) + np.arange(factors)[:, None]).ravel()
-    line[n_items - 1 :: n_items] = np.arange(1, factors + 1)
-    taste = np.cumsum(world.taste, axis=1)
-    done, met = [], np.empty(0, dtype=np.int64)
-    lacking = world.activity[users]
+def _draw(population: _Population, users: Ints, rng: np.random.Generator) -> Ints:
+    """Return users' items as ``_pairs``, drawn one by one; repeated items are redrawn."""
+    factors, n_items = population.choice.shape
+    # One array holds the cumulative distributions of all topics: that of topic g is from g to g + 1.
+    cumulative = (np.cumsum(population.choice, axis=1) + np.arange(factors)[:, None]).ravel()
+    cumulative[n_items - 1 :: n_items] = np.arange(1, factors + 1)
+    taste = np.cumsum(population.taste, axis=1)
+    done, keys = [], np.empty(0, dtype=np.int64)
+    missing = population.activity[users]
     while len(users):
-        who = np.repeat(users, lacking)
-        topic = (rng.random(len(who))[:, None] > taste[who, :-1]).sum(axis=1)
-        # The sum may round up to the end of the stretch.
-        place = np.minimum(topic + rng.random(len(who)), np.nextafter(topic + 1.0, 0))
-        item = np.searchsorted(line, place, side="right") % n_items
-        met = np.concatenate([met, who * n_items + item])
-        met.sort()
-        met = met[np.r_[True, met[1:] != met[:-1]]]
-        have = np.diff(np.searchsorted(met, np.append(users, users[-1] + 1) * n_items))
-        lacking = world.activity[users] - have
-        complete = np.repeat(lacking == 0, have)
-        done.append(met[complete])
-        met, users, lacking = met[~complete], users[lacking > 0], lacking[lacking > 0]
+        user = np.repeat(users, missing)
+        topic = (rng.random(len(user))[:, None] > taste[user, :-1]).sum(axis=1)
+        # The sum may round up to g + 1, which belongs to the next topic.
+        point = np.minimum(topic + rng.random(len(user)), np.nextafter(topic + 1.0, 0))
+        item = np.searchsorted(cumulative, point, side="right") % n_items
+        keys = np.concatenate([keys, user * n_items + item])
+        keys.sort()
+        keys = keys[np.r_[True, keys[1:] != keys[:-1]]]
+        count = np.diff(np.searchsorted(keys, np.append(users, users[-1] + 1) * n_items))
+        missing = population.activity[users] - count
+        complete = np.repeat(missing == 0, count)
+        done.append(keys[complete])
+        keys, users, missing = keys[~complete], users[missing > 0], missing[missing > 0]
     return np.concatenate([np.empty(0, dtype=np.int64), *done])
 
 
-def _rank(world: _World, users: Ints, rng: np.random.Generator) -> Iterator[Ints]:
-    """Yield what users meet, of the same distribution as ``_draw``: the best by log chance plus Gumbel noise."""
-    n_items = world.choice.shape[1]
+def _rank(population: _Population, users: Ints, rng: np.random.Generator) -> Iterator[Ints]:
+    """Yield users' items with the distribution of ``_draw``: the best by log probability plus Gumbel noise."""
+    n_items = population.choice.shape[1]
     step = max(1, _BLOCK_CELLS // n_items)
     for first in range(0, len(users), step):
-        those = users[first : first + step]
-        score = np.log(world.taste[those] @ world.choice) + rng.gumbel(size=(len(those), n_items))
+        block = users[first : first + step]
+        score = np.log(population.taste[block] @ population.choice)
+        score += rng.gumbel(size=score.shape)
         best = np.argsort(-score, axis=1)
-        row, place = np.nonzero(np.arange(n_items) < world.activity[those, None])
-        yield those[row] * n_items + best[row, place]
+        row, rank = np.nonzero(np.arange(n_items) < population.activity[block, None])
+        yield block[row] * n_items + best[row, rank]
 
 
-def _rate(
-    world: _World,
+def _ratings(
+    population: _Population,
     user: npt.NDArray[np.int32],
     item: npt.NDArray[np.int32],
-    scale: _Scale,
+    scale: tuple[float, float, float],
     rng: np.random.Generator,
 ) -> Floats:
-    taste, style = world.taste[user], world.style[item]
+    low, high, step = scale
+    taste, style = population.taste[user], population.style[item]
     length = np.linalg.norm(taste, axis=1) * np.linalg.norm(style, axis=1)
     cosine = (taste * style).sum(axis=1) / np.maximum(length, 1e-300)
-    liking = 2.7 + 1.6 * cosine + world.quality[item] + world.leniency[user] + rng.normal(0, 0.5, len(user))
-    stars: Floats = np.clip(np.round(liking / scale.step) * scale.step, scale.low, scale.high)
+    noise = rng.normal(0, 0.5, len(user))
+    liking = 2.7 + 1.6 * cosine + population.quality[item] + population.leniency[user] + noise
+    stars: Floats = np.clip(np.round(liking / step) * step, low, high)
     return stars
 
 
-def _when(activity: Ints, rng: np.random.Generator) -> Ints:
+def _times(activity: Ints, rng: np.random.Generator) -> Ints:
     """Return the times of users' interactions, each later than the one before: int64 (m,) seconds."""
     start = _START + rng.integers(0, _YEARS * 365 * 86_400, len(activity))
     gaps = 1 + rng.exponential(_GAP, int(activity.sum())).astype(np.int64)

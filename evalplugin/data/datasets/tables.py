@@ -1,17 +1,18 @@
-"""The datasets ``csv``, ``parquet`` and ``dataframe``: interactions from people's own tables."""
+"""The datasets ``csv``, ``parquet`` and ``dataframe``: interactions from tables."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from evalplugin.base.errors import Problem
+from evalplugin.base.errors import DataError, Problem
 from evalplugin.data.base import LoadContext, dataset
-from evalplugin.data.encoding import DuplicatePolicy
-from evalplugin.data.files import TableFiles, check_files, find_files
+from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
+from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
@@ -45,8 +46,8 @@ class _ColumnOptions:
     ] = "error"
 
     def _read(self, table: Table, columns: Sequence[str]) -> Interactions:
-        """Return the interactions, with a note for each of all columns that looks like unused ratings."""
-        data = Interactions.from_table(
+        """Return the interactions, with a note on each of ``columns`` that looks like unused ratings."""
+        encoded = encode_interactions(
             table,
             user=self.user,
             item=self.item,
@@ -55,41 +56,42 @@ class _ColumnOptions:
             duplicates=self.duplicates,
         )
         unused = [n for n in columns if n.casefold() in _LIKE_RATINGS] if self.rating is None else []
-        return data.noting(
-            *(
-                f"column {name!r} was not used, as no rating column is named: every rating is 1.0"
-                for name in unused
-            )
+        notes = (
+            f"column {name!r} was not used, as no rating column is named: every rating is 1.0"
+            for name in unused
         )
+        return Interactions(**encoded._asdict()).noting(*notes)
 
 
 @dataclass(frozen=True)
-class _Path:
-    path: str  # a base of its own, as the fields of the last base come first
+class _PathOption:
+    path: str  # in a separate base, as the fields of the last base come first
 
 
 @dataclass(frozen=True)
-class _FileDataset(_ColumnOptions, _Path):
-    _inside: ClassVar[str | None] = None  # which files of a folder are read
+class _FileDataset(_ColumnOptions, _PathOption):
+    _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if there is no such file, or none in the folder."""
-        return check_files(context.base, self.path, self._inside)
+        try:
+            self._files(context)
+        except DataError as error:
+            return [Problem(("path",), str(error))]
+        return []
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of all files, in the order of their names."""
-        files = find_files(context.base, self.path, self._inside)
+        files = self._files(context)
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, tuple(files), self._format())
         tables.check_columns()
-        roles = {
-            "user": self.user,
-            "item": self.item,
-            "rating": self.rating,
-            "timestamp": self.timestamp,
-        }
+        roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
         table = tables.read({role: n for role, n in roles.items() if n is not None}, context.report)
         return self._read(table, tables.columns)
+
+    def _files(self, context: LoadContext) -> list[Path]:
+        return find_files(context.base, self.path, self._inside)
 
     def _format(self) -> FileFormat:
         raise NotImplementedError
@@ -143,7 +145,7 @@ class DataFrame(_ColumnOptions):
     ``DataFrame(frame, rating="stars")``; in a config file use ``csv`` or ``parquet``.
     """
 
-    # No field: what a config file could hold, and what is logged, are the fields alone.
+    # Not a field, as fields are options of a config file and are logged.
     frame: InitVar[Any] = None
 
     def __post_init__(self, frame: Any) -> None:
@@ -156,7 +158,7 @@ class DataFrame(_ColumnOptions):
         object.__setattr__(self, "_table", Table(frame, "dataframe"))
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return nothing: nothing can be missing."""
+        """Return no problem: no file is needed."""
         return []
 
     def load(self, context: LoadContext) -> Interactions:
