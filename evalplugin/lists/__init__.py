@@ -1,4 +1,4 @@
-"""Lists made elsewhere: read from tables and files, scored in memory or part by part."""
+"""Lists from any system: read from tables and files, scored in memory or in partitions."""
 
 from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.inputs import score_lists

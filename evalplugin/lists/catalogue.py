@@ -17,7 +17,7 @@ __all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on"]
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Sorted vocabularies of all there is, for metrics that look at the catalogue or at the train data."""
+    """Sorted vocabularies of all users and items, for metrics that read the catalogue or the train data."""
 
     users: npt.NDArray[np.generic]
     items: npt.NDArray[np.generic]
@@ -33,7 +33,7 @@ class Catalogue:
         """Return the catalogue.
 
         Raises:
-            DataError: A user meets an item twice in the train data.
+            DataError: A pair occurs twice in the train data.
         """
         if train is None:
             return cls(users, items, None)
@@ -42,13 +42,13 @@ class Catalogue:
         twice = pair[1:][pair[1:] == pair[:-1]]
         if len(twice):
             codes = divmod(int(twice[0]), len(items))
-            who, what = (repr(ids[code]) for ids, code in zip((users, items), codes, strict=True))
-            raise DataError(f"train: user {who} meets item {what} more than once")
+            user, item = (repr(ids[code]) for ids, code in zip((users, items), codes, strict=True))
+            raise DataError(f"train: user {user} meets item {item} more than once")
         return cls(users, items, data)
 
 
 def catalogue_of(inputs: ListInput) -> Catalogue:
-    """Return everybody and everything of lists, truth and train data."""
+    """Return the catalogue of lists, truth and train data together."""
     every = [pairs for pairs in inputs if pairs is not None]
     users, items = encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
     return Catalogue.of(users, items, inputs.train)
@@ -57,7 +57,7 @@ def catalogue_of(inputs: ListInput) -> Catalogue:
 def interactions_on(
     users: npt.NDArray[np.generic], items: npt.NDArray[np.generic], pairs: PairColumns
 ) -> Interactions:
-    """Return pairs as interactions on vocabularies that have all their ids; without ratings each is 1."""
+    """Return pairs as interactions on vocabularies that include all their ids; missing ratings are 1."""
     return Interactions(
         user=codes_in(pairs.user, users).astype(np.int32, copy=False),
         item=codes_in(pairs.item, items).astype(np.int32, copy=False),
@@ -69,5 +69,5 @@ def interactions_on(
 
 
 def interactions_alone(pairs: PairColumns) -> Interactions:
-    """Return pairs as interactions on vocabularies of their own, so that their digest depends on nothing else."""
+    """Return pairs as interactions on vocabularies of these pairs alone, so that the digest depends on nothing else."""
     return interactions_on(encode([pairs.user])[0], encode([pairs.item])[0], pairs)

@@ -13,13 +13,14 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.lists.columns import ListColumns, ListInput
+from evalplugin.metrics.blocks import raw_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Cells", "column_of", "input_of_lists", "input_of_pairs"]
 
-_ITEM = "item"  # what the column of items is called in the train data, where lists are in cells
+_ITEM = "item"  # name of the item column in the train data, where lists are in cells
 _PAIRS = "; scored pairs need the item column named"
 
 
@@ -31,10 +32,10 @@ class Cells(NamedTuple):
 
 
 def column_of(frame: pd.DataFrame, name: str, role: str, source: str = "data") -> pd.Series[Any]:
-    """Return a column under a fresh index; ``role`` and ``source`` say in messages what it is and where.
+    """Return a column under a fresh index; messages call it by ``role``, and its table by ``source``.
 
     Raises:
-        DataError: There is none of that name, or there are several.
+        DataError: No column has that name, or several have.
     """
     names = [str(column) for column in frame.columns]
     if problem := column_problem(name, names, role):
@@ -46,13 +47,13 @@ def input_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any
     """Return the columns of a table with one row a user.
 
     Args:
-        users: The users' ids, each once, under the name that they have in the train data.
-        lists: For each of them a list, a tuple or an array of items, best first.
-        truth: For each of them the held-out items: a list, a tuple or an array, or a mapping to ratings.
-        train: The train data: users, ``item`` and, where there is one, ``rating``.
+        users: Unique ids of users; the column of users in the train data has the same name.
+        lists: For each user a list, a tuple or an array of items, best first.
+        truth: For each user the held-out items: a list, a tuple or an array, or a mapping to ratings.
+        train: The train data: users, ``item`` and, optionally, ``rating``.
 
     Raises:
-        DataError: A user with two rows, a cell that is no list, ids or ratings that break a rule.
+        DataError: A user with two rows, a cell without a list, ids or ratings that break a rule.
     """
     user = str(users.name)
     Table(users.to_frame(user), "data").ids(user, "user")
@@ -60,7 +61,7 @@ def input_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any
     if len(twice):
         first, again = np.flatnonzero(users == users[twice[0]])[:2]
         raise DataError(
-            f"data: user {_plain(users[again])} stands in rows {first + 1} and {again + 1} (counted from 1), but "
+            f"data: user {raw_text(users[again])} stands in rows {first + 1} and {again + 1} (counted from 1), but "
             f"lists take one row a user{_PAIRS}"
         )
     held_out, ratings = _truth(users, truth)
@@ -75,7 +76,7 @@ def input_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any
 def input_of_pairs(
     users: pd.Series[Any], items: pd.Series[Any], scores: Cells, ratings: Cells, train: Any = None
 ) -> ListInput:
-    """Return the columns of a table with one row a scored pair of user and item: each is a candidate, with a rating.
+    """Return the columns of a table of scored pairs, one row each: every pair is a candidate with a rating.
 
     Raises:
         DataError: Ids, scores or ratings that break a rule.
@@ -84,10 +85,10 @@ def input_of_pairs(
 
     user, item = str(users.name), str(items.name)
     columns = [users, items, pd.Series(scores.values), pd.Series(ratings.values)]
-    pairs = pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name])
+    pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
     return ListInput.read(
-        Table(pairs, "data"),
-        Table(pairs, "data"),
+        pairs,
+        pairs,
         None if train is None else Table(train, "train"),
         ListColumns(user=user, item=item, score=scores.name, rating=ratings.name),
     )
@@ -98,7 +99,7 @@ def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:
         if not _is_list(cell):
             hint = _PAIRS if isinstance(cell, float | np.floating) else ""
             raise DataError(
-                f"{lists.name}: for user {_plain(user)} there must be a list of items, best first, not "
+                f"{lists.name}: for user {raw_text(user)} there must be a list of items, best first, not "
                 f"{_shown(cell)}{hint}"
             )
     return list(lists.values)
@@ -111,12 +112,12 @@ def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | 
     for user, cell in zip(users, truth.values, strict=True):
         if not (isinstance(cell, Mapping) or _is_list(cell)):
             raise DataError(
-                f"{truth.name}: for user {_plain(user)} there must be a list of relevant items, or a dict of "
+                f"{truth.name}: for user {raw_text(user)} there must be a list of relevant items, or a dict of "
                 f"ratings by item, not {_shown(cell)}"
             )
         if rated and len(cell) and not isinstance(cell, Mapping):
             raise DataError(
-                f"{truth.name}: for user {_plain(user)} there are no ratings, but for others there are: "
+                f"{truth.name}: for user {raw_text(user)} there are no ratings, but for others there are: "
                 f"every cell must be a dict of ratings by item, or none"
             )
         items.append(cell if _is_list(cell) else list(cell))
@@ -136,15 +137,15 @@ def _one_row_an_item(
     if not counts.sum():
         raise DataError(f"{cells.name}: there is no item in any of the {len(counts)} rows")
     rank = np.arange(1, ends[-1] + 1) - np.repeat(ends - counts, counts)
-    whose = users.iloc[np.repeat(np.arange(len(users)), counts)].reset_index(drop=True)
-    columns = [whose, pd.Series(_flat(items)), pd.Series(rank)]
+    user = users.iloc[np.repeat(np.arange(len(users)), counts)].reset_index(drop=True)
+    columns = [user, pd.Series(_flat(items)), pd.Series(rank)]
     names = [str(users.name), _ITEM, "rank"]
     if ratings is not None:
         columns.append(pd.Series(ratings))
         names.append("rating")
 
     def row_name(row: int) -> str:
-        return f"place {rank[row]} of user {_plain(users[int(np.searchsorted(ends, row, side='right'))])}"
+        return f"place {rank[row]} of user {raw_text(users[int(np.searchsorted(ends, row, side='right'))])}"
 
     return Table(pd.concat(columns, axis=1, keys=names), cells.name, row_name)
 
@@ -158,10 +159,6 @@ def _flat(items: list[Any]) -> Any:
 
 def _is_list(cell: Any) -> bool:
     return isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
-
-
-def _plain(value: object) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _shown(value: object) -> str:

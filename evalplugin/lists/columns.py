@@ -19,7 +19,7 @@ Role: TypeAlias = Literal["lists", "truth", "train"]
 
 @dataclass(frozen=True)
 class ListColumns:
-    """Names of columns. None: the column of the usual name (rank, score, rating), if there is one."""
+    """Names of columns. None: the column of the usual name (rank, score, rating), if present."""
 
     user: str = "user"
     item: str = "item"
@@ -30,7 +30,7 @@ class ListColumns:
     truth_item: str | None = None
 
     def of(self, role: Role, name: str, columns: Sequence[str]) -> dict[str, str]:
-        """Return the columns of a table that are read: ``user``, ``item``, and ``rank``, ``score`` or ``rating``.
+        """Return the columns to read from a table: ``user``, ``item``, and ``rank``, ``score`` or ``rating``.
 
         Raises:
             DataError: Lists that have neither rank nor score, or for which both are named.
@@ -39,7 +39,7 @@ class ListColumns:
             order, by = self._order(name, columns)
             return {"user": self.user, "item": self.item, order: by}
         rated = {"user": self.truth_user or self.user, "item": self.truth_item or self.item}
-        # Train data need not have the rating column that is named.
+        # The named rating column is optional in train data.
         if self.rating is not None and (role == "truth" or self.rating in columns):
             return {**rated, "rating": self.rating}
         return {**rated, "rating": "rating"} if "rating" in columns else rated
@@ -64,21 +64,21 @@ class ListColumns:
 
 
 class PairColumns(NamedTuple):
-    """Pairs of user and item as columns of a table, with a rank, a score or a rating each, if there is one."""
+    """Pairs of user and item as columns of a table, optionally with a rank, a score or a rating each."""
 
     table: Table
     user: Ids
     item: Ids
     kind: str  # of the values: rank, score, rating; none
     column: str  # the values' column
-    values: Any  # (m,) array: ranks are integers, scores floats; None where there are none
+    values: Any  # (m,) array: ranks are integers, scores floats; None if ``kind`` is none
 
     @classmethod
     def read(cls, table: Table, role: Role, columns: ListColumns) -> PairColumns:
         """Return the columns of a table.
 
         Raises:
-            DataError: A column that is not there, a value that breaks a rule.
+            DataError: A missing column, a value that breaks a rule.
         """
         names = columns.of(role, table.name, table.columns)
         user, item = table.ids(names["user"], "user"), table.ids(names["item"], "item")
@@ -99,7 +99,7 @@ class PairColumns(NamedTuple):
 
 
 class ListInput(NamedTuple):
-    """Lists, truth and train data, checked, with ids as they came."""
+    """Lists, truth and train data, checked, with raw ids."""
 
     lists: PairColumns
     truth: PairColumns
@@ -109,10 +109,10 @@ class ListInput(NamedTuple):
     def read(
         cls, lists: Table, truth: Table, train: Table | None, columns: ListColumns, *, empty: bool = False
     ) -> ListInput:
-        """Return the columns of the tables; ``empty``: one without rows is a part of a larger one.
+        """Return the columns of the tables; ``empty``: allow no rows, as in a partition of a larger table.
 
         Raises:
-            DataError: No rows, a column that is not there, a value that breaks a rule.
+            DataError: No rows, a missing column, a value that breaks a rule.
         """
         columns.of("lists", lists.name, lists.columns)
         for table in (lists, truth, train):

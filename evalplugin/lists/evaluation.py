@@ -48,7 +48,7 @@ class EvaluatorOptions:
     item: _Text | None = None  # given: every row is a scored pair
     name: _Text | None = None
     dataset: _Text | None = None
-    train: InitVar[Any] = None  # a DataFrame, kept as it is
+    train: InitVar[Any] = None  # a DataFrame, stored without validation
     history: Any = field(init=False, repr=False)
 
     def __post_init__(self, train: Any) -> None:
@@ -60,7 +60,7 @@ class EvaluatorOptions:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> EvaluatorOptions:
-        """Return the checked options of an ``evaluator_config``, which may stand under the evaluator's name.
+        """Return the checked options of an ``evaluator_config``, optionally nested under the evaluator's name.
 
         Raises:
             ParameterError: Unknown keys or values that are not allowed, all of them listed.
@@ -70,16 +70,15 @@ class EvaluatorOptions:
         return build(cls, config, owner="evaluator_config")
 
     def columns(self) -> dict[str, str]:
-        """Return the names of columns that are given."""
+        """Return the given names of columns by role."""
         given = {"user": self.user or self.group, "item": self.item}
         return {role: name for role, name in given.items() if name is not None}
 
     def specs(self) -> list[MetricSpec]:
-        """Return the metrics that are asked for.
+        """Return the requested metrics.
 
         Raises:
-            DataError: ``k`` is for none of them, a metric is requested twice, or it needs data
-                that is not there.
+            DataError: ``k`` applies to none of them, a metric is requested twice, or its data is missing.
             ParameterError, UnknownNameError: A name that means no metric.
         """
         specs = [parse(name) for name in (DEFAULT_METRICS if self.metrics is None else self.metrics)]
@@ -104,7 +103,7 @@ class EvaluatorOptions:
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """The scores, and the data behind them on vocabularies of its own: its digest is that of the data alone."""
+    """Scores and their data, on vocabularies of the data alone, so that its digest depends on nothing else."""
 
     scores: PerUserScores
     top_n: pa.Table  # user, item, rank, score; NaN where lists have no scores
@@ -114,12 +113,12 @@ class Evaluated:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A table to evaluate: checked as far as it can be before a model is asked."""
+    """A table to evaluate: checked as far as possible before a model predicts."""
 
     options: EvaluatorOptions
     specs: Sequence[MetricSpec]
-    users: pd.Series[Any]  # one a row
-    items: pd.Series[Any] | None  # one a row of scored pairs; None: every row holds a list
+    users: pd.Series[Any]  # of each row
+    items: pd.Series[Any] | None  # of each row of scored pairs; None: every row holds a list
     targets: Cells
 
     @classmethod
@@ -127,12 +126,12 @@ class Evaluation:
         """Return an evaluation of the rows of a table.
 
         Args:
-            options: What is asked.
+            options: Metrics, threshold and names of columns.
             features: The table without predictions and targets.
             targets: Each row's relevant items, or each pair's rating.
 
         Raises:
-            EvalpluginError: A column that is not there, a metric that cannot be computed.
+            EvalpluginError: A missing column, a metric that cannot be computed.
         """
         import pandas as pd
 
@@ -151,7 +150,7 @@ class Evaluation:
         return cls(options, specs, users, items, targets)
 
     def score(self, predictions: Cells) -> Evaluated:
-        """Return every user's scores for each row's list, or for the lists that each pair's score makes.
+        """Return every user's scores for the rows' lists, or for lists of the scored pairs.
 
         Raises:
             DataError: Values that break a rule.
@@ -161,11 +160,9 @@ class Evaluation:
                 f"{predictions.name}: there must be one for each of the {len(self.users)} rows of the data, not "
                 f"{len(predictions.values)}"
             )
-        return (
-            self._score_lists(predictions)
-            if self.items is None
-            else self._score_pairs(predictions, self.items)
-        )
+        if self.items is None:
+            return self._score_lists(predictions)
+        return self._score_pairs(predictions, self.items)
 
     def _score_lists(self, predictions: Cells) -> Evaluated:
         lists, truth = (
@@ -181,7 +178,7 @@ class Evaluation:
         top_n, held_out, train = top_n_on(catalogue_of(inputs), inputs)
         top_n = replace(top_n, score=np.full(top_n.item.shape, np.nan))
         scores = self._scores(top_n, held_out, train)
-        return _evaluated(_with_everybody(scores, self.users), top_n.to_table(held_out), inputs)
+        return _evaluated(_with_all_users(scores, self.users), top_n.to_table(held_out), inputs)
 
     def _score_pairs(self, predictions: Cells, items: pd.Series[Any]) -> Evaluated:
         inputs = input_of_pairs(self.users, items, predictions, self.targets, self.options.history)
@@ -216,14 +213,14 @@ def _evaluated(scores: PerUserScores, top_n: pa.Table, inputs: ListInput) -> Eva
     return Evaluated(scores, top_n, interactions_alone(inputs.truth), train)
 
 
-def _with_everybody(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScores:
-    """Return the scores with a row for users who have neither a list nor a truth: undefined, and so counted."""
+def _with_all_users(scores: PerUserScores, users: pd.Series[Any]) -> PerUserScores:
+    """Return the scores with undefined ones for users without list and truth, so that these are counted."""
     if len(scores.users) == len(users):
         return scores
-    everybody = np.array(sorted(users.tolist()), dtype=scores.users.dtype)
-    values = np.full((len(everybody), len(scores.metrics)), np.nan)
-    values[np.searchsorted(everybody, scores.users)] = scores.values
-    return replace(scores, users=everybody, values=values)
+    all_users = np.array(sorted(users.tolist()), dtype=scores.users.dtype)
+    values = np.full((len(all_users), len(scores.metrics)), np.nan)
+    values[np.searchsorted(all_users, scores.users)] = scores.values
+    return replace(scores, users=all_users, values=values)
 
 
 def _is_open(spec: MetricSpec) -> bool:

@@ -1,4 +1,4 @@
-"""Files of lists, truth and train data: their format by name, and the memory that they take."""
+"""Files of lists, truth and train data: format by name, and estimated size in memory."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ __all__ = ["Format", "n_bytes", "open_files"]
 Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]
 _FORMATS: tuple[str, ...] = get_args(Format)
 _CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".tsv", ".tsv.gz")
-# Bytes that a value takes in memory: ids and numbers as they are decoded, text with its offset.
+# Bytes of a value in memory: decoded ids and numbers, and text with its offset.
 _NUMBER, _TEXT = 8, 32
 
 
 def open_files(path: str | Path, role: str, *, format: Format = "auto", text_ids: bool = False) -> TableFiles:
-    """Return the files that a path means, with their format.
+    """Return the files of a path, with their format.
 
     Args:
         path: A file, a pattern, or a folder of Parquet files.
         role: ``lists``, ``truth`` or ``train``.
-        format: ``auto``: known by the name of the first file.
+        format: ``auto``: by the name of the first file.
         text_ids: Ids in CSV files that look like integers stay text.
 
     Raises:
-        DataError: There is no such file, or its format is not known.
+        DataError: The file does not exist, or its format is unknown.
     """
     if format not in _FORMATS:
         near = did_you_mean(format, _FORMATS)
@@ -58,7 +58,7 @@ def open_files(path: str | Path, role: str, *, format: Format = "auto", text_ids
 
 
 def n_bytes(source: TableFiles, names: Iterable[str]) -> int:
-    """Return about how much memory some of the columns take."""
+    """Estimate the memory of some of the columns, in bytes."""
     if not source.is_parquet:
         return sum(2 * file.stat().st_size for file in source.files)
     import pyarrow as pa

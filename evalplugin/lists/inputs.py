@@ -41,17 +41,17 @@ def score_lists(
 
     Args:
         lists, truth, train: ListInput, or paths of files.
-        specs: What to compute.
+        specs: The metrics.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
-        columns: Which column is what; None: the usual names.
-        format: Of the files.
+        columns: Names of the columns; None: the usual names.
+        format: Format of the files.
         text_ids: Ids in CSV files that look like integers stay text.
-        memory: How much may be used; None: as much as it takes.
-        curve_ks: Returns the cutoffs of ``at_k`` for the length of the longest list.
+        memory: Limit of the memory, in bytes or as ``2GB``; None: no limit.
+        curve_ks: Callback from the length of the longest list to the cutoffs of ``at_k``.
         report: Callback for progress.
 
     Raises:
-        DataError: Input that is missing or breaks a rule, or does not fit and is no Parquet file.
+        DataError: Input that is missing, breaks a rule, or exceeds the memory and is no Parquet file.
     """
     columns = columns or ListColumns()
     sources = _open(lists, truth, train, format, text_ids)
@@ -91,7 +91,7 @@ def lists_and_truth(
     format: Format = "auto",
     text_ids: bool = False,
 ) -> tuple[TopN, Interactions, Interactions | None]:
-    """Return lists, truth and train data on common codes; the lists have scores, or ranks with the sign turned.
+    """Return lists, truth and train data on common codes; the lists have scores, or negated ranks.
 
     Raises:
         DataError: Input that is missing or breaks a rule.
@@ -103,7 +103,7 @@ def lists_and_truth(
 def read_interactions(
     path: str, role: Role, columns: ListColumns, *, format: Format = "auto", text_ids: bool = False
 ) -> Interactions:
-    """Return truth or train data from files, on vocabularies of their own.
+    """Return truth or train data from files, as interactions on their own vocabularies.
 
     Raises:
         DataError: Files that are missing or break a rule.
@@ -115,7 +115,7 @@ def read_interactions(
 def _open(
     lists: Any, truth: Any, train: Any, format: Format, text_ids: bool
 ) -> dict[Role, TableFiles | Table]:
-    """Return what was given under its role; files are found, and not read."""
+    """Return the given tables and files by role; files are located, but not read."""
     given: dict[Role, Any] = {"lists": lists, "truth": truth, "train": train}
     return {
         role: open_files(table, role, format=format, text_ids=text_ids)

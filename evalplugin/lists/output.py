@@ -37,18 +37,18 @@ _ENDINGS = (".parquet", ".csv")
 
 @dataclass(frozen=True)
 class Row:
-    """One metric in a table of results; NaN where there is no such value."""
+    """One metric in a table of results; NaN for a value that it does not have."""
 
     metric: str
     mean: float
     low: float  # of the 95 % interval of the mean over users
     high: float
-    users: int  # that count
+    users: int  # for whom it is defined
     undefined: int
 
 
 def rows_of(scores: ListScores) -> list[Row]:
-    """Return a row for each metric, in the order of the scores, those of all lists together last."""
+    """Return a row for each metric, in the order of the scores; metrics of all lists together are last."""
     rows = []
     for name, mean in scores.means.items():
         if name in scores.counts:
@@ -60,7 +60,7 @@ def rows_of(scores: ListScores) -> list[Row]:
 
 
 def json_text(rows: list[Row]) -> str:
-    """Return the rows as a JSON object by metric; what is undefined is null."""
+    """Return the rows as a JSON object by metric; undefined values are null."""
     values = {
         row.metric: {
             key: None if isinstance(value, float) and not math.isfinite(value) else value
@@ -73,7 +73,7 @@ def json_text(rows: list[Row]) -> str:
 
 
 def csv_text(rows: list[Row]) -> str:
-    """Return the rows as CSV with a header line; what is undefined is empty."""
+    """Return the rows as CSV with a header line; undefined values are empty."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(Row.__dataclass_fields__)
@@ -83,12 +83,12 @@ def csv_text(rows: list[Row]) -> str:
 
 
 def numbers_json(numbers: Mapping[str, float]) -> str:
-    """Return numbers by name as a JSON object; what is undefined is null."""
+    """Return numbers by name as a JSON object; undefined values are null."""
     return json.dumps({k: v if math.isfinite(v) else None for k, v in numbers.items()}, indent=2)
 
 
 def numbers_csv(numbers: Mapping[str, float]) -> str:
-    """Return numbers by name as CSV with a header line; what is undefined is empty."""
+    """Return numbers by name as CSV with a header line; undefined values are empty."""
     lines = [f"{name},{'' if math.isnan(value) else value}" for name, value in numbers.items()]
     return "\n".join(["metric,value", *lines])
 
@@ -97,7 +97,7 @@ def check_output(path: Path) -> None:
     """Check, before any work is done, that a file of per-user scores can be written.
 
     Raises:
-        DataError: Another ending than .parquet or .csv, or no folder to write into.
+        DataError: Another suffix than .parquet or .csv, or a missing folder.
     """
     if path.suffix.casefold() not in _ENDINGS:
         raise DataError(
@@ -108,19 +108,19 @@ def check_output(path: Path) -> None:
 
 
 def write_per_user(scores: PerUserScores, path: Path) -> None:
-    """Write one row a user: under another name first, so that the file is never there by halves.
+    """Write one row a user: to a temporary file that is then renamed, so that the file is never partial.
 
     Raises:
         DataError: The file cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        _write(scores, draft, path.suffix.casefold())
-        os.replace(draft, path)
+        _write(scores, temporary, path.suffix.casefold())
+        os.replace(temporary, path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error}") from None
     finally:
-        draft.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _write(scores: PerUserScores, path: Path, ending: str) -> None:

@@ -27,10 +27,9 @@ from evalplugin.metrics.scoring import Scorer, check_request
 
 __all__ = ["parts_for", "score_in_parts"]
 
-_BASE_BYTES = 500 * 2**20  # what Python, its libraries and a batch take before any list is held
-_GROWTH = (
-    8  # what scoring a partition takes at its peak, as a multiple of its columns: measured, shuffled rows
-)
+_BASE_BYTES = 500 * 2**20  # memory of Python, its libraries and a batch, before any list is read
+# Peak memory of scoring a partition as a multiple of its columns: measured on shuffled rows.
+_GROWTH = 8
 _MAX_PARTS = 500  # one open file each, and systems allow about 1000
 _BATCH = 2**18  # rows read at a time
 _HASH = np.uint64(0x9E3779B97F4A7C15)
@@ -39,7 +38,7 @@ Report = Callable[[str], None]
 
 
 def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, memory: int) -> int:
-    """Return how many partitions keep the work within ``memory`` bytes; 1: everything fits at once."""
+    """Return the number of partitions that limits memory to ``memory`` bytes; 1: everything fits at once."""
     needed = 0
     for role in ("lists", "truth"):
         source, names = sources[role], columns.of(role, sources[role].name, sources[role].columns)
@@ -47,8 +46,8 @@ def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, 
             needed += _GROWTH * n_bytes(source, names.values())
     if needed + _BASE_BYTES <= memory:
         return 1
-    room = max(memory - _BASE_BYTES, memory // 4)
-    return min(max(2, -(-needed // room)), _MAX_PARTS)
+    available = max(memory - _BASE_BYTES, memory // 4)
+    return min(max(2, -(-needed // available)), _MAX_PARTS)
 
 
 def score_in_parts(
@@ -60,43 +59,45 @@ def score_in_parts(
     threshold: float | None,
     n_parts: int,
     *,
-    curve_ks: Callable[[int], Sequence[int]] = lambda n: (),
-    report: Report = lambda text: None,
+    curve_ks: Callable[[int], Sequence[int]],
+    report: Report,
 ) -> PerUserScores:
     """Return the same scores, to the last bit, as if all lists had been in memory.
 
-    Rows are written to partitions by a hash of the user, in a temporary folder that goes away whatever
-    happens; then one partition after the other is read back and scored. The train data is held as a whole.
+    Rows are written to partitions by a hash of the user, in a temporary folder that is always removed; then one
+    partition after the other is read back and scored. The train data stays in memory.
 
     Raises:
-        DataError: As for lists in memory; or there is no room on the disk for the partitions.
+        DataError: As for lists in memory; or the disk is too small for the partitions.
     """
     check_request(specs, train is not None)
     if train is not None and not len(train):
         raise DataError(f"{train.name}: there are no rows")
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
-        both = [
+        tables = [
             _PartitionedTable(lists, "lists", columns, Path(folder), n_parts),
             _PartitionedTable(truth, "truth", columns, Path(folder), n_parts),
         ]
-        free, needed = disk_usage(folder).free, sum(one.n_bytes for one in both)
+        free, needed = disk_usage(folder).free, sum(table.n_bytes for table in tables)
         if needed > free:
             raise DataError(
                 f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "
                 f"set TMPDIR to a folder on another disk"
             )
-        for one in both:
-            report(f"spreading {one.role} over {n_parts} partitions")
-            one.write()
+        for table in tables:
+            report(f"spreading {table.role} over {n_parts} partitions")
+            table.write()
         history = None if train is None else PairColumns.read(train, "train", columns)
-        samples = {one.role: one.sample for one in both} | ({} if history is None else {"train": history})
+        samples = {table.role: table.sample for table in tables} | (
+            {} if history is None else {"train": history}
+        )
         check_kinds("user", **{role: pairs.user for role, pairs in samples.items()})
         check_kinds("item", **{role: pairs.item for role, pairs in samples.items()})
-        return _score(both, history, specs, columns, threshold, n_parts, curve_ks, report)
+        return _score(tables, history, specs, columns, threshold, n_parts, curve_ks, report)
 
 
 def _score(
-    both: Sequence[_PartitionedTable],
+    tables: Sequence[_PartitionedTable],
     train: PairColumns | None,
     specs: Sequence[MetricSpec],
     columns: ListColumns,
@@ -105,20 +106,21 @@ def _score(
     curve_ks: Callable[[int], Sequence[int]],
     report: Report,
 ) -> PerUserScores:
-    dense = need_catalogue(specs)
+    needs_catalogue = need_catalogue(specs)
     report("looking for users and items")
-    users, items, n = _overview(both, n_parts, items=dense)
+    users, items, n = _vocabularies(tables, n_parts, items=needs_catalogue)
     catalogue = None
-    if dense:
-        everybody = [ids_of(users)] if train is None else [ids_of(users), train.user]
-        everything = [ids_of(items)] if train is None else [ids_of(items), train.item]
-        catalogue = Catalogue.of(encode(everybody)[0], encode(everything)[0], train)
+    if needs_catalogue:
+        all_users = [ids_of(users)] if train is None else [ids_of(users), train.user]
+        all_items = [ids_of(items)] if train is None else [ids_of(items), train.item]
+        catalogue = Catalogue.of(encode(all_users)[0], encode(all_items)[0], train)
     n_items = 0 if catalogue is None else len(catalogue.items)
     scorer = Scorer(specs, len(users), n, n_items, curve_ks=curve_ks(n))
     for number in range(n_parts):
-        if number * 10 // n_parts != (number - 1) * 10 // n_parts:  # ten times, however many there are
+        if number * 10 // n_parts != (number - 1) * 10 // n_parts:  # ten reports at most
             report(f"scoring partition {number + 1} of {n_parts}")
-        inputs = ListInput.read(both[0].part(number), both[1].part(number), None, columns, empty=True)
+        lists, truth = (table.part(number) for table in tables)
+        inputs = ListInput.read(lists, truth, None, columns, empty=True)
         if not len(inputs.lists.user) and not len(inputs.truth.user):
             continue
         blocks = blocks_of(inputs, threshold, catalogue, n)
@@ -139,7 +141,7 @@ class _PartitionedTable:
         self.n_bytes = n_bytes(source, self.names.values())
 
     def write(self) -> None:
-        """Read the files once, and write every row to the partition of its user; values are checked here."""
+        """Read the files once, check the values, and write every row to the partition of its user."""
         import pyarrow as pa
 
         self.folder.mkdir()
@@ -155,8 +157,8 @@ class _PartitionedTable:
                         for number in range(self.n_parts)
                     ]
                 for role in ("user", "item"):
-                    first, ours = getattr(self.sample, role), getattr(pairs, role)
-                    check_kinds(role, **{"first rows": first, "rows behind them": ours})
+                    first, current = getattr(self.sample, role), getattr(pairs, role)
+                    check_kinds(role, **{"first rows": first, "rows behind them": current})
                 part = _part_of(pairs.user, self.n_parts)
                 order = np.argsort(part, kind="stable")
                 bounds = np.searchsorted(part[order], np.arange(self.n_parts + 1))
@@ -169,7 +171,7 @@ class _PartitionedTable:
             raise DataError(f"{self.source.name}: there are no rows")
 
     def part(self, number: int) -> Table:
-        """Return the rows of one partition; their positions in the files are not known any more."""
+        """Return the rows of one partition; their positions in the files are unknown."""
         import pyarrow as pa
 
         with pa.memory_map(self._file(number)) as file:
@@ -180,27 +182,27 @@ class _PartitionedTable:
         return str(self.folder / f"{number}.arrow")
 
 
-def _overview(
-    both: Sequence[_PartitionedTable], n_parts: int, *, items: bool
+def _vocabularies(
+    tables: Sequence[_PartitionedTable], n_parts: int, *, items: bool
 ) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic], int]:
-    """Return everybody of lists and truth, all their items if so asked, and the length of the longest list."""
+    """Return all users of lists and truth, all ``items`` if needed, and the length of the longest list."""
     users: list[npt.NDArray[np.generic]] = []
     known: list[npt.NDArray[np.generic]] = []
     n = 1
     for number in range(n_parts):
-        parts = [(one.part(number), one.names) for one in both]
+        parts = [(table.part(number), table.names) for table in tables]
         found, (code, _) = encode([part.ids(names["user"], "user") for part, names in parts])
         users.append(found)
         n = max(n, int(np.bincount(code).max(initial=0)))
         if items:
             of_part = encode([part.ids(names["item"], "item") for part, names in parts])[0]
             known = [encode([ids_of(np.concatenate([*known, of_part]))])[0]]
-    everybody = np.concatenate(users)
-    return np.sort(everybody), known[0] if known else everybody[:0], n
+    all_users = np.concatenate(users)
+    return np.sort(all_users), known[0] if known else all_users[:0], n
 
 
 def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.uint16]:
-    """Return each row's partition: the same for the same user, wherever it stands."""
+    """Return each row's partition, which depends on the user alone."""
     if user.kind == "integers":
         hashed: npt.NDArray[np.uint64] = user.values.astype(np.int64).view(np.uint64) * _HASH >> np.uint64(40)
         return (hashed % np.uint64(n_parts)).astype(np.uint16)
@@ -213,7 +215,7 @@ def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.uint16]:
 
 
 def _arrow(pairs: PairColumns, names: list[str]) -> Any:
-    """Return pairs as an Arrow table of one type for all files, whose columns may be of several widths."""
+    """Return pairs as an Arrow table with the same types for all files, whose columns may differ in width."""
     import pyarrow as pa
 
     columns = [

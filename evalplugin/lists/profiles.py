@@ -19,28 +19,28 @@ from evalplugin.models.selection import NO_ITEM, TopN
 
 __all__ = ["PROFILES", "Profile", "profile"]
 
-# The best list has no length of its own there, only the truth's: no cutoff is reached.
+# A cutoff beyond every list, so that the ideal list of nDCG holds the whole relevant truth.
 _ALL = 2**31 - 1
 _HOLES = {"k": r"[1-9]\d*", "x": r"\d*\.?\d+"}
 
 
 @dataclass(frozen=True)
 class Profile:
-    """How a library computes the numbers that it prints. ``score`` gives the same numbers.
+    """Conventions by which a library computes its numbers; ``score`` reproduces them.
 
-    ``metrics`` has, for each of the library's names, ours; ``{k}`` stands for a cutoff and ``{x}`` for a number.
+    ``metrics`` maps the library's names to ours; ``{k}`` is a cutoff and ``{x}`` a number.
     """
 
     name: str
     library: str  # with the version whose numbers were reproduced
     source: str
     metrics: Mapping[str, str]
-    ties: Literal["given", "trec_eval"]  # given: as the lists stand
-    users: Literal["truth", "lists", "both"]  # who is averaged over: all who have a truth, a list, both
-    without_relevant: Literal["zero", "drop"]  # what such a user of those counts
-    threshold: float  # the rating from which an item is relevant unless somebody says otherwise
+    ties: Literal["given", "trec_eval"]  # given: in the order of the lists
+    users: Literal["truth", "lists", "both"]  # users in the mean: all with a truth, a list, both
+    without_relevant: Literal["zero", "drop"]  # value of such a user without relevant items
+    threshold: float  # default of the lowest rating of a relevant item
     mean: Mapping[str, Literal["ratings", "squares", "pairs"]] = field(default_factory=dict)  # not over users
-    differs: tuple[str, ...] = ()  # what is not reproduced, and why
+    differs: tuple[str, ...] = ()  # numbers that are not reproduced, and why
 
     def metric(self, name: str) -> MetricSpec:
         """Return our metric for a name of the library's.
@@ -63,12 +63,12 @@ class Profile:
         """Return the number that the library prints for each of its metrics, NaN where it has none.
 
         Args:
-            top_n: The lists, uncut, as codes into the truth's vocabularies; ties are put in the library's order.
+            top_n: The uncut lists, as codes into the truth's vocabularies; ties are sorted as the library does.
             truth: The held-out interactions.
             metrics: The library's names.
             train: The train data, for metrics that need it.
             predictions: Predicted ratings of the truth's rows, (len(truth),).
-            threshold: Ratings from it on are relevant; None: what the library does unasked.
+            threshold: Ratings from it on are relevant; None: the library's default.
 
         Raises:
             UnknownNameError: A name that the profile does not have.
@@ -86,19 +86,18 @@ class Profile:
             if spec.name in scores.overall:
                 numbers[name] = scores.overall[spec.name]
                 continue
-            value, how = scores.column(spec.name), self.mean.get(name)
-            if how == "squares":
+            value, mean = scores.column(spec.name), self.mean.get(name)
+            if mean == "squares":
                 numbers[name] = _mean(value**2, n_ratings) ** 0.5
-            elif how == "ratings":
+            elif mean == "ratings":
                 numbers[name] = _mean(value, n_ratings)
-            elif how == "pairs":
+            elif mean == "pairs":
                 numbers[name] = _share_of_pairs(np.nan_to_num(value) * n_pairs, n_pairs)
             elif spec.metric.about == "lists":
                 numbers[name] = _mean(value, has_list)
-            elif self.without_relevant == "zero":
-                numbers[name] = _mean(np.nan_to_num(value), counted)
             else:
-                numbers[name] = _mean(value, counted)
+                zeros = self.without_relevant == "zero"
+                numbers[name] = _mean(np.nan_to_num(value) if zeros else value, counted)
         return numbers
 
     def describe(self) -> str:
@@ -128,8 +127,8 @@ class Profile:
         for theirs, ours in self.metrics.items():
             literal, *rest = re.split(r"\{(k|x)\}", theirs)
             pattern = re.escape(literal)
-            for hole, behind in zip(rest[::2], rest[1::2], strict=True):
-                pattern += f"(?P<{hole}>{_HOLES[hole]})" + re.escape(behind)
+            for hole, after in zip(rest[::2], rest[1::2], strict=True):
+                pattern += f"(?P<{hole}>{_HOLES[hole]})" + re.escape(after)
             if found := re.fullmatch(pattern, name):
                 return ours.format(**found.groupdict())
         known = [theirs.format(k=10, x=0.5) for theirs in self.metrics]
@@ -156,8 +155,8 @@ def _in_trec_order(top_n: TopN, truth: Interactions) -> TopN:
     score = np.where(listed, top_n.score.astype(np.float32), -np.inf)
     if np.isnan(score).any():
         raise DataError("the rule for ties needs a score for every listed item")
-    behind = np.where(listed, -position[top_n.item], 1)
-    order = np.lexsort((behind, -score, ~listed), axis=1)
+    tie_break = np.where(listed, -position[top_n.item], 1)
+    order = np.lexsort((tie_break, -score, ~listed), axis=1)
     return TopN(
         top_n.user,
         np.take_along_axis(top_n.item, order, axis=1),
@@ -168,7 +167,7 @@ def _in_trec_order(top_n: TopN, truth: Interactions) -> TopN:
 def _weights(
     top_n: TopN, truth: Interactions, threshold: float, predictions: npt.NDArray[np.floating[Any]] | None
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return for everybody who has a list or a truth: whether a list, whether a truth, its ratings, its pairs."""
+    """Return for all users with a list or a truth: has a list, has a truth, number of ratings, number of pairs."""
     blocks = Blocks.of(top_n, truth, threshold=threshold, predictions=predictions)
     n_ratings, n_pairs = (np.zeros(len(blocks), dtype=np.int64) for _ in range(2))
     for rows, context in blocks:
@@ -180,7 +179,7 @@ def _weights(
 
 
 def _share_of_pairs(right: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64]) -> float:
-    """Return right / (right + wrong), each of them the mean over the users who have any."""
+    """Return right / (right + wrong), each of them the mean over the users with any."""
     right = np.round(right)  # a whole number of pairs
     wrong = pairs - right
     means = [float(n[n > 0].mean()) if (n > 0).any() else 0.0 for n in (right, wrong)]

@@ -1,4 +1,4 @@
-"""Lists whose rows have a rank or a score, brought in order block by block."""
+"""Lists whose rows have a rank or a score, sorted block by block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BEHIND = np.iinfo(np.int32).max  # sorts behind every item
 
 @dataclass(frozen=True, eq=False)
 class RankedLists:
-    """Rows of lists by user, with a ``rank`` or a ``score`` where they are not in order; see ``ListSource``."""
+    """Rows of lists by user, with a ``rank`` or a ``score`` if unsorted; implements ``ListSource``."""
 
     users: npt.NDArray[np.generic]  # (U,) raw ids, ascending
     rows: GroupedRows  # columns: item, and rank or score
@@ -60,7 +60,7 @@ class RankedLists:
     def _by_rank(
         self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], low: int
     ) -> npt.NDArray[np.int32]:
-        """Return items in the order of their ranks; behind the end of a list, ``rank`` is 0."""
+        """Return items in the order of their ranks; ``rank`` is padded with 0."""
         width = item.shape[1]
         expected = np.arange(1, width + 1, dtype=rank.dtype if width < 100 else np.int64)
         if (rank == expected).all():
@@ -81,25 +81,22 @@ class RankedLists:
     def _refuse_ranks(self, user: int) -> NoReturn:
         rows = self.rows.rows(user, user + 1)
         rank = self.rows.columns["rank"][rows]
-        origin = (
-            np.arange(len(self.rows.columns["rank"]))[rows]
-            if self.rows.origin is None
-            else self.rows.origin[rows]
-        )
-        who = f"the ranks of user {raw_text(self.users[user])} must be 1, 2, 3 and so on"
+        all_rows = np.arange(len(self.rows.columns["rank"])) if self.rows.origin is None else self.rows.origin
+        origin = all_rows[rows]
+        rule = f"the ranks of user {raw_text(self.users[user])} must be 1, 2, 3 and so on"
         if rank.min() < 1:
-            self.refuse(int(origin[np.argmin(rank)]), f"{who}, the best item first")
+            self.refuse(int(origin[np.argmin(rank)]), f"{rule}, the best item first")
         values, counts = np.unique(rank, return_counts=True)
         if counts.max() > 1:
             again = int(np.flatnonzero(rank == values[np.argmax(counts > 1)])[1])
-            self.refuse(int(origin[again]), f"{who}, and another row has this one")
+            self.refuse(int(origin[again]), f"{rule}, and another row has this one")
         missing = int(np.flatnonzero(values != np.arange(1, len(values) + 1))[0]) + 1
         above = int(origin[np.flatnonzero(rank == values[missing - 1])[0]])
-        self.refuse(above, f"{who}, but no row has rank {missing}")
+        self.refuse(above, f"{rule}, but no row has rank {missing}")
 
 
 def _padded(values: npt.NDArray[Any], listed: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
-    """Return ragged values as a rectangle, filled up with the lowest score there is, or with rank 0."""
+    """Return ragged values as a rectangle, padded with minus infinity (scores) or 0 (ranks)."""
     padded = np.full(listed.shape, -np.inf if values.dtype.kind == "f" else 0, dtype=values.dtype)
     padded[listed] = values
     return padded

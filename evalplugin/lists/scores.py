@@ -1,4 +1,4 @@
-"""Scores of lists, and the metrics that can be asked of lists."""
+"""Scores of lists, and the metrics that are defined for lists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ListScores", "specs_of"]
 
 @dataclass(frozen=True, eq=False)
 class ListScores:
-    """The scores of lists made elsewhere: ``per_user``, ``means``, ``counts``; and how each metric is spread."""
+    """Scores of lists from any system: ``per_user``, ``means``, ``counts``, and the spread of each metric."""
 
     scores: PerUserScores
 
@@ -32,12 +32,12 @@ class ListScores:
 
     @property
     def means(self) -> dict[str, float]:
-        """Each metric's mean over the users it is defined for; metrics of all lists together as they are."""
+        """Each metric's mean over the users it is defined for; metrics of all lists together unchanged."""
         return self.scores.means
 
     @property
     def counts(self) -> dict[str, Counts]:
-        """For each metric with a value a user: how many users it is defined and undefined for."""
+        """For each metric with a value a user: the numbers of users for whom it is defined and undefined."""
         return self.scores.counts
 
     @cached_property
@@ -51,10 +51,10 @@ class ListScores:
 
 
 def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:
-    """Return what a list of metric names asks for.
+    """Return the metrics of a list of names.
 
     Raises:
-        DataError: There is none, or one that needs the ratings a model predicts.
+        DataError: The list is empty, or a metric needs the ratings a model predicts.
         ParameterError, UnknownNameError: A name that means no metric.
     """
     if isinstance(metrics, str):

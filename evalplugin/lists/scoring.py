@@ -30,9 +30,9 @@ def score_in_memory(
     specs: Sequence[MetricSpec],
     threshold: float | None,
     *,
-    curve_ks: Callable[[int], Sequence[int]] = lambda n: (),
+    curve_ks: Callable[[int], Sequence[int]],
 ) -> PerUserScores:
-    """Return the scores of everybody who has a list or a truth, by raw user id ascending.
+    """Return the scores of all users with a list or a truth, by raw user id ascending.
 
     Raises:
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
@@ -48,20 +48,20 @@ def score_in_memory(
 def blocks_of(
     inputs: ListInput, threshold: float | None, catalogue: Catalogue | None = None, n: int = 0
 ) -> Blocks:
-    """Return lists and truth in blocks, over everybody who has a list or a truth.
+    """Return lists and truth in blocks, over all users with a list or a truth.
 
     Args:
         inputs: Lists and truth.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
-        catalogue: Codes of users and items, and the train data; None: codes that mean nothing beyond
+        catalogue: Codes of users and items, and the train data; None: any codes that preserve
             equality and order.
-        n: Length of the longest list, where these are only a part of the lists.
+        n: Length of the longest list of all, if these are a part of the lists.
 
     Raises:
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
     lists, truth = inputs.lists, inputs.truth
-    # Both look once at all of a long column, and can do so at the same time.
+    # Both make one pass over a long column, and can run at the same time.
     with ThreadPoolExecutor(1) as pool:
         coding = pool.submit(_item_codes, lists.item, truth.item, catalogue)
         starts = lists.user.run_starts(), truth.user.run_starts()
@@ -93,28 +93,28 @@ def blocks_of(
 
 
 def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
-    """Return whether any of the metrics reads the catalogue or the train data; one of a plugin may.
+    """Return whether any of the metrics reads the catalogue or the train data; those of plugins may.
 
-    All others compare listed items with the truth, for which any codes of the items will do.
+    All others compare listed items with the truth, which any codes of the items allow.
     """
     return any({"catalogue", "train"} & set(spec.metric.needs) or not is_built_in(spec) for spec in specs)
 
 
 def _item_codes(
-    ours: Ids, theirs: Ids, catalogue: Catalogue | None
+    listed: Ids, held_out: Ids, catalogue: Catalogue | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Callable[[int], object], int]:
     """Return the codes of two columns of items, the raw id of a code, and the number of codes."""
     if catalogue is not None:
         items = catalogue.items
-        return codes_in(ours, items), codes_in(theirs, items), lambda code: items[code], len(items)
-    if ours.kind == "integers" and (end := codes_end(ours.values, theirs.values)) is not None:
-        return ours.values, theirs.values, int, end
-    vocabulary, (item, truth_item) = encode([ours, theirs])
+        return codes_in(listed, items), codes_in(held_out, items), lambda code: items[code], len(items)
+    if listed.kind == "integers" and (end := codes_end(listed.values, held_out.values)) is not None:
+        return listed.values, held_out.values, int, end
+    vocabulary, (item, truth_item) = encode([listed, held_out])
     return item, truth_item, lambda code: vocabulary[code], len(vocabulary)
 
 
 def top_n_on(catalogue: Catalogue, inputs: ListInput) -> tuple[TopN, Interactions, Interactions | None]:
-    """Return lists with their scores (ranks with the sign turned), truth and train data, on the catalogue's codes."""
+    """Return lists with their scores (or negated ranks), truth and train data, on the catalogue's codes."""
     blocks, given, n_items = blocks_of(inputs, None, catalogue), inputs.lists, len(catalogue.items)
     assert blocks.user is not None
     listed = np.flatnonzero(blocks.lists.lengths)
