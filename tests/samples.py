@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from evalplugin.comparison.compared import Cell
-from evalplugin.comparison.comparison import Comparison, compare, headline
+from evalplugin.comparison.comparison import Comparison, compare, metric_cells
 from evalplugin.comparison.contest import contests_of
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
@@ -147,4 +147,4 @@ def comparisons(result: BakeoffResult) -> list[Comparison]:
 
 
 def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:
-    return headline(result.per_user, asked.headline, asked.seed)
+    return metric_cells(result.per_user, asked.headline, asked.seed)

@@ -16,8 +16,8 @@ from evalplugin.comparison.gate import (
     check_challengers,
     choose_contest,
     decide,
-    first_gate,
-    nobody_yet,
+    gate_without_champion,
+    no_champion_note,
 )
 from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
@@ -117,7 +117,7 @@ def _registered(
     if recipe is None:
         if contest.baseline is None:
             raise DataError(f"there is no {champion} in the registry yet, and no baseline to stand for it")
-        return contest.baseline, first_gate(gate), nobody_yet(champion, contest.baseline)
+        return contest.baseline, gate_without_champion(gate), no_champion_note(champion, contest.baseline)
     for model in contest.models:
         assert model.run_id is not None
         other = recipe_of_run(tracking_uri, model.run_id)

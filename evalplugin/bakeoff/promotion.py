@@ -17,8 +17,8 @@ from evalplugin.comparison.gate import (
     check_challengers,
     choose_contest,
     decide,
-    first_gate,
-    nobody_yet,
+    gate_without_champion,
+    no_champion_note,
 )
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate import Gate
@@ -88,7 +88,7 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
         found = recipe_of_registered(tracking_uri, champion.registry)
         if found is None:
             check_challengers(gate, baseline)
-            note = nobody_yet(champion.registry, baseline)
+            note = no_champion_note(champion.registry, baseline)
             return GatedConfig(config, baseline, (note,), is_first=True)
         recipe = found
     params = _resolved(recipe.type, recipe.params, recipe.origin)
@@ -110,7 +110,7 @@ def decide_bakeoff(gated: GatedConfig, contests: Sequence[Contest]) -> Decision:
     gate = gated.config.spec.gate
     assert gate is not None
     if gated.is_first:
-        gate = first_gate(gate)
+        gate = gate_without_champion(gate)
     return decide(choose_contest(contests, gate), gate, gated.champion, notes=gated.notes)
 
 

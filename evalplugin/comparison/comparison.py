@@ -27,7 +27,7 @@ from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, summarise
 from evalplugin.segments import Segmentation
 
-__all__ = ["LEVEL", "Comparison", "compare", "headline"]
+__all__ = ["LEVEL", "Comparison", "compare", "metric_cells"]
 
 LEVEL = 0.95  # default of every interval
 
@@ -92,7 +92,7 @@ def compare(
         replace(
             model,
             is_baseline=model.model == contest.baseline,
-            cells=headline(model.scores, contest.metrics, contest.seed, level=level),
+            cells=metric_cells(model.scores, contest.metrics, contest.seed, level=level),
         )
         for model in contest.models
     ]
@@ -109,7 +109,7 @@ def compare(
     )
 
 
-def headline(
+def metric_cells(
     scores: PerUserScores | None, metrics: Sequence[str], seed: int, *, level: float = LEVEL
 ) -> dict[str, Cell]:
     """Return a model's value of each metric, in the order of ``metrics``; empty for a model that failed."""

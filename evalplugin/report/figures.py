@@ -63,7 +63,8 @@ def per_user_figures(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    drawn = [(c, _quantiles(c.values)) for c in curves if np.isfinite(c.values).any()]
+    defined = [(c, c.values[np.isfinite(c.values)]) for c in curves]
+    drawn = [(c, np.percentile(values, _POINTS)) for c, values in defined if len(values)]
     pictures: dict[str, bytes] = {}
     for curve, quantiles in drawn:
         figure = Figure(figsize=_SIZE, dpi=_DPI, facecolor="white")
@@ -147,12 +148,6 @@ def _text(figure: Any, x: float, y: float, text: str, *, size: int, color: str, 
     figure.text(
         x, y, shown, fontsize=size, color=color, va="top" if y > 0.85 else "bottom", parse_math=False, **style
     )
-
-
-def _quantiles(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    defined = values[np.isfinite(values)]
-    quantiles: npt.NDArray[np.float64] = np.percentile(defined, _POINTS)
-    return quantiles
 
 
 def _round_up(high: float, low: float) -> float:

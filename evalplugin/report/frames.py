@@ -35,7 +35,7 @@ def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()
     mean ``fold_low``, ``fold_high``; ``against``, another model, and of the differences from it, over ``pairs`` users
     who have both: the mean ``difference`` with its interval ``diff_low`` to ``diff_high``, ``relative`` to the other's
     mean; ``p`` of the permutation test, ``p_holm`` and ``p_bh`` corrected for all comparisons by the metric,
-    ``p_wilcoxon`` and ``p_t`` where asked for; ``effect`` (Cohen's d_z); the shares of users for whom the model is
+    ``p_wilcoxon`` and ``p_t`` if requested; ``effect`` (Cohen's d_z); the shares of users for whom the model is
     ``better``, the ``same``, ``worse``; the smallest ``detectable`` difference (80 % power); ``mark``: ``+`` better,
     ``-`` worse, by p_holm. Last, the ``error`` of a model that failed. Undefined values are missing.
 

@@ -81,7 +81,11 @@ def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
     means = {c.method for c in cells if metric in (None, c.metric)} - {""}
     differences = {p.paired.interval.method for p in comparison.pairs if metric in (None, p.metric)} - {""}
     parts = (("of means", means), ("of mean differences", differences))
-    return "; ".join(f"{of}, {_method_names(found)}" for of, found in parts if found)
+    return "; ".join(
+        f"{of}, {' or '.join(_METHODS.get(method, method) for method in sorted(found))}"
+        for of, found in parts
+        if found
+    )
 
 
 def permutation_test(pairs: Iterable[Pair]) -> str:
@@ -122,10 +126,6 @@ def worsened(point: Point, *, on: str = "") -> str:
 def further_tests(comparison: Comparison) -> tuple[Test, ...]:
     """Return the tests that were computed in addition to the permutation test."""
     return tuple(test for test in TEST_NAMES if any(test in pair.paired.p for pair in comparison.pairs))
-
-
-def _method_names(methods: Iterable[str]) -> str:
-    return " or ".join(_METHODS.get(method, method) for method in sorted(methods))
 
 
 def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evalplugin.comparison.compared import Cell, ComparedModel
-from evalplugin.comparison.comparison import compare, headline
+from evalplugin.comparison.comparison import compare, metric_cells
 from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
@@ -30,7 +30,7 @@ def ranked_models(result: BakeoffResult) -> list[ComparedModel]:
 
 
 def cells_of(make: SimpleNamespace, result: ModelResult) -> dict[str, Cell]:
-    return headline(result.per_user, make.bakeoff().headline, seed=10)
+    return metric_cells(result.per_user, make.bakeoff().headline, seed=10)
 
 
 def test_the_primary_metric_comes_first(make: SimpleNamespace) -> None:

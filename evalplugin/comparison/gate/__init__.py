@@ -4,8 +4,8 @@ from evalplugin.comparison.gate.decide import (
     check_challengers,
     choose_contest,
     decide,
-    first_gate,
-    nobody_yet,
+    gate_without_champion,
+    no_champion_note,
 )
 from evalplugin.comparison.gate.decision import Condition, Decision
 
@@ -15,6 +15,6 @@ __all__ = [
     "check_challengers",
     "choose_contest",
     "decide",
-    "first_gate",
-    "nobody_yet",
+    "gate_without_champion",
+    "no_champion_note",
 ]

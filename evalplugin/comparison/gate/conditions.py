@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.decision import Condition, Kind
 from evalplugin.comparison.statistics import holm, lower_bound, p_above, paired_difference
@@ -189,12 +189,8 @@ class _Common:
 
     @classmethod
     def of(cls, metric: str, a: PerUserScores, b: PerUserScores) -> _Common:
-        if np.array_equal(a.users, b.users):
-            users, of_a, of_b = a.users, a.column(metric), b.column(metric)
-        else:
-            users, at_a, at_b = np.intersect1d(a.users, b.users, assume_unique=True, return_indices=True)
-            of_a, of_b = a.column(metric)[at_a], b.column(metric)[at_b]
-        return cls(metric, users, of_a, of_b).only(~(np.isnan(of_a) | np.isnan(of_b)))
+        users, values = aligned((a, b), metric)
+        return cls(metric, users, *values.T).only(~np.isnan(values).any(axis=1))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> _Common:
         return _Common(self.metric, self.users[rows], self.a[rows], self.b[rows])

@@ -14,7 +14,7 @@ from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.metrics import parse
 
-__all__ = ["check_challengers", "choose_contest", "decide", "first_gate", "nobody_yet"]
+__all__ = ["check_challengers", "choose_contest", "decide", "gate_without_champion", "no_champion_note"]
 
 _MOST_NAMED = 3  # challengers in a sentence
 
@@ -77,7 +77,7 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
     return replace(decision, outcome="promote", promoted=best, reason=reason)
 
 
-def nobody_yet(champion: str, baseline: str) -> str:
+def no_champion_note(champion: str, baseline: str) -> str:
     """Return the note that a baseline replaces a champion that is not registered yet."""
     return (
         f"there is no {champion} in the registry yet: the baseline {baseline} is the champion for now, and only the "
@@ -85,7 +85,7 @@ def nobody_yet(champion: str, baseline: str) -> str:
     )
 
 
-def first_gate(gate: Gate) -> Gate:
+def gate_without_champion(gate: Gate) -> Gate:
     """Return the gate as applied without a champion: its guardrails are the absolute limits on costs only.
 
     Compared with a baseline, which costs next to nothing and may list the whole catalogue at random, no model would

@@ -27,13 +27,7 @@ from evalplugin.execution.store.entry import (
 )
 from evalplugin.execution.store.journal import keys_in_use
 
-__all__ = [
-    "DEFAULT_PATH",
-    "STORE",
-    "Store",
-    "StoreView",
-    "store_path",
-]
+__all__ = ["DEFAULT_PATH", "STORE", "Store", "StoreView", "store_path"]
 
 STORE = "EVALPLUGIN_STORE"  # environment variable with the folder
 DEFAULT_PATH = ".evalplugin"
@@ -124,9 +118,7 @@ class Store(StoreView):
         """
         super().__init__(path)
         self.max_bytes, self.report = bytes_of(max_size, "max_size"), report
-        self._total: int | None = (
-            None  # bytes of all entries that this process knows of; None: not counted yet
-        )
+        self._total: int | None = None  # bytes of the entries that this process knows of; None: not counted
         self._own_scratch: Path | None = None
         self._scratch_lock: FileLock | None = None
         elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"

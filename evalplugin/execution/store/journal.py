@@ -29,9 +29,7 @@ class Header:
     """The identity of a bake-off, the first line of its journal."""
 
     id: str
-    asked: Mapping[
-        str, str
-    ]  # fingerprints, by part, of everything that must be the same for it to be resumed
+    asked: Mapping[str, str]  # fingerprints, by part, of everything that must not change before a resume
     started: float  # seconds since 1970
     fresh: bool  # whether only entries that it has written itself may be used
     folder: str  # the working directory

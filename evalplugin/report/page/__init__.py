@@ -15,7 +15,7 @@ from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.report.decision import title_of
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
-from evalplugin.report.page.reading import footer, place_text, reading, sample_text
+from evalplugin.report.page.reading import footer, reading, sample_text, subtitle
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.page.trend import trend
 from evalplugin.report.verdict import verdict
@@ -74,7 +74,7 @@ def _contest(
     data["trend"] = trend(comparison, past, data["models"])
     return {
         "name": " · ".join(filter(None, names)),
-        "place": place_text(comparison),
+        "subtitle": subtitle(comparison),
         "primary": contest.primary,
         "verdict": verdict(comparison),
         "decision": f"{title_of(decision)}. {decision.reason}" if decision and is_decided else "",

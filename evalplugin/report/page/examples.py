@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-__all__ = ["MOST_DEEP", "MOST_PLACES", "MOST_TRUTH", "MOST_USERS", "examples"]
+__all__ = ["MAX_PER_PAIR", "MAX_ROWS", "MAX_TRUTH", "MAX_USERS", "examples"]
 
-MOST_USERS = 1000
-MOST_PLACES = 120_000  # rows of lists, truth and history together: about 2 MB
-MOST_DEEP = 20  # users of one pair of models
-MOST_TRUTH = 30  # held-out items of one user, best rated first
+MAX_USERS = 1000
+MAX_ROWS = 120_000  # rows of lists, truth and history together: about 2 MB
+MAX_PER_PAIR = 20  # users of one pair of models
+MAX_TRUTH = 30  # held-out items of one user, best rated first
 _LEAST_K = 10
 _DIGITS = 4  # significant ones
 
 
 class _Losers(NamedTuple):
     total: int  # users with a loss
-    worst: npt.NDArray[np.int64]  # at most ``MOST_DEEP`` of them, largest loss first
+    worst: npt.NDArray[np.int64]  # at most ``MAX_PER_PAIR`` of them, largest loss first
 
 
 def examples(comparison: Comparison) -> dict[str, Any] | None:
@@ -54,8 +54,8 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
         all_users, values = all_users[in_fold], values[in_fold]
     spec = parse(metric)
     k = min(max(_LEAST_K, spec.k or 0), contest.rules.n)
-    extra = 0 if contest.background is None else MOST_TRUTH + HISTORY
-    most = min(MOST_USERS, max(1, MOST_PLACES // (k * len(rows) + extra)))
+    extra = 0 if contest.background is None else MAX_TRUTH + HISTORY
+    most = min(MAX_USERS, max(1, MAX_ROWS // (k * len(rows) + extra)))
     losses = _losses(values, lower_is_better=spec.metric.higher_is_better is False)
     chosen = _choose(losses, most)
     depth = {pair: int(np.cumprod(np.isin(users.worst, chosen)).sum()) for pair, users in losses.items()}
@@ -95,11 +95,11 @@ def _losses(values: npt.NDArray[np.float64], *, lower_is_better: bool) -> dict[t
         loss = sign * (values[:, a] - values[:, b])
         losers = np.flatnonzero(loss > 0)  # never where one is undefined
         total = len(losers)
-        if total > MOST_DEEP:
-            least = np.partition(loss[losers], -MOST_DEEP)[-MOST_DEEP]
+        if total > MAX_PER_PAIR:
+            least = np.partition(loss[losers], -MAX_PER_PAIR)[-MAX_PER_PAIR]
             losers = losers[loss[losers] >= least]
         order = np.argsort(-loss[losers], kind="stable")
-        found[a, b] = _Losers(total, losers[order][:MOST_DEEP])
+        found[a, b] = _Losers(total, losers[order][:MAX_PER_PAIR])
     return found
 
 
@@ -108,7 +108,7 @@ def _choose(losses: Mapping[tuple[int, int], _Losers], most: int) -> npt.NDArray
     # Pairs of the best models come first, in case the last round is incomplete.
     pairs = sorted(losses, key=lambda pair: (sum(pair), pair))
     chosen: dict[int, None] = {}
-    for rank in range(MOST_DEEP):
+    for rank in range(MAX_PER_PAIR):
         for users in (losses[pair].worst for pair in pairs):
             if rank < len(users) and len(chosen) < most:
                 chosen[int(users[rank])] = None
@@ -136,7 +136,7 @@ class _Items:
 
 
 def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
-    """Return the first fold's rows of some users, with each one's index among them as ``place``."""
+    """Return the first fold's rows of some users, with each one's index among them as ``position``."""
     import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -146,14 +146,14 @@ def _rows_of(table: pa.Table, users: npt.NDArray[np.generic]) -> pd.DataFrame:
     if "fold" in table.column_names:
         wanted = pc.and_(wanted, pc.equal(table["fold"], 1))
     frame: pd.DataFrame = table.filter(wanted).to_pandas()
-    return frame.assign(place=pd.Index(users).get_indexer(frame["user"]))
+    return frame.assign(position=pd.Index(users).get_indexer(frame["user"]))
 
 
 def _lists(frame: pd.DataFrame | None, n_users: int, k: int, items: _Items) -> dict[str, list[Any]] | None:
     """Return each user's list cut at k, as items and scores; None without lists."""
     if frame is None:
         return None
-    top = frame[frame["rank"] <= k].sort_values(["place", "rank"], kind="stable")
+    top = frame[frame["rank"] <= k].sort_values(["position", "rank"], kind="stable")
     return _by_user(top, n_users, items, value="score")
 
 
@@ -168,22 +168,22 @@ def _truth(
     truth: pd.DataFrame, n_users: int, lists: Sequence[pd.DataFrame | None], items: _Items
 ) -> dict[str, Any]:
     """Return each user's truth, best rated first, and the ranks of its items in every model's list."""
-    ordered = truth.sort_values(["place", "rating"], ascending=[True, False], kind="stable")
-    best = ordered[ordered.groupby("place").cumcount() < MOST_TRUTH]
+    ordered = truth.sort_values(["position", "rating"], ascending=[True, False], kind="stable")
+    best = ordered[ordered.groupby("position").cumcount() < MAX_TRUTH]
     return {
         **_by_user(best, n_users, items),
         "ranks": [None if frame is None else _ranks(best, n_users, frame) for frame in lists],
-        "counts": np.bincount(ordered["place"], minlength=n_users).tolist(),
+        "counts": np.bincount(ordered["position"], minlength=n_users).tolist(),
     }
 
 
 def _ranks(truth: pd.DataFrame, n_users: int, listed: pd.DataFrame) -> list[list[int]]:
     """Return for each user the ranks of the truth's items in the user's whole list; 0 for one that is not listed."""
-    keys = ["place", "item"]
+    keys = ["position", "item"]
     found = truth[keys].merge(listed[[*keys, "rank"]], how="left", on=keys)
     ranks: list[list[int]] = [[] for _ in range(n_users)]
-    for place, rank in zip(found["place"], found["rank"].fillna(0), strict=True):
-        ranks[place].append(int(rank))
+    for position, rank in zip(found["position"], found["rank"].fillna(0), strict=True):
+        ranks[position].append(int(rank))
     return ranks
 
 
@@ -193,9 +193,9 @@ def _by_user(
     """Return each user's items, in the order of the frame, with their column ``value``."""
     listed: list[list[int]] = [[] for _ in range(n_users)]
     values: list[list[float | None]] = [[] for _ in range(n_users)]
-    for place, item, number in zip(frame["place"], frame["item"], frame[value], strict=True):
-        listed[place].append(items.code(item))
-        values[place].append(rounded(number, _DIGITS))
+    for position, item, number in zip(frame["position"], frame["item"], frame[value], strict=True):
+        listed[position].append(items.code(item))
+        values[position].append(rounded(number, _DIGITS))
     return {"items": listed, f"{value}s": values}
 
 

@@ -9,13 +9,13 @@ from evalplugin.base.numbers import percent
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
-from evalplugin.report.page.examples import MOST_TRUTH
+from evalplugin.report.page.examples import MAX_TRUTH
 from evalplugin.report.words import interval_methods, permutation_test
 
-__all__ = ["footer", "place_text", "reading", "sample_text"]
+__all__ = ["footer", "reading", "sample_text", "subtitle"]
 
 
-def place_text(comparison: Comparison) -> str:
+def subtitle(comparison: Comparison) -> str:
     """Return dataset, split, and numbers of models and users, in one line."""
     contest = comparison.contest
     users = max((len(row.scores.users) for row in comparison.models if row.scores), default=0)
@@ -94,6 +94,6 @@ def _sample(comparison: Comparison, examples: Mapping[str, Any] | None) -> Itera
     first = " Lists and truth are of the first fold, values are averaged over folds." if several else ""
     yield (
         "User by user",
-        f"{sample_text(examples)} Lists are cut at {examples['k']}, the truth at the {MOST_TRUTH} best rated items, "
+        f"{sample_text(examples)} Lists are cut at {examples['k']}, the truth at the {MAX_TRUTH} best rated items, "
         f"the history at the {HISTORY} latest.{first}",
     )

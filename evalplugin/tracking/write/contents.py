@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from evalplugin.comparison.comparison import Comparison, headline
+from evalplugin.comparison.comparison import Comparison, metric_cells
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.execution.results import Bakeoff, ModelResult
@@ -26,7 +26,7 @@ _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's descripti
 
 def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     """Yield everything about a model but the tags it is found by, and the pictures, which need all models."""
-    cells = headline(result.per_user, bakeoff.headline, bakeoff.seed)
+    cells = metric_cells(result.per_user, bakeoff.headline, bakeoff.seed)
     params, too_long = model_params(bakeoff, result)
     yield from model_metrics(bakeoff, result, cells)
     yield from params

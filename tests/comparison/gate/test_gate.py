@@ -15,7 +15,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
-from evalplugin.comparison.gate import check_challengers, choose_contest, decide, first_gate
+from evalplugin.comparison.gate import check_challengers, choose_contest, decide, gate_without_champion
 from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import Gate
 from evalplugin.execution.results import Costs
@@ -500,11 +500,13 @@ def test_the_gate_decides_on_one_dataset_and_split() -> None:
         choose_contest([one], gate(dataset="third"))
 
 
-def test_first_gate_drops_guardrails_except_cost_maxima() -> None:
+def test_gate_without_champion_drops_guardrails_except_cost_maxima() -> None:
     costs = {"fit_seconds": {"max": 60, "max_ratio": 2}, "peak_memory_mb": {"max_ratio": 2}}
     segments = {"activity": {"margin": 0.1}}
     full = gate(min_gain=0.01, guardrails={"metrics": {"rr": 0.1}, "costs": costs, "segments": segments})
-    assert first_gate(full) == gate(min_gain=0.01, guardrails={"costs": {"fit_seconds": {"max": 60}}})
+    assert gate_without_champion(full) == gate(
+        min_gain=0.01, guardrails={"costs": {"fit_seconds": {"max": 60}}}
+    )
 
 
 # How it is told

@@ -144,14 +144,14 @@ def worst(comparison: Comparison, first: str, second: str) -> list[str]:
 def test_of_every_pair_the_largest_losses_are_held_without_a_gap(
     contests: SimpleNamespace, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(examples_module, "MOST_PLACES", places)
+    monkeypatch.setattr(examples_module, "MAX_ROWS", places)
     comparison = compare(contests.contest())
     held = contest_data(comparison)["examples"]
     for a, b in permutations(range(3), 2):
         depth = held["depth"][a][b]
         expected = worst(comparison, MODELS[a], MODELS[b])
         assert set(expected[:depth]) <= set(held["users"])
-        if depth < min(len(expected), examples_module.MOST_DEEP):
+        if depth < min(len(expected), examples_module.MAX_PER_PAIR):
             assert expected[depth] not in held["users"]
     if places == 500:  # 3 lists of 10, 30 of the truth and 20 of the history a user
         assert len(held["users"]) == 500 // (3 * 10 + 30 + 20)
