@@ -190,7 +190,8 @@ class _Common:
     @classmethod
     def of(cls, metric: str, a: PerUserScores, b: PerUserScores) -> _Common:
         users, values = aligned((a, b), metric)
-        return cls(metric, users, *values.T).only(~np.isnan(values).any(axis=1))
+        of_a, of_b = values.T
+        return cls(metric, users, of_a, of_b).only(~(np.isnan(of_a) | np.isnan(of_b)))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> _Common:
         return _Common(self.metric, self.users[rows], self.a[rows], self.b[rows])
