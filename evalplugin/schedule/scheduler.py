@@ -34,7 +34,7 @@ class Started:
     """A running bake-off: functions to wait for it, read its payload and end it."""
 
     wait: Callable[[], int]  # returns the exit code
-    report: Callable[[], dict[str, Any]]  # returns its payload; {} if it could not write one
+    payload: Callable[[], dict[str, Any]]  # returns its payload; {} if it could not write one
     stop: Callable[[bool], None]  # by SIGTERM, or, with True, by SIGKILL
 
 
@@ -45,24 +45,24 @@ def start_process(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
     """
     handle, name = tempfile.mkstemp(prefix="evalplugin-", suffix=".json")
     os.close(handle)
-    report = Path(name)
-    command = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--outcome", str(report)]
+    payload_file = Path(name)
+    command = [sys.executable, "-m", "evalplugin", "schedule", "--once", "--outcome", name]
     # A session of its own: Ctrl-C reaches the scheduler alone, which then ends the bake-off and waits for it.
     try:
         process = subprocess.Popen(
             [*command, *arguments, str(job.file)], stdout=sys.stderr, start_new_session=True
         )
     except OSError:
-        report.unlink()
+        payload_file.unlink()
         raise
 
     def wait() -> int:
         code = process.wait()
         return code if code >= 0 else 128 - code  # the exit code that a shell gives to a signal
 
-    def read() -> dict[str, Any]:
-        text = report.read_text(encoding="utf-8")
-        report.unlink()
+    def payload() -> dict[str, Any]:
+        text = payload_file.read_text(encoding="utf-8")
+        payload_file.unlink()
         with suppress(ValueError):  # nothing, or cut off with the process
             return dict(json.loads(text))
         return {}
@@ -74,7 +74,7 @@ def start_process(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
             else:
                 process.terminate()
 
-    return Started(wait, read, stop)
+    return Started(wait, payload, stop)
 
 
 @dataclass
@@ -163,7 +163,7 @@ class Scheduler:
                 return
             self._idle.clear()
         try:
-            code, payload = started.wait(), started.report()
+            code, payload = started.wait(), started.payload()
             ended = datetime.now(UTC)
             self._line(
                 job,
@@ -181,7 +181,7 @@ class Scheduler:
             self._idle.set()
 
     def _end(self, base: BaseScheduler) -> int:
-        """End what runs, wait for it, and return the exit code."""
+        """End the running bake-off, if any, wait for it, and return the exit code."""
         with self._lock:
             self._stopping, running = True, self._running
         base.shutdown(wait=False)

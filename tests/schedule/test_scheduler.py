@@ -76,7 +76,7 @@ class Watched:
     def _start(self, job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         self.started.append(job.name)
         code, told = self.run(job)
-        return Started(wait=lambda: code, report=lambda: told, stop=lambda at_once: None)
+        return Started(wait=lambda: code, payload=lambda: told, stop=lambda at_once: None)
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def test_running_job_is_not_started_again() -> None:
 
     def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         watched.started.append(job.name)
-        return Started(wait=lambda: int(not done.wait(20)), report=dict, stop=lambda at_once: None)
+        return Started(wait=lambda: int(not done.wait(20)), payload=dict, stop=lambda at_once: None)
 
     def write(line: str) -> None:
         done.set()
@@ -185,7 +185,7 @@ def test_two_configs_do_not_run_at_once() -> None:
 
     def start(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         watched.started.append(job.name)
-        return Started(wait=wait, report=dict, stop=lambda at_once: None)
+        return Started(wait=wait, payload=dict, stop=lambda at_once: None)
 
     Scheduler(jobs, (), watched._write, watched.said.append, start=start).run()
     assert watched.started == ["a", "b"]
@@ -211,7 +211,7 @@ def test_ctrl_c_terminates_running_bake_off_and_waits() -> None:
             ended.set()
 
         threading.Timer(0.05, interrupt).start()
-        return Started(wait=lambda: 130 if ended.wait(20) else 1, report=dict, stop=stop)
+        return Started(wait=lambda: 130 if ended.wait(20) else 1, payload=dict, stop=stop)
 
     watched = Watched(9)
     code = Scheduler([planned("nightly", soon())], (), watched._write, watched.said.append, start).run()
@@ -234,7 +234,7 @@ def test_second_ctrl_c_kills_at_once() -> None:
                 threading.Timer(0.05, interrupt).start()
 
         threading.Timer(0.05, interrupt).start()
-        return Started(wait=lambda: 137 if ended.wait(20) else 1, report=dict, stop=stop)
+        return Started(wait=lambda: 137 if ended.wait(20) else 1, payload=dict, stop=stop)
 
     watched = Watched(9)
     code = Scheduler([planned("nightly", soon())], (), watched._write, watched.said.append, start).run()
@@ -253,7 +253,7 @@ def test_scheduled_bake_off_prints_to_stderr(
     monkeypatch.setattr(sys, "executable", str(script))
     started = start_process(planned("nightly"), ("--if-changed", "--set", "a=1"))
     assert started.wait() == 7
-    assert started.report() == {"bakeoff": "b-1"}
+    assert started.payload() == {"bakeoff": "b-1"}
     out, err = capfd.readouterr()
     assert out == ""
     assert err == "called with schedule --once --outcome --if-changed --set a=1\n"
@@ -267,5 +267,5 @@ def test_exit_code_of_signal_is_that_of_a_shell(tmp_path: Path, monkeypatch: pyt
     started = start_process(planned("nightly"), ())
     started.stop(True)
     assert started.wait() == 128 + signal.SIGKILL
-    assert started.report() == {}
+    assert started.payload() == {}
     started.stop(True)  # there is nothing left to stop
