@@ -34,7 +34,7 @@ def run(
     """Return the outcome of a bake-off: ``.result`` with every model's scores, and ``.links`` into MLflow.
 
     Args:
-        config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` takes its ``frame`` here.
+        config: A YAML file, or the same as a mapping; a dataset of type ``dataframe`` holds its ``frame`` then.
         overrides: Assignments such as ``models.0.params.k=20``.
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
@@ -100,8 +100,7 @@ def compare(
         tests: ``wilcoxon``, ``t``: tests beside the permutation test.
         level: Of intervals and marks.
         intervals: How those of differences are found: Student's t, or the BCa bootstrap.
-        intersect: Where runs differ in metrics, users or data, compare what they have in common; else they are
-            refused.
+        intersect: Where runs differ in metrics, users or data, compare the shared ones; else the runs are refused.
 
     Raises:
         DataError: No such run, bake-off or experiment, or runs that cannot be compared.
@@ -196,8 +195,8 @@ def score(
     Args:
         lists: A pandas DataFrame, an Arrow table or anything with the Arrow interface (polars), in any order of
             rows: user, item, and a rank or a score. Ranks are 1, 2, 3 and so on for each user, without holes.
-            Scores rank descending, equal ones by item id ascending. Where both are there and neither is
-            named, the rank counts. Or the path of a file, a folder of Parquet files, or a pattern.
+            Scores rank descending, equal ones by item id ascending. Where both exist and neither is named, the
+            rank counts. Or the path of a file, a folder of Parquet files, or a pattern.
         truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files.
         metrics: Names such as ``ndcg@10``.
         train: The train data, user, item and perhaps rating, for metrics that need it; also files.
@@ -210,8 +209,8 @@ def score(
             scored part by part, with the same results to the last bit; None: everything is read at once.
 
     Raises:
-        DataError: No rows, a column that is not there, a missing id, ids that are integers here and text
-            there, ranks or scores that break a rule, an item twice in a list or in a truth.
+        DataError: No rows, a missing column or id, ids that are integers in one table and text in another,
+            ranks or scores that break a rule, an item twice in a list or in a truth.
         ParameterError, UnknownNameError: A name that means no metric.
 
     >>> import pandas as pd, evalplugin

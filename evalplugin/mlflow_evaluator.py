@@ -46,7 +46,7 @@ class RankingEvaluator(ModelEvaluator):
     - ``user`` or ``group``: the column of users; without: ``user`` if there is one, or else each row is a user;
     - ``item``: the column of items of scored pairs;
     - ``train``: a DataFrame of user, item and perhaps rating, for metrics that need it;
-    - ``name``, ``dataset``: what model and data are called; without: as the run, and as MLflow's dataset.
+    - ``name``, ``dataset``: names of model and data; without: those of the run and of MLflow's dataset.
     """
 
     @classmethod

@@ -194,7 +194,7 @@ def _run_command(command: Sequence[str], body: bytes, seconds: float, folder: Pa
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a command and what it has started."""
+    """Kill a command and its child processes."""
     if sys.platform == "win32":
         process.kill()
     else:

@@ -126,7 +126,7 @@ def run_bakeoff(
     workers: int | None = None,
     command: Sequence[str] = (),
     if_changed: bool = False,
-    begun: Callable[[str], None] = lambda id: None,
+    on_start: Callable[[str], None] = lambda id: None,
 ) -> Outcome:
     """Run a bake-off: every model on every dataset under every split, each logged to MLflow as soon as it is done.
 
@@ -140,7 +140,7 @@ def run_bakeoff(
         workers: How many tasks run at a time; None: as in the config.
         command: Arguments of ``evalplugin run`` on the command line, for messages.
         if_changed: Do nothing if data, config and code are those of the last finished bake-off of this config.
-        begun: Receives the bake-off's id as soon as its first run is in MLflow.
+        on_start: Receives the bake-off's id as soon as its first run is in MLflow.
 
     Raises:
         UnchangedError: There is nothing to do, with ``if_changed``.
@@ -168,7 +168,7 @@ def run_bakeoff(
         load_cached(jobs, cache)
         missing = _missing(jobs, cache, journal, mode, observer)
         with _open_tracker(bakeoff, uri, journal, cache, observer) as tracker:
-            begun(bakeoff.id)
+            on_start(bakeoff.id)
             abandon_older(journal, observer)
             with _executor(config, cache.store, observer, workers=workers, total=missing) as execute:
                 result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer)

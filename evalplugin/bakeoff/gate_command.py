@@ -75,7 +75,7 @@ def decide_logged(
 
     Raises:
         DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
-        TrackingError: The store cannot be reached, or a run lacks what was logged of it.
+        TrackingError: The store cannot be reached, or a run lacks logged files.
     """
     from evalplugin.tracking.read.contests import read_contests
 

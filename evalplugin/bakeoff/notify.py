@@ -66,7 +66,9 @@ def run_and_notify(
         notifier.warn(f"notify: nobody will be told, as no value is set for {', '.join(missing)}")
     ids: list[str] = []  # the bake-off's id, as soon as there is one
     try:
-        outcome = run_bakeoff(config, experiment=experiment, observer=observer, begun=ids.append, **options)
+        outcome = run_bakeoff(
+            config, experiment=experiment, observer=observer, on_start=ids.append, **options
+        )
     except UnchangedError as error:
         notifier.send(payload_with(header, outcome="unchanged", bakeoff=error.bakeoff))
         raise

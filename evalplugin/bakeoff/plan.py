@@ -25,11 +25,11 @@ class PlannedTask:
     model: str
     type: str
     folds: int
-    users: int  # how many get a list, of the first fold
+    users: int  # with a list, in the first fold
     n: int
     lists_mb: float  # the lists, in 2**20 bytes
     block_mb: float  # a block of scores while lists are made, in 2**20 bytes
-    fit_mb: float | None  # what fitting needs at its peak, in 2**20 bytes; None where the model does not say
+    fit_mb: float | None  # the peak of fitting, in 2**20 bytes; None where the model has no estimate
 
 
 @dataclass(frozen=True)

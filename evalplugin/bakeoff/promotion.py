@@ -61,8 +61,8 @@ def with_champion(
 
     Raises:
         DataError: The champion's run does not exist; or no model is left to challenge the baseline.
-        TrackingError: The store cannot be reached, or does not say how to fit the champion anew.
-        EvalpluginError: The champion's type or parameters are not known here.
+        TrackingError: The store cannot be reached, or lacks the type or the parameters of the champion.
+        EvalpluginError: The champion's type or parameters are unknown to this installation.
     """
     gate = config.spec.gate
     if gate is None:
@@ -152,7 +152,7 @@ def register_winner(
     model = next(m for m in config.models if m.name == winner)
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
     data, recommend = one.info.full, config.spec.recommend
-    rest = {
+    arguments = {
         "type": model.type,
         "params": model.params,
         "seed": config.spec.seed,
@@ -162,7 +162,7 @@ def register_winner(
     }
     with observer.progress(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
         try:
-            lists = _lists(data, rest, limits, config.plugins, folder, advance)
+            lists = _lists(data, arguments, limits, config.plugins, folder, advance)
         except ModelError as error:
             raise ModelError(f"{winner} cannot be registered: fitted on all data, {error}") from error
     evidence = Evidence(
@@ -194,7 +194,7 @@ def register_winner(
 
 def _lists(
     data: Interactions,
-    rest: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     limits: Limits,
     plugins: Sequence[Path],
     folder: Path,
@@ -205,10 +205,12 @@ def _lists(
     if limits == Limits():
         try:
             with redirect_stdout(sys.stderr):  # stdout is for results, not for output of models
-                return make_lists(data=data, **rest, progress=progress)
+                return make_lists(data=data, **arguments, progress=progress)
         except (Exception, SystemExit) as error:
             raise ModelError(f"it failed: {type(error).__name__}: {error}") from error
-    made = run_in_process(make_lists, {"data": data}, rest, limits=limits, plugins=plugins, folder=folder)
+    made = run_in_process(
+        make_lists, {"data": data}, arguments, limits=limits, plugins=plugins, folder=folder
+    )
     if isinstance(made, str):
         raise ModelError(f"it failed: {made.strip().splitlines()[-1]}")
     return made

@@ -67,7 +67,7 @@ def score_as(request: Request, library: str) -> dict[str, float]:
     """Return the numbers that another library prints for its own metrics, by its names.
 
     Raises:
-        UnknownNameError: No profile of that library, or no such metric there.
+        UnknownNameError: No profile of that library, or no such metric in it.
         DataError: Files that break a rule; per-user scores or parts, which a library's conventions do not have.
     """
     from evalplugin.lists.inputs import lists_and_truth

@@ -28,7 +28,7 @@ def raise_if_unchanged(uri: str, experiment: str, inputs: Mapping[str, str]) -> 
     A bake-off with a failed model does not count: it may be run again.
 
     Raises:
-        UnchangedError: Config, data and code are the same; the message says since when.
+        UnchangedError: Config, data and code are the same; the message has the time of that bake-off.
         TrackingError: The store cannot be reached.
     """
     last = last_finished(uri, experiment, inputs["config"])

@@ -99,17 +99,17 @@ class ConfigError(EvalpluginError):
 
 
 class DataError(EvalpluginError):
-    """Input data that is missing or that breaks a rule; names the location, the value and what is allowed."""
+    """Input data that is missing or that breaks a rule; names the location, the value and the allowed ones."""
 
     exit_code = EXIT_USAGE
 
 
 class ModelError(EvalpluginError):
-    """A model that broke its contract (wrong shape, NaN scores, excluded items) or cannot do what is asked."""
+    """A model that broke its contract (wrong shape, NaN scores, excluded items) or does not support a setting."""
 
 
 class TrackingError(EvalpluginError):
-    """A tracking store that cannot be reached or refuses what is logged."""
+    """A tracking store that cannot be reached or refuses a request."""
 
 
 class StoreError(EvalpluginError):

@@ -97,9 +97,9 @@ def schema_of(cls: type) -> dict[str, Any]:
 def problems_of(
     error: ValidationError, cls: type, value: object, *, noun: str, owner: str = ""
 ) -> list[Problem]:
-    """Translate pydantic's errors into problems that say what is allowed and name the nearest match.
+    """Translate pydantic's errors into problems with the allowed values or the nearest match.
 
-    ``noun`` is the word for a name here (``parameter``, ``key``), ``owner`` the component that takes them.
+    ``noun`` is ``parameter`` or ``key``, ``owner`` the component that has them.
     """
     of = f" of {owner}" if owner else ""
     problems: dict[KeyPath, list[Problem]] = {}

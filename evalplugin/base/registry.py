@@ -54,7 +54,7 @@ class Registry(Generic[T]):
         """Return a class decorator that registers a dataclass under ``name``.
 
         Raises:
-            PluginError: The name is taken, or the class is no dataclass or lacks what this kind needs.
+            PluginError: The name is taken, or the class is no dataclass or lacks methods of this kind.
         """
 
         def decorate(cls: C) -> C:
@@ -149,7 +149,7 @@ def require_methods(*methods: str) -> Callable[[type], str | None]:
 
 
 def load_plugin_file(path: Path) -> None:
-    """Run a plugin file once as a module of its own, so that what it registers can be used by name.
+    """Run a plugin file once as a module of its own, so that the components that it registers can be used by name.
 
     Raises:
         PluginError: The file does not exist, is no Python file, or raises.

@@ -52,10 +52,10 @@ _WEBHOOK = re.compile(
 )
 _PLACEHOLDER = re.compile(r"\$\{\w+\}")
 _SECRET_NAME = re.compile(rf"(?i){_SECRET_KEY}")
-_SHORTEST = 4  # characters: hiding anything shorter would spoil every text
+_MIN_LENGTH = 4  # characters: hiding anything shorter would spoil every text
 # From this length on a secret is hidden inside of words too; a shorter one, such as "postgres", may be part of a URL.
-_ANYWHERE = 12
-_NAMED = 8  # characters: shorter variables and lines are hidden only if they are registered
+_MIN_INSIDE = 12
+_MIN_NAMED = 8  # characters: shorter variables and lines are hidden only if they are registered
 
 _registered: set[str] = set()
 
@@ -77,7 +77,7 @@ def register_webhook(url: str) -> None:
     """Redact from now on the path and query of a webhook's URL, which often are the secret."""
     host = re.match(r"https?://[^/?#\s]+", url)
     rest = url[host.end() :] if host else url
-    if len(rest) >= _NAMED and not _PLACEHOLDER.search(rest):
+    if len(rest) >= _MIN_NAMED and not _PLACEHOLDER.search(rest):
         register_secret(rest)
 
 
@@ -200,8 +200,8 @@ def _has_content(value: object) -> bool:
 
 
 def _without_registered(text: str) -> str:
-    named = (v for name, v in os.environ.items() if _SECRET_NAME.fullmatch(name) and len(v) >= _NAMED)
-    values = frozenset(v for v in (*_registered, *named) if len(v) >= _SHORTEST)
+    named = (v for name, v in os.environ.items() if _SECRET_NAME.fullmatch(name) and len(v) >= _MIN_NAMED)
+    values = frozenset(v for v in (*_registered, *named) if len(v) >= _MIN_LENGTH)
     return _pattern(values).sub(_HIDDEN, text) if values else text
 
 
@@ -210,16 +210,16 @@ def _pattern(values: frozenset[str]) -> re.Pattern[str]:
     """Return a pattern of the values: as they are, as URLs, JSON and Python write them, and each line of several."""
     forms = {form for value in values for form in _forms(value)}
     parts = [
-        re.escape(form) if len(form) >= _ANYWHERE else rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"
+        re.escape(form) if len(form) >= _MIN_INSIDE else rf"(?<![A-Za-z0-9]){re.escape(form)}(?![A-Za-z0-9])"
         for form in sorted(forms, key=len, reverse=True)
     ]
     return re.compile("|".join(parts))
 
 
 def _forms(value: str) -> Iterable[str]:
-    lines = [line for line in value.splitlines() if len(line.strip()) >= _NAMED]
+    lines = [line for line in value.splitlines() if len(line.strip()) >= _MIN_NAMED]
     for text in (value, value.strip(), *lines):
-        if len(text) >= _SHORTEST:
+        if len(text) >= _MIN_LENGTH:
             yield text
             yield from (quote(text), quote(text, safe=""), quote_plus(text))
             yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1])

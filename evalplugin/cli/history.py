@@ -30,12 +30,7 @@ __all__ = ["history"]
 @options.plugin
 @options.debug
 def history(
-    experiment: str,
-    metric: str | None,
-    last: int,
-    shown: str,
-    chart: Path | None,
-    tracking_uri: str | None,
+    experiment: str, metric: str | None, last: int, shown: str, chart: Path | None, tracking_uri: str | None
 ) -> int:
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
     from evalplugin import api

@@ -16,7 +16,7 @@ from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import problems_of_gate
 from evalplugin.config.grid import has_parameter, params_at, points_of
 from evalplugin.config.names import ConfigNames, unknown_name, unlisted_metric
-from evalplugin.config.schema import Config, InlineSpec, ModelSpec, SegmentSpec
+from evalplugin.config.schema import ComponentSpec, Config, InlineSpec, ModelSpec, SegmentSpec
 from evalplugin.config.sections import Compare
 from evalplugin.data import LoadContext
 from evalplugin.metrics import MetricSpec, parse
@@ -164,14 +164,12 @@ class Checks:
     ) -> ConfigNames:
         """Return the names that the config defines, even of components with problems; check for duplicates."""
         return ConfigNames(
-            models=self._names(
-                "model", "models", ModelSpec, lambda one: [name for name, _ in points_of(one)]
-            ),
+            models=self._names("model", "models", ModelSpec),
             metrics=[] if any(problem.path[:1] == ("metrics",) for problem in self.problems) else metrics,
-            datasets=self._names("dataset", "datasets", InlineSpec, lambda one: [one.name]),
-            splits=self._names("split", "split", InlineSpec, lambda one: [one.name]),
+            datasets=self._names("dataset", "datasets", InlineSpec),
+            splits=self._names("split", "split", InlineSpec),
             segments=(
-                self._names("segment", "segments", SegmentSpec, lambda one: [one.name])
+                self._names("segment", "segments", SegmentSpec)
                 if "segments" in self.document.data
                 else [one.name for one in segments]
             ),
@@ -179,11 +177,12 @@ class Checks:
             knows_champion=not self.malformed & {"compare", "register"},
         )
 
-    def _names(self, noun: str, key: str, kind: type[T], names_of: Callable[[T], list[str]]) -> list[str]:
+    def _names(self, noun: str, key: str, kind: type[ComponentSpec]) -> list[str]:
         """Return the names under a top-level key, and check that none is a duplicate."""
         names: list[str] = []
         for path, one in self.parts(key, kind):
-            for name in names_of(one):
+            own = [name for name, _ in points_of(one)] if isinstance(one, ModelSpec) else [one.name]
+            for name in own:
                 if name in names:
                     message = f"duplicate {noun} name {name!r}; give each a name of its own"
                     self.add(self._nested(path, "name"), message)

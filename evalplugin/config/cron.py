@@ -1,4 +1,4 @@
-"""Cron expressions in a time zone: five fields that mean the same here, to cron, systemd, Kubernetes and GitHub."""
+"""Cron expressions in a time zone: five fields with one meaning, also in cron, systemd, Kubernetes and GitHub."""
 
 from __future__ import annotations
 

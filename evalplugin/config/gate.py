@@ -29,7 +29,7 @@ FailOn = Literal["keep", "refuse", "never"]
 Cost = Literal["fit_seconds", "recommend_seconds_per_user", "peak_memory_mb"]
 
 _SHARE = r"\d+(\.\d+)?\s*%"
-# Of a registered model: MLflow's own rule, what its filters can quote, and what its models:/ URIs can hold.
+# Of a registered model: MLflow's own rule, less the characters that its filters and models:/ URIs cannot hold.
 _NAME = r"[^/:@?'\"`\x00-\x1f\x7f]+"
 _ALIAS = "[A-Za-z0-9_-]+"
 

@@ -98,12 +98,7 @@ def _champion_in(register: Register) -> ChampionSpec:
 
 
 def _metric(
-    text: str,
-    metrics: Iterable[MetricSpec],
-    path: KeyPath,
-    *,
-    per_user: bool = False,
-    at_key: bool = False,
+    text: str, metrics: Iterable[MetricSpec], path: KeyPath, *, per_user: bool = False, at_key: bool = False
 ) -> Iterator[Problem]:
     try:
         metric = parse(text)

@@ -18,8 +18,8 @@ __all__ = ["json_schema"]
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a config.
 
-    Components that a config's own plugin files bring are not known here: their types are allowed, their
-    parameters are not described.
+    Components of a config's own plugin files are unknown: their types are allowed, their parameters are not
+    described.
     """
     schema = Config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]

@@ -24,10 +24,7 @@ __all__ = ["load"]
 
 
 def load(
-    source: Path | Mapping[str, Any],
-    *,
-    overrides: Sequence[str] = (),
-    data_home: Path | None = None,
+    source: Path | Mapping[str, Any], *, overrides: Sequence[str] = (), data_home: Path | None = None
 ) -> CheckedConfig:
     """Return the checked config of a YAML file, or of a mapping given from Python; no data is read.
 

@@ -20,15 +20,7 @@ from evalplugin.config.sections import (
     Tracking,
 )
 
-__all__ = [
-    "ComponentSpec",
-    "Config",
-    "Decides",
-    "Effect",
-    "InlineSpec",
-    "ModelSpec",
-    "SegmentSpec",
-]
+__all__ = ["ComponentSpec", "Config", "Decides", "Effect", "InlineSpec", "ModelSpec", "SegmentSpec"]
 
 Effect = Literal[
     "scores",  # lists, per-user scores, and all that follows from them

@@ -32,7 +32,7 @@ def history_json(history: History) -> str:
 
 
 def history_csv(history: History) -> str:
-    """Return one row a point; what is unknown is empty."""
+    """Return one row a point; unknown values are empty."""
     text = io.StringIO()
     rows = history.rows()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
@@ -42,7 +42,7 @@ def history_csv(history: History) -> str:
 
 
 def show_history(history: History) -> None:
-    """Print a table for each dataset and split: a row a bake-off, a column a model; then what got worse."""
+    """Print a table for each dataset and split: a row a bake-off, a column a model; then each result that got worse."""
     console = stdout()
     for dataset, split in dict.fromkeys((p.model.dataset, p.model.split) for p in history.points):
         trends = {m: t for (d, s, m), t in history.trends.items() if (d, s) == (dataset, split)}
