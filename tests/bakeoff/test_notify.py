@@ -1,4 +1,4 @@
-"""Who is told what came of a bake-off, and that nothing goes wrong with the bake-off when telling does."""
+"""Notifications of outcomes; one that fails is a warning and costs no bake-off."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def header() -> ConfigHeader:
     return ConfigHeader.of(config)
 
 
-def tell(spec: Notify, folder: Path = Path(), message: Any = MESSAGE) -> tuple[str | None, list[float]]:
+def notify(spec: Notify, folder: Path = Path(), message: Any = MESSAGE) -> tuple[str | None, list[float]]:
     waits: list[float] = []
     return deliver(spec, message, folder=folder, sleep=waits.append), waits
 
@@ -89,18 +89,18 @@ def python(code: str, *arguments: str) -> list[str]:
 
 
 def test_webhook_receives_payload_as_json(hook: Hook) -> None:
-    assert tell(Notify(url=f"{hook.url}/a/b")) == (None, [])
+    assert notify(Notify(url=f"{hook.url}/a/b")) == (None, [])
     assert hook.seen == [("/a/b", MESSAGE)]
 
 
 def test_command_receives_payload_on_stdin(tmp_path: Path) -> None:
-    command = python("import sys; open('told.json', 'w').write(sys.stdin.read())")
-    assert tell(Notify(command=command), tmp_path) == (None, [])
-    assert json.loads((tmp_path / "told.json").read_text()) == MESSAGE
+    command = python("import sys; open('payload.json', 'w').write(sys.stdin.read())")
+    assert notify(Notify(command=command), tmp_path) == (None, [])
+    assert json.loads((tmp_path / "payload.json").read_text()) == MESSAGE
 
 
 @pytest.mark.parametrize(
-    ("on", "outcome", "failed", "told"),
+    ("on", "outcome", "failed", "is_sent"),
     [
         (["promote"], "keep", [], False),
         (["promote", "keep"], "keep", [], True),
@@ -113,22 +113,22 @@ def test_command_receives_payload_on_stdin(tmp_path: Path) -> None:
     ],
 )
 def test_only_selected_outcomes_are_notified(
-    hook: Hook, on: list[Any], outcome: str, failed: list[dict[str, str]], told: bool
+    hook: Hook, on: list[Any], outcome: str, failed: list[dict[str, str]], is_sent: bool
 ) -> None:
     message = {"outcome": outcome, "failed": failed}
-    assert tell(Notify(url=hook.url, on=on), message=message) == (None, [])
-    assert bool(hook.seen) == told
+    assert notify(Notify(url=hook.url, on=on), message=message) == (None, [])
+    assert bool(hook.seen) == is_sent
 
 
 def test_webhook_retries_busy_server(hook: Hook) -> None:
     hook.answers = [503, 429]
-    assert tell(Notify(url=hook.url)) == (None, [1, 2])
+    assert notify(Notify(url=hook.url)) == (None, [1, 2])
     assert len(hook.seen) == 3
 
 
 def test_webhook_warns_after_last_try(hook: Hook) -> None:
     hook.answers = [500] * 9
-    warning, waits = tell(Notify(url=hook.url, tries=4))
+    warning, waits = notify(Notify(url=hook.url, tries=4))
     assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it answered 500"
     assert waits == [1, 2, 4]
 
@@ -140,7 +140,7 @@ def test_webhook_does_not_retry_permanent_errors(hook: Hook) -> None:
         (410, "it answered 410"),
     ):
         hook.answers = [status]
-        warning, waits = tell(Notify(url=f"{hook.url}/{SECRET}"))
+        warning, waits = notify(Notify(url=f"{hook.url}/{SECRET}"))
         assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: {why}"
         assert waits == []
 
@@ -175,24 +175,24 @@ def answering(*parts: bytes, every: float = 0.0) -> Iterator[str]:
 )
 def test_webhook_explains_broken_responses(answer: bytes, why: str) -> None:
     with answering(answer) as url:
-        warning, _ = tell(Notify(url=url, tries=1))
+        warning, _ = notify(Notify(url=url, tries=1))
     assert warning == f"notify.url (127.0.0.1) was not told of the bake-off: {why}"
 
 
 def test_webhook_tells_missing_tls_from_untrusted_certificate(hook: Hook) -> None:
-    warning, _ = tell(Notify(url=hook.url.replace("http:", "https:"), tries=1))
+    warning, _ = notify(Notify(url=hook.url.replace("http:", "https:"), tries=1))
     assert warning == "notify.url (127.0.0.1) was not told of the bake-off: it makes no secure connection"
 
 
 def test_webhook_time_limit_ends_dripping_response() -> None:
     bits = [bytes([byte]) for byte in b"HTTP/1.1 204 No Content\r\n\r\n"]
     with answering(*bits, every=0.05) as url:
-        warning, _ = tell(Notify(url=url, tries=1, timeout_seconds=0.2))
+        warning, _ = notify(Notify(url=url, tries=1, timeout_seconds=0.2))
     assert warning == "notify.url (127.0.0.1) was not told of the bake-off: no answer within 0.2 s"
 
 
 def test_webhook_escapes_lone_surrogates(hook: Hook) -> None:
-    assert tell(Notify(url=hook.url), message={**MESSAGE, "error": "k\udcff"}) == (None, [])
+    assert notify(Notify(url=hook.url), message={**MESSAGE, "error": "k\udcff"}) == (None, [])
     assert hook.seen[0][1]["error"] == "k\udcff"
 
 
@@ -208,7 +208,7 @@ def test_notification_warnings_hide_secrets(
     url: str, why: str, tries: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOOK", SECRET)
-    warning, waits = tell(Notify(url=url))
+    warning, waits = notify(Notify(url=url))
     assert warning == f"notify.url (${{HOOK}}) was not told of the bake-off: {why}"
     assert len(waits) == tries - 1
     assert SECRET not in "".join(capfd.readouterr())
@@ -216,13 +216,13 @@ def test_notification_warnings_hide_secrets(
 
 def test_webhook_url_may_come_from_environment(hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK", f"{hook.url}/{SECRET}")
-    assert tell(Notify(url="${HOOK}")) == (None, [])
+    assert notify(Notify(url="${HOOK}")) == (None, [])
     assert hook.seen[0][0] == f"/{SECRET}"
 
 
 def test_unset_variables_are_named() -> None:
     for spec in (Notify(url="https://h/${HOOK_A}/${HOOK_B}"), Notify(command=["tell", "${HOOK_A}${HOOK_B}"])):
-        warning, _ = tell(spec)
+        warning, _ = notify(spec)
         assert warning is not None
         assert warning.endswith(
             f"{'notify.url' if spec.url else 'notify.command'}: environment variables not set: HOOK_A, HOOK_B"
@@ -234,14 +234,14 @@ def test_last_output_line_of_failed_command_is_shown_redacted(
 ) -> None:
     monkeypatch.setenv("HOOK", SECRET)
     code = "import sys; print('cannot send with', sys.argv[1], file=sys.stderr); print(); sys.exit(3)"
-    warning, waits = tell(Notify(command=python(code, "${HOOK}"), tries=2), tmp_path)
+    warning, waits = notify(Notify(command=python(code, "${HOOK}"), tries=2), tmp_path)
     assert warning is not None
     assert warning.endswith("was not told of the bake-off: exit code 3: cannot send with ***")
     assert waits == [1]
 
 
 def test_missing_command_is_a_warning(tmp_path: Path) -> None:
-    warning, waits = tell(Notify(command=["./tell-them"]), tmp_path)
+    warning, waits = notify(Notify(command=["./tell-them"]), tmp_path)
     assert warning == (
         "notify.command (./tell-them) was not told of the bake-off: it cannot be started: No such file or directory"
     )
@@ -250,7 +250,7 @@ def test_missing_command_is_a_warning(tmp_path: Path) -> None:
 
 def test_hanging_command_is_killed_with_its_children(tmp_path: Path) -> None:
     code = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(60)'])"
-    warning, _ = tell(Notify(command=python(code), tries=1, timeout_seconds=0.3), tmp_path)
+    warning, _ = notify(Notify(command=python(code), tries=1, timeout_seconds=0.3), tmp_path)
     assert warning is not None
     assert warning.endswith("was not told of the bake-off: it took more than 0.3 s")
 

@@ -1,4 +1,4 @@
-"""Nights with a gate: who is the champion, what is decided, who is registered; and the command that decides later."""
+"""Bake-offs with a gate: champion, decision and registration; and the command that decides later."""
 
 from __future__ import annotations
 
@@ -48,30 +48,30 @@ def config(uri: str, models: list[Any], **changes: Any) -> dict[str, Any]:
 
 
 def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
-    """One night: what came of it, what was said, and the aliases after it."""
+    """Run a bake-off; return its outcome, the reports, and the aliases after it."""
     checked = load(config(uri, models, **changes))
     gated = with_champion(checked, uri)
-    heard = Listening()
-    outcome = run_bakeoff(checked, observer=heard)
+    observer = RecordingObserver()
+    outcome = run_bakeoff(checked, observer=observer)
     client = MlflowClient(uri)
     registered = client.search_registered_models(f"name = '{NAME}'")
     return SimpleNamespace(
         gated=gated,
         decision=outcome.decision,
         links=outcome.links,
-        said=heard.said,
+        reports=observer.reports,
         aliases={alias: int(n) for one in registered for alias, n in one.aliases.items()},
     )
 
 
-class Listening(Observer):
-    """An observer that remembers what was said."""
+class RecordingObserver(Observer):
+    """An observer that records its reports."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.reports: list[str] = []
 
     def report(self, text: str) -> None:
-        self.said.append(text)
+        self.reports.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -116,8 +116,8 @@ def test_baseline_is_champion_while_none_is_registered(uri: str, first: SimpleNa
     assert {c.kind for c in first.decision.conditions} == {"gain", "cost"}
     assert first.decision.promoted == "svd"
     assert first.aliases == {"champion": 1}
-    assert first.said[0] == first.decision.notes[0]
-    assert first.said[-1] == (
+    assert first.reports[0] == first.decision.notes[0]
+    assert first.reports[-1] == (
         f"svd is registered: version 1 of {NAME}, now its champion; to serve it: MLFLOW_TRACKING_URI={uri} "
         f"mlflow models serve -m models:/{NAME}@champion --env-manager local"
     )
@@ -173,7 +173,7 @@ def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: S
     found = night(uri, ["popularity", SVD], register={"name": NAME, "refresh": True})
     assert found.aliases == {"champion": 3, "previous": 1}
     assert len(MlflowClient(uri).search_model_versions(f"name = '{NAME}'")) == 3
-    assert found.said[-1].startswith(
+    assert found.reports[-1].startswith(
         f"champion is not registered again: version 3 of {NAME}, its champion, has the same lists; to serve it: MLFLOW_"
     )
     tags = MlflowClient(uri).get_run(found.links.summary_run_id).data.tags
@@ -189,7 +189,7 @@ def test_the_champion_of_a_later_bakeoff_stays(
     found = night(uri, ["popularity", NMF], register=asked, experiment="resumed")
     assert recipe_of_registered(uri, f"{NAME}@champion") == before
     number = found.aliases["champion"]
-    assert found.said[-1].startswith(
+    assert found.reports[-1].startswith(
         f"nmf is not registered: version {number} of {NAME}, its champion, is of the later bake-off "
     )
     assert "evalplugin.registered" not in MlflowClient(uri).get_run(found.links.summary_run_id).data.tags

@@ -1,4 +1,4 @@
-"""Nothing is computed twice, and nothing is lost when something dies: real processes, a real SQLite store."""
+"""Resuming: no task is computed twice and no result is lost after a crash: real processes, a real SQLite store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No credentials in what is logged, printed or raised."""
+"""Credentials are redacted in logs, output and errors."""
 
 from __future__ import annotations
 
@@ -189,8 +189,8 @@ def test_register_secrets_hides_nested_secrets_wherever_repeated() -> None:
             "notify": {"command": ["tell", "--password", "hidden-option"]},
         }
     )
-    said = "hidden-key of 40 as hidden for ann with p@ss-w or p%40ss-w and hidden-option, db, tell, ${TOKEN}"
-    assert redact(said) == "*** of 40 as *** for ann with *** or *** and ***, db, tell, ${TOKEN}"
+    text = "hidden-key of 40 as hidden for ann with p@ss-w or p%40ss-w and hidden-option, db, tell, ${TOKEN}"
+    assert redact(text) == "*** of 40 as *** for ann with *** or *** and ***, db, tell, ${TOKEN}"
     assert redact_message("hidden-key") == "***"
 
 

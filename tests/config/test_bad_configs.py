@@ -1,4 +1,4 @@
-"""Every broken config gives exactly the message beside it (``NAME.txt``)."""
+"""Every broken config gives exactly the message in ``NAME.txt``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def test_bad_config_reports_message_and_location(file: Path, monkeypatch: pytest
     monkeypatch.chdir(BAD)
     with pytest.raises(ConfigError) as caught:
         load(Path(file.name))
-    told = "\n".join(line.replace(str(BAD), "DIR") for line in caught.value.lines)
-    assert told == file.with_suffix(".txt").read_text().rstrip("\n")
+    message = "\n".join(line.replace(str(BAD), "DIR") for line in caught.value.lines)
+    assert message == file.with_suffix(".txt").read_text().rstrip("\n")
 
 
 def test_bad_configs_have_expected_messages() -> None:

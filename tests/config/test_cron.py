@@ -1,4 +1,4 @@
-"""Cron expressions mean here what they mean to cron."""
+"""Cron expressions have the meaning that cron gives them."""
 
 from __future__ import annotations
 

@@ -143,10 +143,10 @@ def test_format_path_uses_dots_and_brackets() -> None:
 @given(st.text())
 def test_any_text_is_parsed_or_refused_with_config_error(text: str) -> None:
     try:
-        told = type(parse_document(text, "a.yaml").data).__name__
+        message = type(parse_document(text, "a.yaml").data).__name__
     except ConfigError as error:
-        told = str(error)
-    assert told.startswith(("a.yaml", "dict"))
+        message = str(error)
+    assert message.startswith(("a.yaml", "dict"))
 
 
 @given(st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False))

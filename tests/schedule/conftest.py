@@ -1,4 +1,4 @@
-"""A tracking store to start with."""
+"""An empty tracking store."""
 
 from __future__ import annotations
 

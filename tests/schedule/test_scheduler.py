@@ -1,4 +1,4 @@
-"""The scheduler in the foreground; what is due is due at once, and nobody waits for a clock."""
+"""The scheduler in the foreground, with runs that are due at once."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class Watched:
     wanted: int
     run: Callable[[ScheduledConfig], tuple[int, dict[str, Any]]] = lambda job: (0, {})
     lines: list[dict[str, Any]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
 
     def of(self, *jobs: ScheduledConfig) -> int:
-        return Scheduler(jobs, (), self._write, self.said.append, start=self._start).run()
+        return Scheduler(jobs, (), self._write, self.reports.append, start=self._start).run()
 
     def _write(self, line: str) -> None:
         self.lines.append(json.loads(line))
@@ -75,8 +75,8 @@ class Watched:
 
     def _start(self, job: ScheduledConfig, arguments: Sequence[str]) -> Started:
         self.started.append(job.name)
-        code, told = self.run(job)
-        return Started(wait=lambda: code, payload=lambda: told, stop=lambda at_once: None)
+        code, payload = self.run(job)
+        return Started(wait=lambda: code, payload=lambda: payload, stop=lambda at_once: None)
 
 
 @pytest.fixture(autouse=True)
@@ -88,8 +88,8 @@ def _interruptible() -> Iterator[None]:
 
 def test_scheduled_run_is_one_json_line() -> None:
     failed = [{"dataset": "shop", "split": "last_n", "model": "knn", "error": "ValueError: no"}]
-    told = {"bakeoff": "b-1", "outcome": "promote", "decision": {"promoted": "svd"}, "failed": failed}
-    watched = Watched(1, run=lambda job: (0, told))
+    payload = {"bakeoff": "b-1", "outcome": "promote", "decision": {"promoted": "svd"}, "failed": failed}
+    watched = Watched(1, run=lambda job: (0, payload))
     assert watched.of(planned("nightly", soon())) == 0
     (line,) = watched.lines
     assert line["config"] == "/configs/nightly.yaml"
@@ -103,7 +103,7 @@ def test_scheduled_run_is_one_json_line() -> None:
 def test_next_run_is_reported_at_start() -> None:
     watched = Watched(1)
     watched.of(planned("nightly", soon()), planned("weekly"))
-    assert watched.said[1] == "weekly.yaml: 0 3 * * * in UTC; next run 2100-01-01 00:00 UTC"
+    assert watched.reports[1] == "weekly.yaml: 0 3 * * * in UTC; next run 2100-01-01 00:00 UTC"
 
 
 def test_missed_runs_are_coalesced_into_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +152,7 @@ def test_running_job_is_not_started_again() -> None:
 
     first = soon()
     job = planned("nightly", first, first + timedelta(seconds=0.1))
-    assert Scheduler([job], (), write, watched.said.append, start=start).run() == 0
+    assert Scheduler([job], (), write, watched.reports.append, start=start).run() == 0
     assert watched.started == ["nightly"]
     assert [(line["event"], line.get("reason")) for line in watched.lines] == [
         ("left out", "the run before it is not done"),
@@ -187,7 +187,7 @@ def test_two_configs_do_not_run_at_once() -> None:
         watched.started.append(job.name)
         return Started(wait=wait, payload=dict, stop=lambda at_once: None)
 
-    Scheduler(jobs, (), watched._write, watched.said.append, start=start).run()
+    Scheduler(jobs, (), watched._write, watched.reports.append, start=start).run()
     assert watched.started == ["a", "b"]
     assert together == []
 
@@ -214,12 +214,12 @@ def test_ctrl_c_terminates_running_bake_off_and_waits() -> None:
         return Started(wait=lambda: 130 if ended.wait(20) else 1, payload=dict, stop=stop)
 
     watched = Watched(9)
-    code = Scheduler([planned("nightly", soon())], (), watched._write, watched.said.append, start).run()
+    code = Scheduler([planned("nightly", soon())], (), watched._write, watched.reports.append, start).run()
     assert code == 130
     assert stops == [False]
     (line,) = watched.lines
     assert (line["exit_code"], line["next"]) == (130, None)
-    assert watched.said[-1] == "ending the bake-off that runs; again to end it at once"
+    assert watched.reports[-1] == "ending the bake-off that runs; again to end it at once"
 
 
 def test_second_ctrl_c_kills_at_once() -> None:
@@ -237,7 +237,7 @@ def test_second_ctrl_c_kills_at_once() -> None:
         return Started(wait=lambda: 137 if ended.wait(20) else 1, payload=dict, stop=stop)
 
     watched = Watched(9)
-    code = Scheduler([planned("nightly", soon())], (), watched._write, watched.said.append, start).run()
+    code = Scheduler([planned("nightly", soon())], (), watched._write, watched.reports.append, start).run()
     assert (code, stops) == (130, [False, True])
 
 

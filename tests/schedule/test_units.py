@@ -217,8 +217,8 @@ def test_long_names_are_cut_and_stay_different() -> None:
 @pytest.mark.parametrize("kind", ["cron", "systemd", "airflow"])
 def test_units_name_tracking_uri_variable(kind: Any) -> None:
     plain, hook = config(), config("hook.yaml", notify={"url": "https://h/${HOOK}"})
-    said = "Without MLFLOW_TRACKING_URI, runs are logged to sqlite:///mlflow.db.\n"
-    assert said in "".join(made(kind, plain).values())
+    note = "Without MLFLOW_TRACKING_URI, runs are logged to sqlite:///mlflow.db.\n"
+    assert note in "".join(made(kind, plain).values())
     assert "MLFLOW_TRACKING_URI, HOOK" in "".join(made(kind, hook).values())
     for named in (
         made(kind, hook, tracking_uri="https://h"),
