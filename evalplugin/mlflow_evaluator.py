@@ -1,7 +1,7 @@
 """The MLflow evaluator ``evalplugin``: rankings and recommendations by our metrics.
 
 Use it as ``mlflow.models.evaluate(..., evaluators="evalplugin")``. MLflow imports this module to find its evaluators:
-heavy imports are inside functions.
+every import of evalplugin is inside a function.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow.models.evaluation.base import ModelEvaluator
-
-from evalplugin.base.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,6 +108,8 @@ class RankingEvaluator(ModelEvaluator):
 
 
 def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
+    from evalplugin.base.errors import DataError
+
     if extra_metrics:
         raise DataError(
             "extra_metrics are not for the evaluator 'evalplugin': name metrics in evaluator_config, as in "
@@ -124,6 +124,8 @@ def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:
 def _features(dataset: EvaluationDataset) -> pd.DataFrame:
     import pandas as pd
 
+    from evalplugin.base.errors import DataError
+
     if not isinstance(dataset.features_data, pd.DataFrame):
         raise DataError(
             f"data must be a pandas DataFrame, or an MLflow dataset that is made of one, not "
@@ -133,6 +135,7 @@ def _features(dataset: EvaluationDataset) -> pd.DataFrame:
 
 
 def _targets(dataset: EvaluationDataset) -> Cells:
+    from evalplugin.base.errors import DataError
     from evalplugin.lists.cells import Cells
 
     if dataset.labels_data is None:
@@ -145,6 +148,7 @@ def _predictions(dataset: EvaluationDataset, model: Any, column: str | None) -> 
     import numpy as np
     import pandas as pd
 
+    from evalplugin.base.errors import DataError
     from evalplugin.lists.cells import Cells, column_of
 
     if model is None:
