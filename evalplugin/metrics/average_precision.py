@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
-from evalplugin.metrics.base import UserMetric, metric
+from evalplugin.metrics.base import ShareMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
 __all__ = ["AveragePrecision", "RankBiasedPrecision", "ReciprocalRank"]
@@ -17,7 +17,7 @@ __all__ = ["AveragePrecision", "RankBiasedPrecision", "ReciprocalRank"]
 
 @metric("rr")
 @dataclass(frozen=True)
-class ReciprocalRank(UserMetric):
+class ReciprocalRank(ShareMetric):
     """One over the rank of the first relevant item.
 
     rr@k = 1 / rank of the first hit, 0 without a hit in the top k; the mean is MRR. Undefined (NaN) for a
@@ -30,9 +30,6 @@ class ReciprocalRank(UserMetric):
     [0.5, 0.25, 0.0]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         first = np.where(context.hit_number == 1, 1 / context.hits.rank, 0.0)
@@ -41,14 +38,14 @@ class ReciprocalRank(UserMetric):
 
 @metric("ap")
 @dataclass(frozen=True)
-class AveragePrecision(UserMetric):
+class AveragePrecision(ShareMetric):
     """Mean of the precisions at the relevant items.
 
     ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By
     ``denominator``: ``relevant``, all relevant items of the user, found or not (TREC; one that is not found
     has precision 0); ``min``, the smaller of k and that, so that a perfect top k is 1; ``hits``, the relevant
-    items found in the top k (0 without one), which does not punish what is missed; ``listed``, the smaller of
-    all relevant items and what the top k holds, which favours short lists; ``k``. Undefined (NaN) for a user
+    items found in the top k (0 without one), which does not penalise misses; ``listed``, the smaller of
+    all relevant items and the items in the top k, which favours short lists; ``k``. Undefined (NaN) for a user
     without a relevant item. Range 0 to 1, higher is better.
 
     Source: Buckley and Voorhees, Evaluating evaluation measure stability, SIGIR 2000 (``relevant``).
@@ -60,9 +57,6 @@ class AveragePrecision(UserMetric):
     >>> evaluate("ap(denominator=hits)@5", lists=lists, truth=truth) == [(1 + 2/3) / 2]
     True
     """
-
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     denominator: Annotated[
         Literal["relevant", "min", "hits", "listed", "k"],
@@ -90,7 +84,7 @@ class AveragePrecision(UserMetric):
 
 @metric("rbp")
 @dataclass(frozen=True)
-class RankBiasedPrecision(UserMetric):
+class RankBiasedPrecision(ShareMetric):
     """Relevant items per item viewed, for a reader who goes on to the next rank with probability p.
 
     rbp@k = (1 - p) * sum of p^(rank - 1) over the hits in the top k. A finite list cannot reach 1: the best
@@ -103,9 +97,6 @@ class RankBiasedPrecision(UserMetric):
     >>> evaluate("rbp(p=0.5)", lists=[["a", "b", "c"]], truth=[{"a", "b"}])
     [0.75]
     """
-
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     p: Annotated[float, Field(gt=0, lt=1, description="The probability of going on to the next rank")] = 0.8
 

@@ -59,6 +59,13 @@ class UserMetric(Metric):
         raise NotImplementedError
 
 
+class ShareMetric(UserMetric):
+    """A user metric from 0 to 1, higher is better."""
+
+    higher_is_better: ClassVar[bool | None] = True
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+
+
 class OverallMetric(Metric):
     """One value for all lists together, from an array of state that is updated block by block."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
-from evalplugin.metrics.base import Need, UserMetric, metric
+from evalplugin.metrics.base import Need, ShareMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
 __all__ = ["ConcordantPairs", "Kendall", "Pairs", "Spearman", "count_pairs"]
@@ -117,7 +117,7 @@ class Kendall(UserMetric):
 
 @metric("concordant_pairs")
 @dataclass(frozen=True)
-class ConcordantPairs(UserMetric):
+class ConcordantPairs(ShareMetric):
     """Share of the pairs with different ratings that the predicted ratings order the same way.
 
     concordant_pairs = (concordant pairs + pairs with equal predictions / 2) / pairs with different ratings.
@@ -135,8 +135,6 @@ class ConcordantPairs(UserMetric):
     [0.8333333333333334]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k: ClassVar[bool] = False
 

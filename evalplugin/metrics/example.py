@@ -44,8 +44,8 @@ def evaluate(
     """
     spec = parse(name)
     rated = [dict(t) if isinstance(t, Mapping) else dict.fromkeys(t, 1.0) for t in truth]
-    met = train or ()
-    items = sorted({*catalogue, *(i for rows in (lists, rated, met) for row in rows for i in row)})
+    known = train or ()
+    items = sorted({*catalogue, *(i for rows in (lists, rated, known) for row in rows for i in row)})
     code = {item: position for position, item in enumerate(items)}
     item = np.full((len(lists), max(1, *map(len, lists)) if lists else 1), NO_ITEM, dtype=np.int32)
     for row, listed in enumerate(lists):
@@ -60,14 +60,16 @@ def evaluate(
             item=np.array([code[i] for _, i, _ in rows], dtype=np.int32),
             rating=np.array([r for _, _, r in rows], dtype=np.float32),
             timestamp=None,
-            users=np.arange(max(len(lists), len(met))),
+            users=np.arange(max(len(lists), len(known))),
             items=vocabulary,
         )
 
     blocks = Blocks.of(
         TopN(user, item, np.where(item == NO_ITEM, np.nan, 0.0)),
         interactions(pairs),
-        train=None if train is None else interactions([(u, i, 1) for u, row in enumerate(met) for i in row]),
+        train=None
+        if train is None
+        else interactions([(u, i, 1) for u, row in enumerate(known) for i in row]),
         threshold=threshold,
         predictions=None if predictions is None else np.array([predictions[u][i] for u, i, _ in pairs]),
     )

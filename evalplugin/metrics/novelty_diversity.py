@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from evalplugin.base.arrays import Floats
-from evalplugin.metrics.base import Need, UserMetric, metric
+from evalplugin.metrics.base import Need, ShareMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.selection import NO_ITEM
 
@@ -78,7 +78,7 @@ class MeanPopularity(UserMetric):
 
 @metric("diversity")
 @dataclass(frozen=True)
-class Diversity(UserMetric):
+class Diversity(ShareMetric):
     """Dissimilarity of the listed items: 1 less their mean pairwise similarity.
 
     diversity@k = 1 - mean over the pairs of items in the top k of cosine(users of the one, users of the other),
@@ -96,8 +96,6 @@ class Diversity(UserMetric):
     [0.0, 1.0, nan, nan]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[Need, ...]] = ("train",)
     about: ClassVar[Literal["truth", "lists"]] = "lists"
 
@@ -124,7 +122,7 @@ class Diversity(UserMetric):
 
 @metric("serendipity")
 @dataclass(frozen=True)
-class Serendipity(UserMetric):
+class Serendipity(ShareMetric):
     """Share of the top k that is relevant and would not be in the user's list of popular items.
 
     serendipity@k = hits in the top k that are not expected / k. Expected are the items that the popularity
@@ -141,8 +139,6 @@ class Serendipity(UserMetric):
     [1.0, 0.0]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[Need, ...]] = ("train",)
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.metrics.base import UserMetric, metric
+from evalplugin.metrics.base import ShareMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
 __all__ = ["F1", "Hit", "Precision", "RPrecision", "Recall"]
@@ -17,7 +17,7 @@ __all__ = ["F1", "Hit", "Precision", "RPrecision", "Recall"]
 
 @metric("precision")
 @dataclass(frozen=True)
-class Precision(UserMetric):
+class Precision(ShareMetric):
     """Share of the top k that is relevant.
 
     precision@k = hits in the top k / k. The divisor is k however short the list is: positions behind its end are
@@ -31,9 +31,6 @@ class Precision(UserMetric):
     [0.5, 1.0]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
     denominator: Annotated[
         Literal["k", "listed"], Field(description="Divisor of the hits; listed: items in the top k")
     ] = "k"
@@ -46,7 +43,7 @@ class Precision(UserMetric):
 
 @metric("recall")
 @dataclass(frozen=True)
-class Recall(UserMetric):
+class Recall(ShareMetric):
     """Share of the user's relevant items that is in the top k.
 
     recall@k = hits in the top k / relevant items. The divisor is not cut at k; with ``denominator=min`` it is
@@ -59,9 +56,6 @@ class Recall(UserMetric):
     >>> evaluate("recall@2", lists=[["a", "b", "c"]], truth=[{"a", "c", "d", "e"}])
     [0.25]
     """
-
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
     denominator: Annotated[
         Literal["relevant", "min"], Field(description="Divisor of the hits; min: at most k")
@@ -77,7 +71,7 @@ class Recall(UserMetric):
 
 @metric("f1")
 @dataclass(frozen=True)
-class F1(UserMetric):
+class F1(ShareMetric):
     """Harmonic mean of precision and recall.
 
     f1@k = 2 precision recall / (precision + recall) = 2 hits in the top k / (k + relevant items); 0 without a
@@ -90,9 +84,6 @@ class F1(UserMetric):
     [0.5]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         return context.undefined_without_relevant(2 * context.n_hits(k) / (k + context.n_relevant))
@@ -100,7 +91,7 @@ class F1(UserMetric):
 
 @metric("hit")
 @dataclass(frozen=True)
-class Hit(UserMetric):
+class Hit(ShareMetric):
     """Whether any relevant item is in the top k.
 
     hit@k = 1 with at least one hit in the top k, else 0; the mean is the hit rate (TREC: success). Undefined
@@ -113,9 +104,6 @@ class Hit(UserMetric):
     [1.0, 0.0]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
         return context.undefined_without_relevant((context.n_hits(k) > 0).astype(np.float64))
@@ -123,7 +111,7 @@ class Hit(UserMetric):
 
 @metric("r_precision")
 @dataclass(frozen=True)
-class RPrecision(UserMetric):
+class RPrecision(ShareMetric):
     """Precision at R, the number of the user's relevant items.
 
     r_precision = hits in the top R / R. It takes no k; where the list is shorter than R, the positions
@@ -137,8 +125,6 @@ class RPrecision(UserMetric):
     [0.5]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_k: ClassVar[bool] = False
 
     def __call__(self, context: ScoringContext, _k: int, /) -> Floats:

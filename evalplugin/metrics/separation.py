@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.metrics.base import Need, UserMetric, metric
+from evalplugin.metrics.base import Need, ShareMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
 __all__ = ["AUC", "RECALL_PERCENT", "Bpref", "PrecisionAtRecall", "precision_recall_curve"]
@@ -19,7 +19,7 @@ RECALL_PERCENT = tuple(range(0, 101, 10))
 
 @metric("bpref")
 @dataclass(frozen=True)
-class Bpref(UserMetric):
+class Bpref(ShareMetric):
     """Preference of relevant items over items judged non-relevant; items that were not judged are ignored.
 
     bpref = sum over the hits of (1 - min(judged non-relevant items above it, R) / min(N, R)) / R, with R
@@ -36,8 +36,6 @@ class Bpref(UserMetric):
     [0.75]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_k: ClassVar[bool] = False
 
     def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
@@ -54,7 +52,7 @@ class Bpref(UserMetric):
 
 @metric("auc")
 @dataclass(frozen=True)
-class AUC(UserMetric):
+class AUC(ShareMetric):
     """Probability that a relevant item is ranked above a non-relevant one.
 
     auc = pairs of a relevant and a listed non-relevant item in the right order / all such pairs. With a list of
@@ -72,8 +70,6 @@ class AUC(UserMetric):
     [0.3333333333333333, 0.75, 0.5]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
     takes_k: ClassVar[bool] = False
 
@@ -91,7 +87,7 @@ class AUC(UserMetric):
 
 @metric("precision_at_recall")
 @dataclass(frozen=True)
-class PrecisionAtRecall(UserMetric):
+class PrecisionAtRecall(ShareMetric):
     """The best precision at any rank that reaches a recall.
 
     precision_at_recall = max of precision@k over the k with recall@k >= level; 0 where the list does not reach
@@ -110,8 +106,6 @@ class PrecisionAtRecall(UserMetric):
     [0.0]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     takes_k: ClassVar[bool] = False
 
     level: Annotated[float, Field(ge=0, le=1, description="The recall to reach")] = 0.1

@@ -70,12 +70,12 @@ def checkerboard(*, dislikes: bool = True) -> Interactions:
     user, item = (axis.ravel() for axis in np.meshgrid(np.arange(40), np.arange(30), indexing="ij"))
     own = user % 2 == item % 2
     diagonal = user // 2 + item // 2
-    met = (own & (diagonal % 5 != 0)) | (dislikes & ~own & (diagonal % 3 == 0))
+    rated = (own & (diagonal % 5 != 0)) | (dislikes & ~own & (diagonal % 3 == 0))
     return Interactions(
-        user=user[met].astype(np.int32),
-        item=item[met].astype(np.int32),
-        rating=np.where(own[met], 5 if dislikes else 1, 1).astype(np.float32),
-        timestamp=np.arange(met.sum()),
+        user=user[rated].astype(np.int32),
+        item=item[rated].astype(np.int32),
+        rating=np.where(own[rated], 5 if dislikes else 1, 1).astype(np.float32),
+        timestamp=np.arange(rated.sum()),
         users=np.arange(41) + 100,  # raw ids that differ from codes
         items=np.arange(31) * 2 + 1000,
     )
