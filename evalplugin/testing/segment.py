@@ -63,7 +63,7 @@ def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generato
     alone = made.measure(fold, users[some], LoadContext())
     _same(users[some], values[some], alone, "a user's value must not depend on the other users of the call")
     moved = replace(fold, train=_moved(fold.train, rng), test=_moved(fold.test, rng))
-    law = "neither the order of interactions nor what items are called may change a value"
+    law = "neither the order of interactions nor the codes of items may change a value"
     _same(users, values, made.measure(moved, users, LoadContext()), law)
 
     groups = segmentation(name, made, [fold], LoadContext()).group
@@ -90,13 +90,13 @@ def _check_folds(name: str, made: Segmenter, folds: list[Split]) -> None:
 
 def _draw(rng: np.random.Generator, fold: int) -> Split:
     """Return a fold where some users have no train data, some no test data, and many have equal counts."""
-    met = rng.random((_USERS, _ITEMS)) < rng.choice([0, 0.1, 0.1, 0.4], (_USERS, 1))
-    held_out = (rng.random((_USERS, _ITEMS)) < 0.1) & ~met & (np.arange(_USERS) % 7 > 0)[:, None]
-    return Split(_interactions(met, rng), _interactions(held_out, rng), fold)
+    in_train = rng.random((_USERS, _ITEMS)) < rng.choice([0, 0.1, 0.1, 0.4], (_USERS, 1))
+    held_out = (rng.random((_USERS, _ITEMS)) < 0.1) & ~in_train & (np.arange(_USERS) % 7 > 0)[:, None]
+    return Split(_interactions(in_train, rng), _interactions(held_out, rng), fold)
 
 
-def _interactions(met: Flags, rng: np.random.Generator) -> Interactions:
-    user, item = np.nonzero(met)
+def _interactions(cells: Flags, rng: np.random.Generator) -> Interactions:
+    user, item = np.nonzero(cells)
     return Interactions(
         user=user.astype(np.int32),
         item=item.astype(np.int32),

@@ -72,7 +72,7 @@ def screenshot(page: Page, name: str) -> None:
         )
         heading = page.get_by_text("Artifacts", exact=True).first
         heading.evaluate("heading => heading.scrollIntoView({block: 'center'})")
-    page.wait_for_timeout(3_000)  # charts slide into place
+    page.wait_for_timeout(3_000)  # until the animation of charts ends
     page.screenshot(path=str(HERE / f"{name}.png"))
 
 

@@ -372,7 +372,7 @@ def depends_on_order(self: Sound, values: npt.NDArray[Any]) -> Groups:
     ("method", "law"),
     [
         (depends_on_others, "must not depend on the other users of the call, but user"),
-        (depends_on_rows, "neither the order of interactions nor what items are called may change a value"),
+        (depends_on_rows, "neither the order of interactions nor the codes of items may change a value"),
         (depends_on_order, "the order of the users must not change a group, but user"),
     ],
 )

@@ -129,11 +129,11 @@ def _cosine(
             square = value * value
             for position in range(after[entry], y_indptr[y_of[entry] + 1]):
                 other = x_of[position]
-                theirs = y_value[position]
+                other_value = y_value[position]
                 sums[other, 0] += 1.0
-                sums[other, 1] += value * theirs
+                sums[other, 1] += value * other_value
                 sums[other, 2] += square
-                sums[other, 3] += theirs * theirs
+                sums[other, 3] += other_value * other_value
         similarity[x, x] = 1.0
         for other in range(x + 1, n):
             common = sums[other, 0]
@@ -169,24 +169,24 @@ def _pearson(
             square = value * value
             for position in range(after[entry], y_indptr[y_of[entry] + 1]):
                 other = x_of[position]
-                theirs = y_value[position]
+                other_value = y_value[position]
                 sums[other, 0] += 1.0
-                sums[other, 1] += value * theirs
+                sums[other, 1] += value * other_value
                 sums[other, 2] += square
-                sums[other, 3] += theirs * theirs
+                sums[other, 3] += other_value * other_value
                 sums[other, 4] += value
-                sums[other, 5] += theirs
+                sums[other, 5] += other_value
         similarity[x, x] = 1.0
         for other in range(x + 1, n):
             common = sums[other, 0]
             result = 0.0
             if common >= min_support:
-                ours, theirs = sums[other, 4], sums[other, 5]
+                sum_a, sum_b = sums[other, 4], sums[other, 5]
                 root = math.sqrt(
-                    (common * sums[other, 2] - ours * ours) * (common * sums[other, 3] - theirs * theirs)
+                    (common * sums[other, 2] - sum_a * sum_a) * (common * sums[other, 3] - sum_b * sum_b)
                 )
                 if root != 0.0:
-                    result = (common * sums[other, 1] - ours * theirs) / root
+                    result = (common * sums[other, 1] - sum_a * sum_b) / root
             similarity[x, other] = result
             for column in range(6):
                 sums[other, column] = 0.0

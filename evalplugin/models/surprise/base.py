@@ -28,8 +28,8 @@ _BYTES_A_RATING = 200
 class SurpriseModel:
     """A scikit-surprise algorithm. A subclass gives its name and the ``Estimates`` class that reproduces its estimates.
 
-    All arithmetic runs in the order of Surprise, so that scores that tie there tie here:
-    ``scores`` is ``algorithm.predict(user, item, clip=False).est``, ``predict`` the same clipped to the rating scale.
+    All arithmetic runs in the order of Surprise, so that scores tie exactly where those of Surprise do: ``scores`` is
+    ``algorithm.predict(user, item, clip=False).est``, ``predict`` the same clipped to the rating scale.
     """
 
     name: ClassVar[str]  # of the class in the package surprise

@@ -1,6 +1,6 @@
 """Estimates of fitted scikit-surprise algorithms, for blocks of users and for pairs.
 
-All arithmetic runs in the order of Surprise, so that estimates that tie there tie here: they equal
+All arithmetic runs in the order of Surprise, so that estimates tie exactly where those of Surprise do: they equal
 ``algorithm.predict(user, item, clip=False).est`` to the bit.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.base.arrays import Floats, Ints
+from evalplugin.base.arrays import Floats, Ints, row_entries
 from evalplugin.models.dot_products import dot_products
 from evalplugin.models.surprise.ratings import Ratings
 from evalplugin.models.threads import for_ranges
@@ -144,7 +144,7 @@ class SlopeOneEstimates(Estimates):
 
     def _some_pairs(self, users: Ints, items: Ints) -> Floats:
         rated = self.ratings.by_user
-        entries, row = rated.entries(users)
+        entries, row = row_entries(rated.indptr, users)
         other, item = rated.other[entries], items[row]
         counted = self.algorithm.freq[item, other] > 0
         # bincount adds in the order of its input, which is that of the list.

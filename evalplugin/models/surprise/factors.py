@@ -131,8 +131,8 @@ class SVDpp(_Factors):
 class NMF(_Factors):
     """Non-negative matrix factorisation, fitted by stochastic gradient descent whose steps leave the factors positive.
 
-    score(u, i) = q_i . p_u, with ``biased`` mean + b_u + b_i + q_i . p_u. Without biases it is the mean where user
-    or item has no train data. Luo, Zhou, Xia and Zhu 2014.
+    score(u, i) = q_i . p_u, with ``biased`` mean + b_u + b_i + q_i . p_u. Without biases the score is the mean
+    where user or item has no train data. Luo, Zhou, Xia and Zhu 2014.
     """
 
     name = "NMF"

@@ -110,8 +110,8 @@ class KNNBasic(_Neighbours):
     """The mean rating of the k nearest neighbours, weighted by similarity.
 
     User-based: score(u, i) = sum of sim(u, v) r_vi / sum of sim(u, v) over the k users v most similar to u among those
-    who rated i; item-based the same over the items u rated. Only positive similarities count; it is the
-    mean of all ratings where fewer than ``min_k`` do, or user or item has no train data.
+    who rated i; item-based the same over the items u rated. Only positive similarities count; the
+    score is the mean of all ratings where fewer than ``min_k`` do, or user or item has no train data.
     """
 
     name = "KNNBasic"

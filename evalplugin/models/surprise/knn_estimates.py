@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.models.surprise.estimates import Estimates
 from evalplugin.models.surprise.ratings import RatingLists, Ratings
@@ -112,7 +112,7 @@ class KNNEstimates(Estimates):
         """Return the rows of all x, restricted to the entries of some y."""
         from evalplugin.models.kernels.arguments import NeighbourRows
 
-        entries, y = self._by_y.entries(ys)
+        entries, y = row_entries(self._by_y.indptr, ys)
         position = None if self._position is None else self._position[entries]
         shape = len(self.similarity), len(ys)
         x, values = self._by_y.other[entries], self._values[entries]
@@ -130,7 +130,7 @@ class KNNEstimates(Estimates):
                 hit = np.isnan(self.similarity[users[row]])[by_user.own]
                 pairs += [(row, item) for item in np.unique(by_user.other[hit]).tolist()]
         elif self._undefined.any():
-            entries, rows = by_user.entries(users)
+            entries, rows = row_entries(by_user.indptr, users)
             for item in np.flatnonzero(self._undefined).tolist():
                 hit = np.isnan(self.similarity[item])[by_user.other[entries]]
                 pairs += [(row, item) for row in np.unique(rows[hit]).tolist()]

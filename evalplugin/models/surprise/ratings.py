@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from evalplugin.data import Interactions
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints, row_entries
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 
 __all__ = ["RatingLists", "Ratings", "TrainsetArrays"]
 
@@ -51,10 +51,6 @@ class RatingLists:
         """Whether every list ascends by inner id."""
         rises = self.other[1:] > self.other[:-1]
         return bool((rises | (self.own[1:] != self.own[:-1])).all())
-
-    def entries(self, inner: Ints) -> tuple[Ints, Ints]:
-        """Return the positions of the ratings of some lists, and the index in ``inner`` of each one's list."""
-        return row_entries(self.indptr, inner)
 
     def transposed(self, n: int) -> RatingLists:
         """Return the lists of the n others (the transpose), each in ascending order."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats, Ints
+from evalplugin.base.arrays import Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.models.recommend import BLOCK_BYTES, user_blocks
 from evalplugin.models.selection import NO_ITEM, select_top_n
@@ -79,7 +79,7 @@ def surprise_top_n(
     for block, estimates in _blocks(algorithm, ratings, inner_users, block_bytes):
         _refuse_undefined(algorithm, block, estimates)
         if exclude_seen:
-            entries, row = ratings.by_user.entries(block)
+            entries, row = row_entries(ratings.by_user.indptr, block)
             estimates[row, ratings.by_user.other[entries]] = -np.inf
         rows = slice(done, done + len(block))
         items[rows], scores[rows] = select_top_n(estimates, items.shape[1])
