@@ -23,6 +23,7 @@ __all__ = [
     "Metric",
     "Need",
     "OverallMetric",
+    "ShareMetric",
     "UserMetric",
     "metric",
 ]
