@@ -189,7 +189,7 @@ def _missing(jobs: Sequence[Job], cache: StepCache, journal: Journal, mode: Mode
             f"{cached} of {tasks} tasks are in the store {cache.store.path} and are not computed again; their "
             f"costs are those measured when they were (--fresh computes anew)"
         )
-    if listed := sum(len(job.lists) for job in to_run):
+    if listed := sum(len(job.unscored) for job in to_run):
         observer.report(
             f"the lists of {listed} of {tasks} tasks are in the store and are only scored; what fitting and "
             f"recommending cost is what was measured then"

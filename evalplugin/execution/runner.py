@@ -63,7 +63,9 @@ class Job:
     model: ModelRecipe
     tasks: tuple[Task, ...]
     done: dict[int, Result] = field(default_factory=dict)  # by fold
-    lists: dict[int, Lists] = field(default_factory=dict)  # by fold: cached lists that are still to be scored
+    unscored: dict[int, Lists] = field(
+        default_factory=dict
+    )  # by fold: cached lists that are still to be scored
     running: int = 0  # tasks that have started and not ended
 
     @property
@@ -224,7 +226,7 @@ def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
             if (result := cache.scored(task, lists)) is not None:
                 job.done[fold] = result
             else:
-                job.lists[fold] = lists
+                job.unscored[fold] = lists
 
 
 def results_of(
@@ -258,7 +260,7 @@ def results_of(
                 if fold not in job.done:
                     started.append((number, fold))
                     job.running += 1
-                    yield len(started) - 1, job.label(fold), replace(task, lists=job.lists.get(fold))
+                    yield len(started) - 1, job.label(fold), replace(task, lists=job.unscored.get(fold))
 
     with closing(execute(missing())) as results:
         for task_number, result in results:
@@ -293,7 +295,7 @@ def sequential_executor(observer: Observer) -> Executor:
 def _store(job: Job, fold: int, cache: StepCache) -> Result:
     result = job.done[fold]
     if isinstance(result, TaskResult):
-        return cache.store_result(replace(job.tasks[fold], lists=job.lists.get(fold)), result)
+        return cache.store_result(replace(job.tasks[fold], lists=job.unscored.get(fold)), result)
     if cache.journal is not None:
         cache.journal.record_failure(job.name(fold), result)
     return result
