@@ -75,7 +75,7 @@ def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
     """Yield the files that every run of a bake-off has: the config, as written and resolved, and the packages."""
     yield Artifact("config.yaml", bakeoff.config_text)
     yield Artifact("data/config_resolved.yaml", bakeoff.config_resolved)
-    # No text to redact: the line "google-auth==2.0" looks like a credential.
+    # As bytes, which are not redacted: the line "google-auth==2.0" looks like a credential.
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
@@ -111,9 +111,9 @@ def _subtitle(curve: Curve, data: tuple[str, str]) -> str:
 
 
 def sampled_users(users: npt.NDArray[np.generic], size: int = SAMPLE) -> npt.NDArray[np.intp]:
-    """Return the positions of at most ``size`` users, ascending.
+    """Return the positions of at most ``size`` users, ascending, those with the smallest hash of their id.
 
-    Chosen by a hash of the id, so that every run picks the same users and tables can be joined.
+    So every run samples the same users, and tables can be joined.
     """
     if len(users) <= size:
         return np.arange(len(users))
@@ -138,24 +138,20 @@ def _per_user_arrow(scores: PerUserScores) -> pa.Table:
 
     users = scores.users
     columns = {"user": pa.array(users.tolist() if users.dtype == object else users)}
-    # NaN stays NaN and does not become null: it is the value that the scores hold.
+    # NaN must not become null, as it is a value of the scores.
     return pa.table(columns | {name: pa.array(scores.column(name)) for name in scores.metrics})
 
 
 def _data_artifacts(segments: Sequence[Segmentation], background: Background) -> Iterator[Artifact]:
-    """Yield the tables on the data that a page on the scores needs."""
-    yield _parquet("truth", background.truth)
-    yield _parquet("history", background.history)
-    if background.titles:
-        yield _parquet("titles", _titles_arrow(background.titles))
-    if segments:
-        yield _parquet("segments", _segments_arrow(segments))
-
-
-def _titles_arrow(titles: Mapping[Any, str]) -> pa.Table:
+    """Yield the tables of the data that the comparison page reads."""
     import pyarrow as pa
 
-    return pa.table({"item": list(titles), "title": list(titles.values())})
+    yield _parquet("truth", background.truth)
+    yield _parquet("history", background.history)
+    if titles := background.titles:
+        yield _parquet("titles", pa.table({"item": list(titles), "title": list(titles.values())}))
+    if segments:
+        yield _parquet("segments", _segments_arrow(segments))
 
 
 def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:

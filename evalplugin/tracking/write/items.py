@@ -25,7 +25,7 @@ class Param(NamedTuple):
 
 
 class Tag(NamedTuple):
-    """A tag; a longer value than MLflow allows is shortened when it is logged."""
+    """A tag; a value that is too long for MLflow is shortened when it is logged."""
 
     key: str
     value: str
@@ -40,7 +40,7 @@ class Metric(NamedTuple):
 
 
 class Artifact(NamedTuple):
-    """A file or folder of a run: text, which is logged without credentials, bytes, or a function that writes it."""
+    """A file or folder of a run: text (logged without credentials), bytes, or a function that writes it."""
 
     path: str  # in the run
     content: str | bytes | Callable[[Path], object]

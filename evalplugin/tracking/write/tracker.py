@@ -40,9 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MlflowTracker"]
 
-Progress = Callable[
-    [str], AbstractContextManager[object]
-]  # reports a step by its name while the context lasts
+# Reports a step by its name while the context lasts.
+Progress = Callable[[str], AbstractContextManager[object]]
 
 
 @dataclass
@@ -59,12 +58,11 @@ class MlflowTracker:
     common_tags: tuple[Tag, ...] = field(repr=False)  # of all runs
     progress: Progress = field(default=nullcontext, repr=False)
     summary_run_id: str | None = (
-        None  # a run that `mlflow run` has started for the bake-off, or one to go on with
+        None  # of a run that `mlflow run` started for the bake-off, or of a resumed one
     )
-    _resumed: dict[tuple[str, str, str], str] = field(
-        default_factory=dict, repr=False
-    )  # dataset, split, model -> run id
-    _complete: set[str] = field(default_factory=set, repr=False)  # ids of runs that hold everything already
+    # Run ids of models by dataset, split and model.
+    _resumed: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
+    _complete: set[str] = field(default_factory=set, repr=False)  # ids of runs whose results are logged
 
     @classmethod
     def open(
@@ -75,13 +73,13 @@ class MlflowTracker:
         resume: bool = False,
         progress: Progress = nullcontext,
     ) -> MlflowTracker:
-        """Return a tracker whose store answers, with the experiment there and our own dead runs closed.
+        """Return a tracker of a reachable store, whose experiment exists and has no dead runs of this machine.
 
         Args:
-            bakeoff: What is going to run.
+            bakeoff: The bake-off to log.
             uri: The tracking URI; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
-            resume: Whether to go on with the runs that the bake-off has already.
-            progress: Reports the step that an exception causes, from its name, while the context lasts.
+            resume: Whether to resume the bake-off's existing runs.
+            progress: Reports the step that follows an exception, by its name, while the context lasts.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted, two metrics have one
@@ -95,7 +93,7 @@ class MlflowTracker:
         tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress)
         with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume:
-                tracker._resume()  # first: the process that made them is gone, but they are to go on
+                tracker._resume()  # first, as the process of these runs has ended too
             close_dead_runs(client, tracker.experiment_id)
         if tracker.summary_run_id is None and (run_id := os.environ.get("MLFLOW_RUN_ID")):
             with tracking_call(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", settings=FAIL_FAST):
@@ -106,19 +104,19 @@ class MlflowTracker:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:  # no run may stay RUNNING for ever
+        if kind is not None:  # no run may stay RUNNING
             with ignore_signals(), self.progress("end the open runs"):
                 self._kill_open_runs()
 
     @property
     def experiment_id(self) -> str:
-        """The experiment that all runs are in."""
+        """The experiment of all runs."""
         return self.writer.experiment_id
 
     def start_model(self, data: DataInfo, model: str, type: str) -> str:
-        """Return the id of a run, RUNNING, for a model that is about to be fitted: a new one, or a resumed one."""
-        if (known := self._resumed.get((data.dataset, data.split or data.split_type, model))) is not None:
-            return known
+        """Return the id of the RUNNING run of a model to fit: a new run, or a resumed one."""
+        if (resumed := self._resumed.get((data.dataset, data.split or data.split_type, model))) is not None:
+            return resumed
         bakeoff = self.bakeoff
         tags = [
             *self.common_tags,
@@ -130,9 +128,9 @@ class MlflowTracker:
             return self.writer.start(bakeoff.run_name(data.dataset, data.split, model), tags)
 
     def finish_model(self, run_id: str, result: ModelResult, further: Iterable[Item] = ()) -> None:
-        """Log everything about a model but the pictures, and ``further`` items; end its run as FINISHED or FAILED.
+        """Log a model's results without pictures, and ``further`` items; end its run as FINISHED or FAILED.
 
-        Logged twice, everything is stored once. A resumed run that holds everything stays as it is.
+        Logging twice stores everything once. A complete resumed run stays unchanged.
         """
         if run_id in self._complete:
             return
@@ -142,17 +140,17 @@ class MlflowTracker:
             self.writer.end(run_id, "FINISHED" if result.error is None else "FAILED")
 
     def past_bakeoffs(self, decision: Decision | None = None) -> tuple[PastBakeoff, ...]:
-        """Return the latest bake-offs of the experiment, the oldest first, this one included.
+        """Return the latest bake-offs of the experiment, the oldest first, including this one.
 
-        All its models must be finished. ``decision``: of its gate, which is not logged yet.
+        All its models must be finished. ``decision``: of its gate, as it is not logged yet.
         """
         with tracking_call(self.uri, "read the bake-offs before"):
             past = past_of(self.client, self.experiment_id)
         if decision is None:
             return tuple(past)
-        known = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
-        known["decided"] = (decision.dataset, decision.split)
-        return tuple(replace(one, **known) if one.id == self.bakeoff.id else one for one in past)
+        values = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
+        values["decided"] = (decision.dataset, decision.split)
+        return tuple(replace(one, **values) if one.id == self.bakeoff.id else one for one in past)
 
     def finish_bakeoff(
         self,
@@ -164,11 +162,15 @@ class MlflowTracker:
         decision: Decision | None = None,
         past: Sequence[PastBakeoff] = (),
     ) -> Links:
-        """Log what needs all models (pictures, differences, the summary run, the board) and return the links.
+        """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
-        ``comparisons`` are those of the result. ``run_ids`` are those of ``result.models``, in the same order.
-        ``board``: whether to save a board. ``decision``: of the gate, if there is one. ``past``: what
-        ``past_bakeoffs`` returned, for the page.
+        Args:
+            result: All models' results.
+            comparisons: The comparisons of the result.
+            run_ids: The runs of ``result.models``, in the same order.
+            board: Whether to save a board.
+            decision: The gate's decision, if any.
+            past: The bake-offs of the page, from ``past_bakeoffs``.
         """
         rows = {(c.contest.dataset, c.contest.split, row.model): row for c in comparisons for row in c.models}
         run_of = {
@@ -202,19 +204,19 @@ class MlflowTracker:
         return links
 
     def tag(self, run_id: str, key: str, value: str) -> None:
-        """Set a tag of ours on a run that has ended."""
+        """Set a tag with the prefix ``evalplugin.`` on an ended run."""
         with tracking_call(self.uri, f"tag the run {run_id}"):
             self.writer.log(run_id, [Tag(f"evalplugin.{key}", value)])
 
     def _kill_open_runs(self) -> None:
-        with suppress(TrackingError):  # a store that does not answer once is not asked again for every run
+        with suppress(TrackingError):  # after a first failure the store gets no request for the other runs
             for run_id in sorted(self.writer.open_runs):
                 with tracking_call(self.uri, "end a run", settings=FAIL_FAST):
                     self.writer.end(run_id, "KILLED")
         self.writer.open_runs.clear()
 
     def _resume(self) -> None:
-        """Go on with the runs that the bake-off has: those that are not complete are this process's from now on."""
+        """Attach to the bake-off's existing runs; incomplete ones become runs of this process."""
         query = f"tags.`evalplugin.bakeoff` = '{self.bakeoff.id}'"
         for run in search_runs(self.client, [self.experiment_id], query):
             run_id = self.writer.attach(run.run)
@@ -228,7 +230,7 @@ class MlflowTracker:
                 self.writer.reopen(run_id, starmap(Tag, process_tags().items()))
 
     def _adopt(self, run: Run) -> None:
-        # A run that has ended is one that an earlier bake-off of this process has adopted.
+        # An ended run was adopted by an earlier bake-off of this process.
         if run.info.status in ("RUNNING", "SCHEDULED"):
             self.summary_run_id = self.writer.attach(run)
             self.writer.open_runs.add(self.summary_run_id)
@@ -239,7 +241,6 @@ class MlflowTracker:
             with tracking_call(self.uri, "start the summary run"):
                 return self.writer.start(f"summary {self.bakeoff.id}", tags)
         with tracking_call(self.uri, "tag the summary run"):
-            # The source that `mlflow run` has logged stays as it is.
-            own = [tag for tag in tags if not tag.key.startswith("mlflow.")]
-            self.writer.log(self.summary_run_id, own)
+            # The source that `mlflow run` has logged must not change.
+            self.writer.log(self.summary_run_id, [tag for tag in tags if not tag.key.startswith("mlflow.")])
         return self.summary_run_id

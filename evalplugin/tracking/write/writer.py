@@ -27,17 +27,18 @@ class RunWriter:
 
     client: MlflowClient
     experiment_id: str
-    open_runs: set[str] = field(default_factory=set)  # ids of the runs that are to be ended
+    open_runs: set[str] = field(default_factory=set)  # ids of the runs to end
     _started: dict[str, int] = field(default_factory=dict)  # run id -> milliseconds since 1970
 
     def start(self, name: str, tags: Iterable[Tag]) -> str:
-        """Return the id of a new run, RUNNING from now on."""
-        run = self.client.create_run(self.experiment_id, tags=_texts(tags), run_name=name)
+        """Return the id of a new RUNNING run."""
+        texts = {tag.key: shorten(redact(tag.value)) for tag in tags}
+        run = self.client.create_run(self.experiment_id, tags=texts, run_name=name)
         self.open_runs.add(run.info.run_id)
         return self.attach(run)
 
     def attach(self, run: Run) -> str:
-        """Return the id of a run that is there already and is logged into from now on."""
+        """Return the id of an existing run, to log into."""
         self._started[run.info.run_id] = run.info.start_time
         return str(run.info.run_id)
 
@@ -49,7 +50,7 @@ class RunWriter:
 
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
         """Log items into a run; see ``log_items``."""
-        # One fixed time a run: a value that is sent again is then the same value, and stored once.
+        # A fixed time for each run: a repeated value is then equal, and stored once.
         log_items(self.client, run_id, items, at=self._started.get(run_id, 0), folder=folder)
 
     def end(self, run_id: str, status: str) -> None:
@@ -64,11 +65,11 @@ def log_items(
     """Log items into a run, without credentials.
 
     Args:
-        client: Of the store.
+        client: Client of the store.
         run_id: The run.
-        items: In any order; metrics and parameters are logged before files.
+        items: The items, in any order; metrics and parameters are logged before files.
         at: The time of the metrics, in milliseconds since 1970.
-        folder: Where files are written to and stay; None: a temporary folder.
+        folder: The folder of the files, which stay; None: a temporary folder.
     """
     from mlflow import entities
 
@@ -98,7 +99,7 @@ def log_items(
 
 
 def without_credentials(item: Item) -> Item:
-    """Return an item with ``***`` in place of every credential; bytes and tables are left as they are."""
+    """Return an item with ``***`` instead of every credential; bytes and tables stay unchanged."""
     match item:
         case Param():
             return item._replace(value=redact_values({item.key: item.value})[item.key])
@@ -117,7 +118,7 @@ def write_artifact(artifact: Artifact, folder: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     match artifact.content:
         case str(text):
-            # Surrogates stand for bytes that were no text; they must not prevent that a traceback is logged.
+            # Surrogates replace bytes that are not text; a traceback with them must still be logged.
             target.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
         case bytes(content):
             target.write_bytes(content)
@@ -126,7 +127,7 @@ def write_artifact(artifact: Artifact, folder: Path) -> None:
 
 
 def redact_text(path: str, text: str) -> str:
-    """Return the text of a file with ``***`` in place of every credential, in the file's format."""
+    """Return the text of a file with ``***`` instead of every credential, in the file's format."""
     match PurePosixPath(path).suffix:
         case ".yaml":
             return redact_yaml(text)
@@ -135,10 +136,6 @@ def redact_text(path: str, text: str) -> str:
         case ".html":  # titles of items may look like assignments to a password
             return redact_message(text)
     return redact(text)
-
-
-def _texts(tags: Iterable[Tag]) -> dict[str, str]:
-    return {tag.key: shorten(redact(tag.value)) for tag in tags}
 
 
 def _dataset_input(dataset: Dataset) -> Any:
