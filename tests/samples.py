@@ -1,9 +1,10 @@
-"""Small bake-offs with known values, made without fitting anything."""
+"""Small configs, and small bake-offs with known values, made without fitting anything."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,37 @@ from evalplugin.metrics.scores import PerUserScores
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
 PER_USER = METRICS[:3]
+
+TINY = {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
+CHANCE = {"name": "chance", "type": "random", "params": {"legacy_seed": 5}}
+FAILING = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("failing")
+@dataclass
+class Failing:
+    def fit(self, train, rng):
+        raise RuntimeError("this model cannot learn")
+
+    def scores(self, users): ...
+"""
+
+
+def small_config(**changes: Any) -> dict[str, Any]:
+    """Return a config of two models on one tiny dataset, with other sections where they are given."""
+    return {
+        "experiment": "shop",
+        "seed": 3,
+        "datasets": [TINY],
+        "split": {"type": "last_n", "n": 4},
+        "relevance": {"threshold": 4.0},
+        "recommend": {"n": 20},
+        "metrics": ["ndcg@10", "recall@10", "coverage@10"],
+        "models": ["random", "popularity"],
+        "compare": {"baseline": "random"},
+        **changes,
+    }
 
 
 def interactions(

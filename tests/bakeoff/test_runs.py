@@ -14,24 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from samples import FAILING, small_config
 
 import evalplugin
 from evalplugin.base.errors import DataError
 
 ROOT = Path(__file__).parents[2]
-
-FAILING = """
-from dataclasses import dataclass
-import evalplugin
-
-@evalplugin.model("failing")
-@dataclass
-class Failing:
-    def fit(self, train, rng):
-        raise RuntimeError("this model cannot learn")
-
-    def scores(self, users): ...
-"""
 
 WAITING = """
 import sys, time
@@ -51,20 +39,7 @@ class Waiting:
 
 def config(folder: Path, **changes: Any) -> Path:
     file = folder / "config.yaml"
-    data = {
-        "experiment": "whole",
-        "seed": 3,
-        "datasets": [
-            {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-        ],
-        "split": {"type": "last_n", "n": 4},
-        "relevance": {"threshold": 4.0},
-        "recommend": {"n": 20},
-        "metrics": ["ndcg@10", "recall@10", "coverage@10"],
-        "models": ["random", "popularity"],
-        "compare": {"baseline": "random"},
-    }
-    file.write_text(yaml.safe_dump({**data, **changes}))
+    file.write_text(yaml.safe_dump(small_config(**{"experiment": "whole", **changes})))
     return file
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import TINY, small_config
 
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
@@ -18,20 +19,12 @@ EVIL = '<img src=x onerror="alert(1)">'
 
 
 def config(**changes: Any) -> dict[str, Any]:
-    return {
-        "experiment": "shop",
-        "seed": 3,
-        "datasets": [
-            {"name": "tiny", "type": "synthetic", "n_users": 120, "n_items": 80, "n_interactions": 3000}
-        ],
-        "split": {"type": "last_n", "n": 4},
-        "relevance": {"threshold": 4.0},
-        "recommend": {"n": 20},
+    own = {
+        "datasets": [{**TINY, "n_users": 120, "n_interactions": 3000}],
         "metrics": ["ndcg@10", "rr", "coverage@10"],
         "models": ["random", "popularity", {"name": EVIL, "type": "random", "params": {"legacy_seed": 5}}],
-        "compare": {"baseline": "random"},
-        **changes,
     }
+    return small_config(**{**own, **changes})
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow import MlflowClient
+from samples import CHANCE, FAILING, TINY
+from samples import small_config as config
 
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
@@ -19,36 +21,6 @@ from evalplugin.base.errors import DataError, TrackingError, UnknownNameError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.tracking.read.contests import read_contests, with_lists
-
-TINY = {"name": "tiny", "type": "synthetic", "n_users": 60, "n_items": 80, "n_interactions": 1500}
-CHANCE = {"name": "chance", "type": "random", "params": {"legacy_seed": 5}}
-FAILING = """
-from dataclasses import dataclass
-import evalplugin
-
-@evalplugin.model("failing")
-@dataclass
-class Failing:
-    def fit(self, train, rng):
-        raise RuntimeError("this model cannot learn")
-
-    def scores(self, users): ...
-"""
-
-
-def config(**changes: Any) -> dict[str, Any]:
-    return {
-        "experiment": "shop",
-        "seed": 3,
-        "datasets": [TINY],
-        "split": {"type": "last_n", "n": 4},
-        "relevance": {"threshold": 4.0},
-        "recommend": {"n": 20},
-        "metrics": ["ndcg@10", "recall@10", "coverage@10"],
-        "models": ["random", "popularity"],
-        "compare": {"baseline": "random"},
-        **changes,
-    }
 
 
 @pytest.fixture(scope="module")
