@@ -13,9 +13,8 @@ from evalplugin.lists import ListColumns, ListScores, score_lists, specs_of
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
     from evalplugin.comparison.statistics import Test
-    from evalplugin.comparison.trends import History
     from evalplugin.metrics import MetricSpec
-    from evalplugin.report.notebook import Comparisons
+    from evalplugin.report.notebook import Comparisons, ShownHistory
 
 __all__ = ["compare", "history", "run", "score"]
 
@@ -151,8 +150,8 @@ def compare(
 
 def history(
     experiment: str, *, metric: str | None = None, last: int = 30, tracking_uri: str | None = None
-) -> History:
-    """Return the history of models over bake-offs: ``.rows()``, ``.trends``, ``.worse``.
+) -> ShownHistory:
+    """Return models over bake-offs: ``.to_frame()``, ``.trends``, ``.worse``; a notebook shows the table.
 
     Args:
         experiment: Name of the MLflow experiment.
@@ -165,9 +164,11 @@ def history(
         TrackingError: The store cannot be reached.
     """
     from evalplugin.comparison.trends import history_of
+    from evalplugin.report.notebook import ShownHistory
     from evalplugin.tracking.read.past import read_past
 
-    return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
+    found = history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
+    return ShownHistory(**vars(found))
 
 
 def score(

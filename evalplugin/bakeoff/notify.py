@@ -39,7 +39,7 @@ class _Notifier:
 
     def warn(self, text: str) -> None:
         if self.observer is not None:
-            self.observer.report(f"warning: {text}")
+            self.observer.warn(text)
         else:
             warnings.warn(text, RuntimeWarning, stacklevel=4)
 

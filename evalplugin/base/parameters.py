@@ -22,6 +22,7 @@ __all__ = ["Parameter", "as_mapping", "build", "parameters_of", "problems_of", "
 
 T = TypeVar("T")
 
+_MAPPING_KINDS = ("model_type", "model_attributes_type", "dataclass_type", "dict_type")
 _BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "min_length": "length >="}
 
 
@@ -127,7 +128,8 @@ def problems_of(
         elif kind in ("too_short", "string_too_short"):
             message = "must not be empty"
         else:
-            message = f"{_yaml_wording(item['msg'])}, not {given!r}"
+            keys = _keys_text(_annotation_at(cls, path)) if kind in _MAPPING_KINDS else ""
+            message = f"{_yaml_wording(item['msg'])}{keys}, not {given!r}"
         problems.setdefault(path, []).append(Problem(path, message, at_key))
     # A union reports an error for each alternative: those of one path make one problem. Where the value has the form
     # of one alternative, the error lies further inside, and those of the other forms are left out.
@@ -271,10 +273,25 @@ def _step(annotation: Any, part: str | int) -> Iterator[Any]:
 
 
 def _class_at(cls: type, path: KeyPath) -> type:
-    found = _annotation_at(cls, path)
-    for candidate in (found, *typing.get_args(found)):
+    return _class_in(_annotation_at(cls, path)) or cls
+
+
+def _class_in(annotation: Any) -> type | None:
+    """Return the class with fields that an annotation is, or has among its arguments."""
+    for candidate in (annotation, *typing.get_args(annotation)):
         if isinstance(candidate, type) and (
             dataclasses.is_dataclass(candidate) or issubclass(candidate, BaseModel)
         ):
             return candidate
-    return cls
+    return None
+
+
+def _keys_text(annotation: Any) -> str:
+    """Return the keys of the mapping that an annotation asks for, as the end of a message; empty if they are free."""
+    is_named = typing.get_origin(annotation) is dict
+    cls = _class_in(typing.get_args(annotation)[1] if is_named else annotation)
+    if cls is None:
+        return ""
+    is_open = issubclass(cls, BaseModel) and cls.model_config.get("extra") == "allow"
+    keys = ", ".join([*_field_names(cls), *(["..."] if is_open else [])])
+    return f" of names, each with the keys {keys}" if is_named else f" with the keys {keys}"

@@ -67,6 +67,8 @@ def compare(
         found = api.compare(*runs, **choices)
     for note in dict.fromkeys(note for comparison in found for note in comparison.contest.notes):
         observer.report(note)
+    for warning in dict.fromkeys(warning for comparison in found for warning in comparison.contest.warnings):
+        observer.warn(warning)
     names = found.canonical(metrics)
     if segment is not None:
         found.check_segment(segment)

@@ -137,7 +137,7 @@ def _appender(file: Path | None, observer: Observer) -> Callable[[Payload], None
             with file.open("ab") as out:
                 out.write(line.encode(errors="backslashreplace"))
         except OSError as error:
-            observer.report(f"warning: --outcome {file} could not be written: {error.strerror or error}")
+            observer.warn(f"--outcome {file} could not be written: {error.strerror or error}")
 
     return append
 

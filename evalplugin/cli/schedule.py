@@ -12,7 +12,7 @@ from evalplugin.base.errors import EXIT_DONE, KeyPath
 from evalplugin.base.secrets import redact
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
-from evalplugin.cli.shared import interrupt_on_signals, load_all, print_diagnostic
+from evalplugin.cli.shared import interrupt_on_signals, load_all, print_diagnostic, show_warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,8 +127,8 @@ def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
 
     for name, uri in stores.items():
         if uri is not None and sqlite_path(resolve_uri(uri)) is not None and unit in REMOTE_UNITS:
-            print_diagnostic(
-                f"warning: {name} logs to {uri}, a file that is gone with the machine it runs on; name a server with "
+            show_warning(
+                f"{name} logs to {uri}, a file that is gone with the machine it runs on; name a server with "
                 f"--tracking-uri, or leave tracking.uri out and set MLFLOW_TRACKING_URI"
             )
 

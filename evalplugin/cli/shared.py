@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
     from evalplugin.execution.store import StoreView
 
-__all__ = ["interrupt_on_signals", "load_all", "open_store", "print_diagnostic", "show_error"]
+__all__ = ["interrupt_on_signals", "load_all", "open_store", "print_diagnostic", "show_error", "show_warning"]
 
 
 def load_all(
@@ -64,6 +64,11 @@ def interrupt_on_signals() -> None:
 def print_diagnostic(text: str) -> None:
     """Print a line on stderr, without credentials."""
     click.echo(redact_message(text), err=True)
+
+
+def show_warning(text: str) -> None:
+    """Print a warning on stderr."""
+    print_diagnostic(f"{click.style('warning:', fg='yellow', bold=True)} {text}")
 
 
 def show_error(text: str) -> None:

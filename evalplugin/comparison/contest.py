@@ -42,6 +42,7 @@ class Contest:
     segments: tuple[Segmentation, ...] = ()
     background: Background | None = None
     notes: tuple[str, ...] = ()  # sentences on choices made and results left out
+    warnings: tuple[str, ...] = ()  # sentences on settings that do not suit the data
 
     @property
     def primary(self) -> str:
@@ -101,6 +102,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 ),
                 segments=info.segments,
                 background=info.background,
+                warnings=info.warnings,
             )
         )
     return contests

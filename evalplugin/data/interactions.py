@@ -64,6 +64,7 @@ class Interactions:
     items: npt.NDArray[np.generic]  # (n_items,) the catalogue: sorted raw ids: int64, or str as object
     titles: npt.NDArray[np.object_] | None = None  # (n_items,) a title for each item, for people to read
     notes: tuple[str, ...] = field(default=())  # decisions taken while reading, for people; they are logged
+    warnings: tuple[str, ...] = ()  # likely mistakes in the description of the data, for people
 
     def __post_init__(self) -> None:
         _freeze(self, "user", "item", "rating", "timestamp", "users", "items", "titles")

@@ -14,6 +14,10 @@ class Observer:
     def report(self, text: str) -> None:
         """Receive one line about a decision or a finished step."""
 
+    def warn(self, text: str) -> None:
+        """Receive one line about a likely mistake, which must stand out."""
+        self.report(f"warning: {text}")
+
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         """Show a piece of work while it runs; yields a function that receives how many more of ``total`` are done."""

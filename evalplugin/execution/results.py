@@ -52,6 +52,7 @@ class DataInfo:
     n_folds: int
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
     notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
+    warnings: tuple[str, ...] = ()  # sentences on settings that do not suit the data
     segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
 
     @cached_property

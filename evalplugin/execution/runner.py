@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
+from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult
 from evalplugin.execution.store.steps import StepCache
@@ -114,6 +116,8 @@ def prepare(
                 one = _prepare(config, dataset, data, split, context, cache)
             for note in one.info.notes[len(data.notes) :]:
                 observer.report(f"{dataset.name}, {split.name}: {note}")
+            for warning in one.info.warnings:
+                observer.warn(warning)
             prepared.append(one)
     return prepared
 
@@ -147,6 +151,10 @@ def _prepare(
         folds = split.component.split(data, generator(seed, *stream, "split"))
         if cache is not None:
             cache.store_folds(data, split, seed, folds)
+    try:
+        warnings = check_data(config, data, folds)
+    except DataError as error:
+        raise DataError(f"dataset {dataset.name}, split {split.name}: {error}") from None
     kind, negatives = config.spec.recommend.candidates, config.spec.recommend.negatives or 0
     candidates = [
         Candidates.of(kind, fold, generator(seed, *stream, fold.fold, "candidates"), n_negatives=negatives)
@@ -167,6 +175,7 @@ def _prepare(
         n_folds=len(folds),
         counts=first.counts,
         notes=(*data.notes, *first.notes, *left_out),
+        warnings=tuple(f"{dataset.name}: {warning}" for warning in warnings),
         segments=segments,
     )
     return PreparedData(info, tuple(folds), tuple(candidates), stream)

@@ -39,7 +39,7 @@ class Profile:
     users: Literal["truth", "lists", "both"]  # users in the mean: all with a truth, a list, both
     without_relevant: Literal["zero", "drop"]  # value of such a user without relevant items
     threshold: float  # default of the lowest rating of a relevant item
-    mean: Mapping[str, Literal["ratings", "squares", "pairs"]] = field(default_factory=dict)  # not over users
+    mean: Mapping[str, Literal["pairs"]] = field(default_factory=dict)  # not over users
     differs: tuple[str, ...] = ()  # numbers that are not reproduced, and why
 
     def metric(self, name: str) -> MetricSpec:
@@ -79,7 +79,7 @@ class Profile:
         level = self.threshold if threshold is None else threshold
         lists = _in_trec_order(top_n, truth) if self.ties == "trec_eval" else top_n
         scores = score_top_n(lists, truth, train, specs, threshold=level, predictions=predictions)
-        has_list, has_truth, n_ratings, n_pairs = _weights(lists, truth, level, predictions)
+        has_list, has_truth, n_pairs = _weights(lists, truth, level, predictions)
         counted = {"truth": has_truth, "lists": has_list, "both": has_list & has_truth}[self.users]
         numbers = {}
         for name, spec in ours.items():
@@ -87,11 +87,7 @@ class Profile:
                 numbers[name] = scores.overall[spec.name]
                 continue
             value, mean = scores.column(spec.name), self.mean.get(name)
-            if mean == "squares":
-                numbers[name] = _mean(value**2, n_ratings) ** 0.5
-            elif mean == "ratings":
-                numbers[name] = _mean(value, n_ratings)
-            elif mean == "pairs":
+            if mean == "pairs":
                 numbers[name] = _share_of_pairs(np.nan_to_num(value) * n_pairs, n_pairs)
             elif spec.metric.about == "lists":
                 numbers[name] = _mean(value, has_list)
@@ -166,16 +162,15 @@ def _in_trec_order(top_n: TopN, truth: Interactions) -> TopN:
 
 def _weights(
     top_n: TopN, truth: Interactions, threshold: float, predictions: npt.NDArray[np.floating[Any]] | None
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return for all users with a list or a truth: has a list, has a truth, number of ratings, number of pairs."""
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """Return for all users with a list or a truth: has a list, has a truth, number of pairs."""
     blocks = Blocks.of(top_n, truth, threshold=threshold, predictions=predictions)
-    n_ratings, n_pairs = (np.zeros(len(blocks), dtype=np.int64) for _ in range(2))
+    has_truth, n_pairs = np.zeros(len(blocks), dtype=np.bool_), np.zeros(len(blocks), dtype=np.int64)
     for rows, context in blocks:
-        n_ratings[rows] = context.n_truth
+        has_truth[rows] = context.n_truth > 0
         if predictions is not None:
             n_pairs[rows] = count_pairs(context).comparable
-    has_list = np.isin(blocks.users, truth.users[top_n.user])
-    return has_list, n_ratings > 0, n_ratings, n_pairs
+    return np.isin(blocks.users, truth.users[top_n.user]), has_truth, n_pairs
 
 
 def _share_of_pairs(right: npt.NDArray[np.float64], pairs: npt.NDArray[np.int64]) -> float:
@@ -346,12 +341,16 @@ PROFILES: Mapping[str, Profile] = {
             name="surprise",
             library="scikit-surprise 1.1.5, surprise.accuracy",
             source="https://surprise.readthedocs.io/en/stable/accuracy.html",
-            metrics={"rmse": "rmse", "mae": "mae", "fcp": "concordant_pairs(ties=wrong)"},
+            metrics={
+                "rmse": "rmse(pooled=true)",
+                "mae": "mae(pooled=true)",
+                "fcp": "concordant_pairs(ties=wrong)",
+            },
             ties="given",
             users="truth",
             without_relevant="drop",
             threshold=-np.inf,
-            mean={"rmse": "squares", "mae": "ratings", "fcp": "pairs"},
+            mean={"fcp": "pairs"},
             differs=("mse, which is the square of rmse",),
         ),
     )

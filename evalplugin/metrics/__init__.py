@@ -12,7 +12,15 @@ from evalplugin.metrics import (  # register the metrics
     ratings,
     separation,
 )
-from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, Metric, OverallMetric, UserMetric, metric
+from evalplugin.metrics.base import (
+    CONVENTIONS_VERSION,
+    METRICS,
+    Metric,
+    OverallMetric,
+    UserMetric,
+    is_overall,
+    metric,
+)
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.context import RankedItems, ScoringContext
 from evalplugin.metrics.example import evaluate
@@ -38,6 +46,7 @@ __all__ = [
     "definitions_hash",
     "evaluate",
     "gain",
+    "is_overall",
     "metric",
     "novelty_diversity",
     "parse",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Literal, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Literal, TypeAlias, TypeGuard, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ __all__ = [
     "OverallMetric",
     "ShareMetric",
     "UserMetric",
+    "is_overall",
     "metric",
 ]
 
@@ -48,6 +49,18 @@ class Metric:
     about: ClassVar[Literal["truth", "lists"]] = "truth"  # lists: over all users with a list
     takes_k: ClassVar[bool] = True  # whether the name may end in @k
     version: ClassVar[int] = 1  # raised by hand whenever the definition changes
+
+    @property
+    def unit(self) -> str:
+        """A word that headers add to the name where it is needed to tell two conventions apart, such as "per user"."""
+        return ""
+
+    def check_ratings(self, lowest: float, highest: float) -> None:
+        """Check the range of the truth's ratings, before any model is fitted.
+
+        Raises:
+            DataError: The metric is not defined on such ratings.
+        """
 
 
 class UserMetric(Metric):
@@ -83,6 +96,11 @@ class OverallMetric(Metric):
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the value after the last block; NaN where it is undefined."""
         raise NotImplementedError
+
+
+def is_overall(metric: Metric) -> TypeGuard[OverallMetric]:
+    """Return whether a metric has one value for all lists together; that may depend on its parameters."""
+    return metric.scope == "overall"
 
 
 def _lack(cls: type) -> str | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from evalplugin.base.arrays import Floats
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics.base import OverallMetric, UserMetric
+from evalplugin.metrics.base import UserMetric, is_overall
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.models.selection import NO_ITEM, TopN
@@ -81,11 +81,11 @@ def apply(spec: MetricSpec, blocks: Blocks) -> Floats:
     """Return one metric's value for each user, float64 (U,); of a metric over all lists, float64 (1,)."""
     k = blocks.n if spec.k is None else spec.k
     metric = spec.metric
-    if isinstance(metric, UserMetric):
-        values = [metric(context, k) for _, context in blocks]
-        return np.concatenate(values) if values else np.empty(0)
-    assert isinstance(metric, OverallMetric)
-    state = metric.start(blocks.n_items)
-    for _, context in blocks:
-        metric.update(state, context, k)
-    return np.array([metric.finish(state)])
+    if is_overall(metric):
+        state = metric.start(blocks.n_items)
+        for _, context in blocks:
+            metric.update(state, context, k)
+        return np.array([metric.finish(state)])
+    assert isinstance(metric, UserMetric)
+    values = [metric(context, k) for _, context in blocks]
+    return np.concatenate(values) if values else np.empty(0)

@@ -79,7 +79,8 @@ class DCG(UserMetric):
 
     def _sum(self, context: ScoringContext, ranked: RankedItems, k: int | Ints) -> Floats:
         """Return the discounted gain of each user's ranked items: float64 (B,)."""
-        self._check_ratings(context)
+        if len(context.truth_rating):
+            self.check_ratings(context.truth_rating.min(), context.truth_rating.max())
         limit = np.minimum(context.n_truth, k) if self.cut == "truth" else k
         return context.total(ranked, self._gain(ranked) / self._discount(ranked.rank), limit)
 
@@ -100,10 +101,14 @@ class DCG(UserMetric):
             discount = np.log(rank + 1.0) if self.discount == "ln" else np.log2(rank + 1.0)
         return discount
 
-    def _check_ratings(self, context: ScoringContext) -> None:
-        if self.gain == "binary" or not len(context.truth_rating):
+    def check_ratings(self, lowest: float, highest: float) -> None:
+        """Check that the ratings can be gains.
+
+        Raises:
+            DataError: There are negative ones, or ones that ``exp2`` cannot take.
+        """
+        if self.gain == "binary":
             return
-        lowest, highest = context.truth_rating.min(), context.truth_rating.max()
         if lowest < 0:
             raise DataError(
                 f"gain={self.gain} needs ratings of 0 or more, but the truth has {lowest:g}; "

@@ -2,75 +2,141 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.metrics.base import Need, UserMetric, metric
+from evalplugin.metrics.base import Need, OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.running_mean import RunningMean
 
 __all__ = ["MAE", "RMSE"]
 
 
-@metric("rmse")
 @dataclass(frozen=True)
-class RMSE(UserMetric):
-    """Root of the mean squared error of the ratings predicted for the user's truth.
-
-    rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user; the mean over users
-    weighs every user alike, which is not the error over all ratings pooled. It takes no k. Undefined (NaN)
-    for a user without truth, and for all users where a model predicts no ratings. From 0 up, lower is better.
-
-    Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
-
-    >>> from evalplugin.metrics import evaluate
-    >>> evaluate("rmse", lists=[[]], truth=[{"a": 4.0, "b": 2.0}], predictions=[{"a": 3.0, "b": 2.0}])
-    [0.7071067811865476]
-    """
+class _RatingLoss(UserMetric, OverallMetric):
+    """The mean of a loss over ratings: each user's, or one over the ratings of all users."""
 
     higher_is_better: ClassVar[bool | None] = False
     bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
     needs: ClassVar[tuple[Need, ...]] = ("predictions",)
     takes_k: ClassVar[bool] = False
 
+    pooled: Annotated[
+        bool, Field(description="one error over the ratings of all users, instead of one for each user")
+    ] = False
+
+    def __post_init__(self) -> None:
+        """Set the scope, which depends on ``pooled``."""
+        if self.pooled:
+            object.__setattr__(self, "scope", "overall")
+
+    @property
+    def unit(self) -> str:
+        """The word that headers add to the name: what is averaged."""
+        return "" if self.pooled else "per user"
+
     def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
         """Return float64 (B,)."""
-        return np.sqrt(_mean_over_truth(context, _errors(context) ** 2))
+        loss = self._loss(context)
+        total = np.bincount(context.truth_row, weights=loss, minlength=context.n_users)
+        mean = np.where(context.n_truth > 0, total / np.maximum(context.n_truth, 1), np.nan)
+        return self._of_mean(mean)
+
+    def start(self, n_items: int) -> npt.NDArray[np.generic]:
+        """Return the running mean of the loss: object (1,)."""
+        return np.array([RunningMean()], dtype=object)
+
+    def update(self, state: npt.NDArray[np.generic], context: ScoringContext, k: int) -> None:
+        """Add the losses of a block; nothing where a model predicts no ratings."""
+        if context.predictions is not None:
+            self._mean_of(state).add(self._loss(context))
+
+    def finish(self, state: npt.NDArray[np.generic]) -> float:
+        """Return the error over all ratings; NaN without any."""
+        mean = self._mean_of(state)
+        return float(self._of_mean(np.array([mean.value]))[0]) if mean.n else math.nan
+
+    @staticmethod
+    def _mean_of(state: npt.NDArray[np.generic]) -> RunningMean:
+        mean = state.item()
+        assert isinstance(mean, RunningMean)
+        return mean
+
+    @staticmethod
+    def _loss(context: ScoringContext) -> Floats:
+        """Return the loss of each rating of the truth: float64 (t,)."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _of_mean(mean: Floats) -> Floats:
+        """Return the error for a mean loss: float64, of the same shape."""
+        return mean
+
+
+@metric("rmse")
+@dataclass(frozen=True)
+class RMSE(_RatingLoss):
+    """Root of the mean squared error of the ratings predicted for the truth.
+
+    rmse = sqrt(mean over the user's truth of (predicted - rating)^2), one value a user; the mean over users weighs
+    every user alike. ``pooled=true``: sqrt(mean over the truth of all users of (predicted - rating)^2), one number a
+    model, which weighs every rating alike: the RMSE of most papers, and of surprise.accuracy. It has no value for a
+    user, hence no interval and no test: those are of the error of each user. With folds it is the mean of the
+    folds' errors. It takes no k. Undefined (NaN) for a user without truth, and for all users where a model
+    predicts no ratings. From 0 up, lower is better.
+
+    Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
+
+    >>> from evalplugin.metrics import evaluate
+    >>> truth, predictions = [{"a": 4.0, "b": 2.0}, {"a": 1.0}], [{"a": 3.0, "b": 2.0}, {"a": 3.0}]
+    >>> evaluate("rmse", lists=[[], []], truth=truth, predictions=predictions)
+    [0.7071067811865476, 2.0]
+    >>> evaluate("rmse(pooled=true)", lists=[[], []], truth=truth, predictions=predictions)  # sqrt((1 + 0 + 4) / 3)
+    [1.2909944487358056]
+    """
+
+    @staticmethod
+    def _loss(context: ScoringContext) -> Floats:
+        return _errors(context) ** 2
+
+    @staticmethod
+    def _of_mean(mean: Floats) -> Floats:
+        return np.sqrt(mean)
 
 
 @metric("mae")
 @dataclass(frozen=True)
-class MAE(UserMetric):
-    """Mean absolute error of the ratings predicted for the user's truth.
+class MAE(_RatingLoss):
+    """Mean absolute error of the ratings predicted for the truth.
 
-    mae = mean over the user's truth of |predicted - rating|, one value a user; the mean over users weighs
-    every user alike, which is not the error over all ratings pooled. It takes no k. Undefined (NaN) for a
-    user without truth, and for all users where a model predicts no ratings. From 0 up, lower is better.
+    mae = mean over the user's truth of |predicted - rating|, one value a user; the mean over users weighs every user
+    alike. ``pooled=true``: mean over the truth of all users of |predicted - rating|, one number a model, which weighs
+    every rating alike: the MAE of most papers, and of surprise.accuracy. It has no value for a user, hence no
+    interval and no test: those are of the error of each user. With folds it is the mean of the folds' errors. It takes
+    no k. Undefined (NaN) for a user without truth, and for all users where a model predicts no ratings. From
+    0 up, lower is better.
 
     Source: Herlocker et al., Evaluating collaborative filtering recommender systems, ACM TOIS 22, 2004.
 
     >>> from evalplugin.metrics import evaluate
-    >>> evaluate("mae", lists=[[]], truth=[{"a": 4.0, "b": 2.0}], predictions=[{"a": 3.0, "b": 2.0}])
-    [0.5]
+    >>> truth, predictions = [{"a": 4.0, "b": 2.0}, {"a": 1.0}], [{"a": 3.0, "b": 2.0}, {"a": 3.0}]
+    >>> evaluate("mae", lists=[[], []], truth=truth, predictions=predictions)
+    [0.5, 2.0]
+    >>> evaluate("mae(pooled=true)", lists=[[], []], truth=truth, predictions=predictions)  # (1 + 0 + 2) / 3
+    [1.0]
     """
 
-    higher_is_better: ClassVar[bool | None] = False
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
-    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
-    takes_k: ClassVar[bool] = False
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        return _mean_over_truth(context, np.abs(_errors(context)))
+    @staticmethod
+    def _loss(context: ScoringContext) -> Floats:
+        return np.abs(_errors(context))
 
 
 def _errors(context: ScoringContext) -> Floats:
     assert context.predictions is not None  # `needs` says so
     return context.predictions - context.truth_rating
-
-
-def _mean_over_truth(context: ScoringContext, value: Floats) -> Floats:
-    total = np.bincount(context.truth_row, weights=value, minlength=context.n_users)
-    return np.where(context.n_truth > 0, total / np.maximum(context.n_truth, 1), np.nan)

@@ -17,9 +17,9 @@ from evalplugin.metrics import (
     RECALL_PERCENT,
     Blocks,
     MetricSpec,
-    OverallMetric,
     ScoringContext,
     UserMetric,
+    is_overall,
     precision_recall_curve,
 )
 from evalplugin.metrics.running_mean import RunningMean
@@ -93,7 +93,7 @@ class Scorer:
         self.requested = {s.name: s for s in metrics}
         extra = {s.name: s for c in self.curves.values() for s in c.values() if s.name not in self.requested}
         self.every = {**self.requested, **extra}
-        self.overall = {n: s.metric for n, s in self.every.items() if isinstance(s.metric, OverallMetric)}
+        self.overall = {n: s.metric for n, s in self.every.items() if is_overall(s.metric)}
         self.states = {name: metric.start(n_items) for name, metric in self.overall.items()}
         self.columns = {name: np.full(n_users, np.nan) for name in self.requested if name not in self.overall}
         self.means = {name: RunningMean() for name in extra if name not in self.overall}
@@ -107,7 +107,7 @@ class Scorer:
             values = {}
             for name, spec in self.every.items():
                 k = self.n if spec.k is None else spec.k
-                if isinstance(spec.metric, OverallMetric):
+                if is_overall(spec.metric):
                     spec.metric.update(self.states[name], context, k)
                 else:
                     values[name] = _per_user(spec, context, k)

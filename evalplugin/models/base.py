@@ -27,6 +27,9 @@ class Recommender(Protocol):
     and scoring need: called once before ``fit``, it separates the start-up time from the work. ``fit_bytes(train) ->
     int | None`` returns the peak memory of ``fit`` in bytes apart from ``train``, None if it is unknown, so that a fit
     that would run out of memory can be refused before it starts.
+
+    An optional class variable or property ``compares_ratings: bool`` is whether the model finds neighbours by comparing
+    ratings, so that raw counts mislead it: a bake-off on such data warns.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:

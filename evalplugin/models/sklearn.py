@@ -206,6 +206,11 @@ class NearestNeighbors(_MatrixModel):
     _interactions: Any = field(default=None, init=False, repr=False, compare=False)
     _similarity: Any = field(default=None, init=False, repr=False, compare=False)
 
+    @property
+    def compares_ratings(self) -> bool:
+        """Whether neighbours are found by comparing ratings."""
+        return self.values == "rating"
+
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the nearest neighbours of every item that has train data; fewer in a small catalogue."""
         from scipy.sparse import csr_array

@@ -13,7 +13,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.execution.results import Bakeoff
 from evalplugin.report.decision import LEGEND, decision_tables, summary_line, title_of
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
-from evalplugin.report.words import MARKS, location, marks_legend
+from evalplugin.report.words import MARKS, heading, location, marks_legend
 
 __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
 
@@ -44,6 +44,7 @@ def compare_markdown(
                 lines += [escape(table.verdict), ""] if table.verdict else []
                 lines += [*_table(table), "", *(f"{escape(line)}  " for line in table.legend), ""]
         lines += [f"- {escape(note)}" for note in comparison.contest.notes]
+        lines += _warnings(comparison)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -59,8 +60,11 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
         contest = comparison.contest
         done = [row for row in comparison.models if row.error is None]
         lines += [f"## {escape(location(contest.dataset, contest.split))}", ""]
+        if warnings := _warnings(comparison):
+            lines += [*warnings, ""]
         if done:
-            heads = ["", "model", *map(escape, contest.metrics), "users", "undefined", "fit", "recommend"]
+            metrics = (escape(heading(metric)) for metric in contest.metrics)
+            heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in done]
             lines += [*markdown_table(heads, rows), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
@@ -86,6 +90,10 @@ def decision_markdown(decision: Decision) -> str:
     if decision.notes:
         lines += ["", *(f"- {escape(note)}" for note in decision.notes)]
     return "\n".join([*lines, ""])
+
+
+def _warnings(comparison: Comparison) -> list[str]:
+    return [f"- **Warning:** {escape(warning)}" for warning in comparison.contest.warnings]
 
 
 def _table(table: TextTable) -> list[str]:

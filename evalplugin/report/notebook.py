@@ -13,9 +13,10 @@ from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.trends import PastBakeoff
+from evalplugin.comparison.trends import History, PastBakeoff
 from evalplugin.metrics import parse
 from evalplugin.report.frames import compare_frame, segment_frame
+from evalplugin.report.history import history_tables, worse_lines
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Comparisons"]
+__all__ = ["Comparisons", "ShownHistory"]
 
 _CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
 _SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
@@ -122,6 +123,9 @@ class Comparisons:
         for comparison in self.comparisons:
             parts += map(_table_html, comparison_tables(comparison, comparison.contest.primary))
             parts += [_small_html(note) for note in comparison.contest.notes]
+            parts += [
+                f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.warnings
+            ]
         return "".join(parts)
 
     def _metric(self, text: str) -> str:
@@ -135,6 +139,20 @@ class Comparisons:
         if self.complete is None:
             return list(self.comparisons)
         return [_on(comparison, self.complete(comparison.contest)) for comparison in self.comparisons]
+
+
+class ShownHistory(History):
+    """The result of ``evalplugin.history``: a history that a notebook shows as a table of models by bake-off."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each point, the oldest first; see ``rows``."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        lines = (f"<div>{html.escape(line)}</div>" for line in worse_lines(self))
+        return "".join([*map(_table_html, history_tables(self)), *lines])
 
 
 def _on(comparison: Comparison, contest: Contest) -> Comparison:

@@ -18,6 +18,7 @@ from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.report.markdown import escape, markdown_table
 from evalplugin.report.tables import COST_HEADS, cost_texts
+from evalplugin.report.words import heading
 
 __all__ = ["note_markdown", "summary_markdown"]
 
@@ -34,7 +35,7 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
         return "\n".join([*lines, f"FAILED: {escape(result.failure)}", "", "See `traceback.txt`."])
     lines += markdown_table(
         ["metric", "mean", _INTERVAL],
-        [[escape(c.metric), number(c.mean), span(c.low, c.high)] for c in cells.values()],
+        [[escape(heading(c.metric)), number(c.mean), span(c.low, c.high)] for c in cells.values()],
     )
     return "\n".join([*lines, "", f"Bake-off {escape(bakeoff.id)}. Everything: `summary.md`."])
 
@@ -51,6 +52,8 @@ def summary_markdown(
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
     if result.error is not None:
         lines += [f"**This model failed:** {escape(result.failure)}", "", "See `traceback.txt`.", ""]
+    if info.warnings:
+        lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in info.warnings), ""]
     if cells:
         lines += ["## Metrics", ""]
         lines += markdown_table(_METRIC_HEADS, [_metric_row(cell) for cell in cells.values()])
@@ -106,7 +109,7 @@ def _metric_row(cell: Cell) -> list[str]:
         else [number(s.std), number(s.p10), number(s.p50), number(s.p90), share(s.zero_share)]
     )
     return [
-        escape(cell.metric),
+        escape(heading(cell.metric)),
         number(cell.mean),
         span(cell.low, cell.high) or UNDEFINED,
         *spread,

@@ -17,6 +17,7 @@ from evalplugin.report.words import (
     TEST_NAMES,
     direction,
     further_tests,
+    heading,
     legend,
     location,
     segment_legend,
@@ -94,7 +95,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     better = direction(parse(metric).metric.higher_is_better)
     primary = comparison.contest.primary
     order = "" if metric == primary else f"in the order of {primary}"
-    title = ", ".join(filter(None, (metric, better, order)))
+    title = ", ".join(filter(None, (heading(metric), better, order)))
     return TextTable(f"{_location(comparison)}: {title}", tuple(heads), tuple(shown))
 
 
@@ -103,7 +104,7 @@ def pairs_table(comparison: Comparison, metric: str) -> TextTable:
     tests = further_tests(comparison)
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     rows = [(TextCell(pair.model), TextCell(pair.against), *_pair_cells(pair, tests)) for pair in pairs]
-    title = f"{_location(comparison)}: {metric}, model against model"
+    title = f"{_location(comparison)}: {heading(metric)}, model against model"
     return TextTable(title, ("model", "against", *_pair_heads(tests)), tuple(rows))
 
 
@@ -121,7 +122,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         rows.append((label, name, mean, *differences))
         group = cell.label
     return TextTable(
-        f"{_location(comparison)}: {metric} by {segment}",
+        f"{_location(comparison)}: {heading(metric)} by {segment}",
         (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
         tuple(rows),
         verdict=segment_verdict(cells, comparison.contest.baseline),

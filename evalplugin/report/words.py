@@ -11,6 +11,7 @@ from evalplugin.comparison.compared import Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import Test
 from evalplugin.comparison.trends import Point
+from evalplugin.metrics import parse
 
 __all__ = [
     "MARKS",
@@ -20,6 +21,7 @@ __all__ = [
     "WORSE",
     "direction",
     "further_tests",
+    "heading",
     "interval_methods",
     "legend",
     "location",
@@ -44,6 +46,11 @@ NO_LINE = "no line where type, parameters or rules changed"
 def location(dataset: str, split: str) -> str:
     """Return dataset and split as one text; a split without a name is left out."""
     return ", ".join(filter(None, (dataset, split)))
+
+
+def heading(metric: str) -> str:
+    """Return a metric's name as a heading: with its unit, where the name alone does not tell it."""
+    return " ".join(filter(None, (metric, parse(metric).metric.unit)))
 
 
 def direction(higher_is_better: bool | None) -> str:

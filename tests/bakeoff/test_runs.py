@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -105,6 +106,38 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
     summary = artifact(found["random"], "summary.md").read_text()
     assert "## For whom" in summary
     assert "segment cold is not shown: all 60 test users are in one group" in summary
+
+
+def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_the_comparison(
+    tmp_path: Path,
+) -> None:
+    code, _, err = run("run", str(config(tmp_path, relevance={})))
+    assert code == 0, err
+    found = runs(Path.cwd())
+    (warning,) = json.loads(found["random"].data.tags["evalplugin.warnings"])
+    assert warning.startswith("tiny: relevance.threshold is not set")
+    # Before anything is fitted, and once more at the end.
+    assert err.count(f"warning: {warning}\n") == 2
+    assert err.index(warning) < err.index("random: fit")
+    summary = artifact(found["random"], "summary.md").read_text()
+    assert "## Warnings\n\n- tiny: relevance.threshold is not set" in summary
+    assert (
+        "**Warning:** tiny: relevance.threshold" in artifact(found["summary"], "leaderboard.md").read_text()
+    )
+    page = artifact(found["summary"], "comparison.html").read_text()
+    assert "<p><b>Warning</b> tiny: relevance.threshold is not set" in page
+    code, out, err = run("compare", "--format", "json")
+    assert code == 0, err
+    assert json.loads(out)[0]["warnings"] == [warning]
+    assert f"warning: {warning}" in err
+
+
+def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_path: Path) -> None:
+    code, out, err = run("run", str(config(tmp_path, relevance={"threshold": 40.0})))
+    assert (code, out) == (2, "")
+    assert "dataset tiny, split last_n: relevance.threshold: no rating of the data reaches 40" in err
+    assert "Traceback" not in err
+    assert not (Path.cwd() / "mlflow.db").exists()
 
 
 def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(tmp_path: Path) -> None:

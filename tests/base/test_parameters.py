@@ -67,7 +67,7 @@ def test_as_mapping_and_build_round_trip() -> None:
             {"options": {"name": "cosin"}},
             [("options.name", "must be 'msd' or 'cosine', not 'cosin'; did you mean 'cosine'?")],
         ),
-        ({"options": 3}, [("options", "must be a mapping, not 3")]),
+        ({"options": 3}, [("options", "must be a mapping with the keys name, shrinkage, not 3")]),
         ({"seed": "x"}, [("seed", "must be an integer, not 'x'")]),
         ({"cut": 1.5}, [("cut", "must be an integer or text, not 1.5")]),
         ({"scale": [1, "x"]}, [("scale.1", "must be a number, not 'x'")]),

@@ -60,7 +60,10 @@ def test_grid_below_a_parameter_that_is_no_mapping_is_a_config_error() -> None:
     }
     with pytest.raises(ConfigError) as caught:
         load(small(models=[model]))
-    assert caught.value.lines == ("python: models[0].params.sim_options: must be a mapping, not 3",)
+    assert caught.value.lines == (
+        "python: models[0].params.sim_options: must be a mapping with the keys name, user_based, min_support, "
+        "shrinkage, not 3",
+    )
 
 
 def test_parameters_are_resolved_with_their_defaults() -> None:

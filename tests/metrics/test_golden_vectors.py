@@ -359,6 +359,25 @@ def test_rating_errors_are_those_of_the_whole_truth() -> None:
     assert isnan(mae[2])
 
 
+def test_pooled_rating_errors_weigh_every_rating_alike() -> None:
+    # Three ratings of one user with errors 1, -0.5 and 2, one of another without an error, a user without truth.
+    truth = [{1: 4.0, 2: 2.0, 3: 1.0}, {1: 1.0}, {}]
+    predictions = [{1: 3.0, 2: 2.5, 3: 3.0}, {1: 1.0}, {}]
+    given = {"lists": [[]] * 3, "truth": truth, "predictions": predictions}
+    assert evaluate("rmse(pooled=true)", **given) == [close(((1 + 0.25 + 4 + 0) / 4) ** 0.5)]
+    assert evaluate("mae(pooled=true)", **given) == [close((1 + 0.5 + 2 + 0) / 4)]
+    users = [((1 + 0.25 + 4) / 3) ** 0.5, 0.0]
+    assert evaluate("rmse", **given)[:2] == [close(value) for value in users]
+
+
+@pytest.mark.parametrize("name", ["rmse(pooled=true)", "mae(pooled=true)"])
+def test_pooled_rating_errors_are_undefined_without_truth_or_predictions(name: str) -> None:
+    (no_truth,) = evaluate(name, lists=[[]], truth=[{}], predictions=[{}])
+    (no_predictions,) = evaluate(name, lists=[[]], truth=[{1: 4.0}])
+    assert isnan(no_truth)
+    assert isnan(no_predictions)
+
+
 def test_coverage_counts_each_listed_item_of_the_catalogue_once() -> None:
     lists, truth = [[1, 2, 3], [2, 1], []], [{1}, {9}, {1}]
     assert evaluate("coverage", lists=lists, truth=truth, catalogue=range(1, 11)) == [3 / 10]

@@ -29,6 +29,8 @@ from evalplugin.metrics import MetricSpec, definitions_hash, parse
         ("rr", "rr"),
         ("r_precision", "r_precision"),
         ("rmse", "rmse"),
+        ("rmse(pooled=false)", "rmse"),
+        ("mae( pooled = true )", "mae(pooled=true)"),
     ],
 )
 def test_a_name_is_read_into_its_canonical_form(text: str, canonical: str) -> None:

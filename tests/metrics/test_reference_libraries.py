@@ -17,13 +17,21 @@ Known differences, each shown by a test below:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isnan
 
 import numpy as np
 import pytest
 import pytrec_eval
 from scipy.stats import kendalltau, spearmanr
-from sklearn.metrics import dcg_score, ndcg_score, precision_recall_curve, roc_auc_score
+from sklearn.metrics import (
+    dcg_score,
+    mean_absolute_error,
+    ndcg_score,
+    precision_recall_curve,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from evalplugin.metrics import evaluate
 
@@ -195,3 +203,19 @@ def test_scipy_agrees_on_rank_correlation(name: str, theirs: object, levels: int
             )
             compared += 1
     assert compared > 100
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("rmse", root_mean_squared_error), ("mae", mean_absolute_error)]
+)
+def test_pooled_rating_errors_agree_with_sklearn_and_per_user_ones_do_not(
+    name: str, theirs: Callable[..., float]
+) -> None:
+    rng = np.random.default_rng(4)
+    truth = [{item: float(rng.integers(1, 6)) for item in range(rng.integers(1, 20))} for _ in range(300)]
+    predictions = [{item: float(rng.uniform(1, 5)) for item in row} for row in truth]
+    given = {"lists": [[]] * 300, "truth": truth, "predictions": predictions}
+    rated = [rating for row in truth for rating in row.values()]
+    predicted = [rating for row in predictions for rating in row.values()]
+    assert evaluate(f"{name}(pooled=true)", **given) == [pytest.approx(theirs(rated, predicted), rel=1e-12)]
+    assert np.mean(evaluate(name, **given)) != pytest.approx(theirs(rated, predicted), rel=1e-3)

@@ -86,6 +86,17 @@ def test_rating_errors_follow_the_rows_of_the_truth() -> None:
     assert scores.column("rmse") == pytest.approx([((4 + 16) / 2) ** 0.5, ((1 + 9) / 2) ** 0.5, 0, 0.5])
 
 
+def test_a_pooled_rating_error_is_one_number_and_does_not_depend_on_blocks() -> None:
+    predictions = TRUTH.rating + np.array([1, 2, -4, 0, 0.5, 3])
+    asked = specs("rmse", "rmse(pooled=true)", "mae(pooled=true)")
+    scores = score_top_n(LISTS, TRUTH, None, asked, threshold=4, predictions=predictions)
+    assert scores.metrics == ("rmse",)
+    assert scores.overall["mae(pooled=true)"] == pytest.approx((1 + 2 + 4 + 0 + 0.5 + 3) / 6)
+    assert scores.overall["rmse(pooled=true)"] == pytest.approx(((1 + 4 + 16 + 0 + 0.25 + 9) / 6) ** 0.5)
+    unpredicted = score_top_n(LISTS, TRUTH, None, asked, threshold=4)
+    assert isnan(unpredicted.overall["rmse(pooled=true)"])
+
+
 def test_rating_errors_of_a_model_that_predicts_none_are_undefined() -> None:
     scores = score_top_n(LISTS, TRUTH, None, specs("rmse", "rr"), threshold=None)
     assert isnan(scores.means["rmse"])

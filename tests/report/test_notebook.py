@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -202,3 +203,25 @@ def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str,
 def test_unknown_metric_segment_or_folder_is_an_error(asked: Any, message: str, outcome: Outcome) -> None:
     with pytest.raises(DataError, match=message):
         asked(outcome)
+
+
+def test_a_history_shows_its_table(outcome: Outcome, uri: str) -> None:
+    history = evalplugin.history("shop", tracking_uri=uri)
+    text = history._repr_html_()
+    read = _Tags(text)
+    assert read.attributes == {"style"}
+    assert EVIL not in text
+    assert f"{outcome.result.bakeoff.id}" in read.cells[0]
+    mean = outcome.comparisons[0].models[0].cells["ndcg@10"].mean
+    assert any(cell.startswith(f"{mean:.4f}") for cell in read.cells)
+    frame = history.to_frame()
+    assert list(frame["model"]) == [row["model"] for row in history.rows()]
+
+
+def test_links_show_themselves_with_the_command_to_start_first(outcome: Outcome) -> None:
+    text = outcome.links._repr_html_()
+    assert _Tags(text).tags == {"div", "b", "a", "code"}
+    for url in (outcome.links.page_url, outcome.links.board_url, outcome.links.compare_url):
+        assert url is not None
+        assert f'href="{html.escape(url)}"' in text
+    assert f"<code>{html.escape(outcome.links.ui_command or '')}</code>" in text

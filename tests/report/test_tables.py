@@ -21,7 +21,7 @@ from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.frames import compare_csv, compare_frame, compare_json, segment_frame
 from evalplugin.report.latex import compare_latex
-from evalplugin.report.markdown import compare_markdown
+from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
 from evalplugin.report.tables import models_table, pairs_table, segment_table
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import legend
@@ -170,6 +170,21 @@ def test_markdown_reads_back_as_the_numbers(comparison: Comparison) -> None:
     assert svd["p (Holm)"] == f"{frame.loc['svd', 'p_holm']:.4f}"
     assert [row[1].strip() for row in rows[2:]] == ["svd", "knn", "random (baseline)"]
     assert "broken failed: ValueError: k must be &lt;= 12" in text
+
+
+def test_headings_say_whether_a_rating_error_is_per_user_or_pooled(make: SimpleNamespace) -> None:
+    scores = make.per_user(0.4)
+    scores = replace(
+        scores, metrics=("rmse", *scores.metrics[1:]), overall={"rmse(pooled=true)": 0.9, "coverage@10": 0.1}
+    )
+    asked = make.bakeoff(("random", "knn"), metrics=("rmse", "rmse(pooled=true)"), primary="rmse")
+    result = BakeoffResult(asked, tuple(make.model_result(name, scores=scores) for name in asked.models))
+    (comparison,) = make.comparisons(result)
+    assert models_table(comparison, "rmse").title.endswith("rmse per user, lower is better")
+    assert "rmse(pooled=true), lower is better" in models_table(comparison, "rmse(pooled=true)").title
+    heads = leaderboard_markdown(asked, [comparison]).splitlines()[6]
+    assert heads.startswith(r"|  | model | rmse per user | rmse\(pooled=true\) |")
+    assert "it has no interval and no test" in " ".join(legend(comparison, "rmse(pooled=true)"))
 
 
 def test_names_are_inert_in_markdown_and_latex(make: SimpleNamespace) -> None:

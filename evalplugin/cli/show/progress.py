@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from evalplugin.base.secrets import redact_message
-from evalplugin.cli.shared import print_diagnostic
+from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.execution.observer import Observer
 
 __all__ = ["observer"]
@@ -39,6 +39,9 @@ class _Bars(Observer):
     def report(self, text: str) -> None:
         self.console.print(escape(redact_message(text)), highlight=False)
 
+    def warn(self, text: str) -> None:
+        show_warning(text)
+
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         count = [BarColumn(bar_width=30), MofNCompleteColumn()] if total is not None else []
@@ -51,6 +54,9 @@ class _Bars(Observer):
 class _Lines(Observer):
     def report(self, text: str) -> None:
         print_diagnostic(text)
+
+    def warn(self, text: str) -> None:
+        show_warning(text)
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:

@@ -10,11 +10,12 @@ from rich.markup import escape
 
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
+from evalplugin.cli.shared import show_warning
 from evalplugin.cli.show.console import MARKS, WIDTH, coloured, new_table, show_titled, stdout
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
-from evalplugin.report.words import location, marks_legend, small_legend
+from evalplugin.report.words import heading, location, marks_legend, small_legend
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -67,8 +68,12 @@ def show_outcome(outcome: Outcome) -> None:
         if text is not None:
             # Never wrapped: a link that is broken over two lines cannot be clicked, a command cannot be copied.
             console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
-    for warning in links.warnings:
-        Console(stderr=True).print(f"[yellow]warning:[/yellow] {escape(warning)}", highlight=False)
+    # Again, as the first time has scrolled away.
+    for warning in (
+        *dict.fromkeys(w for c in outcome.comparisons for w in c.contest.warnings),
+        *links.warnings,
+    ):
+        show_warning(warning)
 
 
 def show_scores(rows: Sequence[Row], *, title: str) -> None:
@@ -95,7 +100,7 @@ def _show_leaderboard(console: Console, comparison: Comparison) -> None:
     fitting = max(1, (min(console.width, WIDTH) - names - 8) // 17)
     chunks = [metrics[i : i + fitting] for i in range(0, len(metrics), fitting)]
     for i, chunk in enumerate([*chunks, None]):
-        heads = COST_HEADS if chunk is None else tuple(map(escape, chunk))
+        heads = COST_HEADS if chunk is None else tuple(escape(heading(metric)) for metric in chunk)
         table = new_table(">", "model", *(f">{head}" for head in heads), title=None if i else title)
         for row in rows:
             rank = "-" if row.rank is None else str(row.rank)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from pathlib import Path
@@ -19,7 +20,8 @@ from evalplugin.data.tables import Table
 
 __all__ = ["Csv", "DataFrame", "Parquet"]
 
-_LIKE_RATINGS = ("rating", "ratings", "score", "stars")
+_LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of snake_case and camelCase
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +48,7 @@ class _ColumnOptions:
     ] = "error"
 
     def _read(self, table: Table, columns: Sequence[str]) -> Interactions:
-        """Return the interactions, with a note on each of ``columns`` that looks like unused ratings."""
+        """Return the interactions, with a warning about each of ``columns`` that looks like unused ratings."""
         encoded = encode_interactions(
             table,
             user=self.user,
@@ -55,12 +57,16 @@ class _ColumnOptions:
             timestamp=self.timestamp,
             duplicates=self.duplicates,
         )
-        unused = [n for n in columns if n.casefold() in _LIKE_RATINGS] if self.rating is None else []
-        notes = (
-            f"column {name!r} was not used, as no rating column is named: every rating is 1.0"
+        unused = [name for name in columns if _is_like_ratings(name)] if self.rating is None else []
+        warnings = (
+            f"column {name!r} looks like ratings and is not used: every rating is 1.0; set rating: {name}"
             for name in unused
         )
-        return Interactions(**encoded._asdict()).noting(*notes)
+        return Interactions(**encoded._asdict(), warnings=tuple(warnings))
+
+
+def _is_like_ratings(column: str) -> bool:
+    return any(word.casefold() in _LIKE_RATINGS for word in _WORD.findall(column))
 
 
 @dataclass(frozen=True)

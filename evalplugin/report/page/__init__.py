@@ -76,6 +76,7 @@ def _contest(
         "name": " · ".join(filter(None, names)),
         "subtitle": subtitle(comparison),
         "primary": contest.primary,
+        "warnings": contest.warnings,
         "verdict": verdict(comparison),
         "decision": f"{title_of(decision)}. {decision.reason}" if decision and is_decided else "",
         "leaderboard": leaderboard(comparison, data["models"]),

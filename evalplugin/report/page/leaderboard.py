@@ -77,7 +77,8 @@ def _note(comparison: Comparison) -> str:
 def _metric_column(metric: str) -> dict[str, str]:
     up = parse(metric).metric.higher_is_better
     first = "ascending" if up is False else "descending"
-    hint = "" if up else direction(up) or "neither is better"
+    better = "" if up else direction(up) or "neither is better"
+    hint = ", ".join(filter(None, (parse(metric).metric.unit, better)))
     return {"name": metric, "kind": "number", "first": first, "hint": hint}
 
 

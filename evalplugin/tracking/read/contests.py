@@ -123,6 +123,7 @@ def _contest(
         seed=first.seed,
         rules=agreed.rules,
         segments=_segments(runs, notes),
+        warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
     contest = with_choice(
         contest,

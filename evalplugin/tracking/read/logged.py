@@ -104,6 +104,14 @@ class LoggedRun:
             return {}
         return {str(name): str(value) for name, value in known.items()}
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences on settings that do not suit the data."""
+        try:
+            return tuple(map(str, json.loads(self.tag("warnings"))))
+        except ValueError:  # none, or too long for a tag
+            return ()
+
     def param(self, key: str) -> str | None:
         """Return a parameter; None where there is none, or where it is null."""
         text = self.run.data.params.get(key)

@@ -101,6 +101,8 @@ def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
     yield Tag("evalplugin.model_type", model_type)
     yield Tag("evalplugin.dataset", info.dataset)
     yield Tag("evalplugin.split", info.split or info.split_type)
+    if info.warnings:
+        yield Tag("evalplugin.warnings", json.dumps(info.warnings, ensure_ascii=False))
 
 
 def table_tag(path: str) -> Tag:

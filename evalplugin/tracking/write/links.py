@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
@@ -67,6 +68,18 @@ class Links:
         """The comparison page, as MLflow shows it among the summary run's artifacts."""
         run = f"/#/experiments/{quote(self.experiment_id)}/runs/{quote(self.summary_run_id)}"
         return f"{ui_base_url(self.tracking_uri)}{run}/artifacts/{PAGE}?{urlencode(_WORKFLOW)}"
+
+    def _repr_html_(self) -> str:
+        """Return the links for a notebook, and the command to start first."""
+        pages = {"Page": self.page_url, "Board": self.board_url, "Compare": self.compare_url}
+        links = " · ".join(
+            f'<a href="{html.escape(url)}" target="_blank" rel="noopener">{name}</a>'
+            for name, url in pages.items()
+            if url is not None
+        )
+        command = self.ui_command
+        first = "" if command is None else f"<div>First start <code>{html.escape(command)}</code></div>"
+        return f"<div><b>Bake-off {html.escape(self.bakeoff)}</b>: {links}</div>{first}"
 
 
 def models_filter(bakeoff: str) -> str:

@@ -1,0 +1,128 @@
+"""Checks of the data against the config, right after the split: errors, and warnings about likely mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.numbers import share
+from evalplugin.config import CheckedConfig
+from evalplugin.data import Interactions, Split
+from evalplugin.models import MODELS
+
+__all__ = ["check_data"]
+
+# Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
+_LONG_TAIL = 20.0
+_MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
+
+
+def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> list[str]:
+    """Return warnings about settings that do not suit the data; each has the setting, the value and the remedy.
+
+    Args:
+        config: The config.
+        data: All interactions of one dataset.
+        folds: Their split.
+
+    Raises:
+        DataError: A relevance threshold that no rating reaches, or ratings that a metric does not allow.
+    """
+    for metric in config.metrics:
+        for fold in folds:
+            try:
+                metric.metric.check_ratings(*fold.test.rating_scale)
+            except DataError as error:
+                raise DataError(f"metrics: {metric.name}: {error}") from None
+    _check_threshold(config, data, folds)
+    return [*data.warnings, *_threshold_warnings(config, data), *_count_warnings(config, data)]
+
+
+def _looks_at_relevance(config: CheckedConfig) -> bool:
+    metrics = (spec.metric for spec in config.metrics)
+    return any(m.scope == "user" and m.about == "truth" and "predictions" not in m.needs for m in metrics)
+
+
+def _check_threshold(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
+    if not _looks_at_relevance(config):
+        return
+    threshold = config.spec.relevance.threshold
+    for fold in folds:
+        highest = fold.test.rating_scale[1]
+        # Ratings are float32: a rating of 3.3 in the data must reach a threshold of 3.3.
+        if highest > 0 if threshold is None else highest >= np.float32(threshold):
+            continue
+        place = (
+            "of the data" if highest == data.rating_scale[1] else f"of the test data (fold {fold.fold + 1})"
+        )
+        consequence = "no item would be relevant, and no user would have a score"
+        if threshold is None:
+            raise DataError(
+                f"no rating {place} is above 0, the highest is {highest:g}; set relevance.threshold to the lowest "
+                f"rating that is relevant: {consequence}"
+            )
+        raise DataError(
+            f"relevance.threshold: no rating {place} reaches {threshold:g}, the highest is {highest:g}; lower it to "
+            f"the lowest rating that is relevant: {consequence}"
+        )
+
+
+def _kind(data: Interactions) -> Literal["ratings", "counts", "other"]:
+    """Return the kind of values: ratings on a scale, counts with a long tail, or other ones (such as 0 and 1)."""
+    rating = data.rating
+    lowest, highest = data.rating_scale
+    levels, counts = np.unique(rating, return_counts=True)
+    if len(levels) < _MIN_LEVELS:
+        return "other"
+    if lowest >= 0 and highest > _LONG_TAIL * np.median(rating[rating > 0]):
+        return "counts"
+    # Whole numbers from 1 of which 1 is the most common are small counts rather than stars.
+    whole = bool((levels == np.floor(levels)).all())
+    return "other" if whole and lowest == 1 and int(np.argmax(counts)) == 0 else "ratings"
+
+
+def _threshold_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
+    threshold = config.spec.relevance.threshold
+    lowest, highest = data.rating_scale
+    if not _looks_at_relevance(config) or _kind(data) != "ratings":
+        return
+    median = float(np.median(data.rating))
+    remedy = (
+        f"set the lowest rating that is relevant, for example relevance: {{threshold: {median:g}}}, which "
+        f"{share(float(np.mean(data.rating >= median)))} of the ratings reach"
+    )
+    if threshold is None:
+        positive = share(float(np.mean(data.rating > 0)))
+        yield (
+            f"relevance.threshold is not set, and the ratings look explicit ({lowest:g} to {highest:g}): every rating "
+            f"above 0 ({positive} of them) is relevant, low ones too; {remedy}"
+        )
+    elif lowest >= np.float32(threshold):
+        yield (
+            f"every rating reaches relevance.threshold: {threshold:g} ({lowest:g} to {highest:g}), so that every "
+            f"held-out item is relevant; {remedy}"
+        )
+
+
+def _count_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
+    if _kind(data) != "counts":
+        return
+    models = [
+        model
+        for model in config.models
+        if getattr(MODELS.create(model.type, model.params), "compares_ratings", False)
+    ]
+    if not models:
+        return
+    lowest, highest = data.rating_scale
+    names = ", ".join(model.name for model in models)
+    binary = [model.name for model in models if "values" in model.params]
+    option = f", or set values: binary in {', '.join(binary)}" if binary else ""
+    yield (
+        f"models: {names} {'compare' if len(models) > 1 else 'compares'} raw values, and these look like counts "
+        f"({lowest:g} to {highest:g}, median {np.median(data.rating):g}): a few large ones decide who is a neighbour; "
+        f"store the logarithm, such as log(1 + count), as the rating{option}"
+    )

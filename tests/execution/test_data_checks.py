@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from evalplugin.base.errors import DataError
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
+from tests.samples import small_config
+
+STARS = (1, 2, 3, 4, 5)
+Check = Callable[..., list[str]]
+
+
+class Warned(Observer):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """Return a function that prepares a config on a CSV file of some values and returns the warnings."""
+
+    def run(values: tuple[float, ...], *, column: str = "stars", **changes: Any) -> list[str]:
+        rng = np.random.default_rng(1)
+        user, item = np.divmod(np.arange(200), 10)
+        frame = pd.DataFrame({"user": user, "item": item, "time": np.arange(200)})
+        frame[column] = rng.choice(values, 200)
+        frame.to_csv(tmp_path / "data.csv", index=False)
+        rating = changes.pop("rating", column)
+        mine = {"name": "mine", "type": "csv", "path": str(tmp_path / "data.csv"), "timestamp": "time"}
+        if rating is not None:
+            mine["rating"] = rating
+        observer = Warned()
+        (prepared,) = prepare(load(small_config(datasets=[mine], **changes)), None, observer)
+        assert list(prepared.info.warnings) == observer.warnings
+        return observer.warnings
+
+    return run
+
+
+def test_a_threshold_that_no_rating_reaches_is_an_error(check: Check) -> None:
+    with pytest.raises(DataError) as error:
+        check(STARS, relevance={"threshold": 40.0})
+    for part in ("mine", "relevance.threshold", "40", "highest is 5", "lower it"):
+        assert part in str(error.value)
+
+
+def test_ratings_of_which_none_is_above_0_are_an_error_without_a_threshold(check: Check) -> None:
+    with pytest.raises(
+        DataError, match=r"no rating .* is above 0, the highest is -1; set relevance\.threshold"
+    ):
+        check((-3, -2, -1), relevance={}, metrics=["recall@10"])
+
+
+def test_a_threshold_is_not_checked_where_no_metric_looks_at_relevance(check: Check) -> None:
+    assert check(STARS, relevance={"threshold": 40.0}, metrics=["rmse", "coverage@10"]) == []
+
+
+@pytest.mark.parametrize("gain", ["ndcg@10", "dcg(gain=exp2)@10"])
+def test_negative_ratings_as_gain_are_an_error_before_anything_is_fitted(check: Check, gain: str) -> None:
+    with pytest.raises(DataError) as error:
+        check((-2, -1, 1, 2), relevance={"threshold": 1.0}, metrics=["recall@10", gain])
+    for part in ("mine", gain, "-2", "gain=binary"):
+        assert part in str(error.value)
+
+
+def test_binary_gain_takes_negative_ratings(check: Check) -> None:
+    values = (-2.0, -1.0, 1.0, 2.0)
+    assert check(values, relevance={"threshold": 1.0}, metrics=["ndcg(gain=binary)@10"]) == []
+
+
+def test_exponential_gain_of_large_ratings_is_an_error(check: Check) -> None:
+    with pytest.raises(DataError, match="gain=exp2 needs ratings up to 1000, but the truth has 2000"):
+        check((1.0, 2000.0), metrics=["ndcg(gain=exp2)@10"], relevance={})
+
+
+@pytest.mark.parametrize("values", [STARS, (0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5), (20, 55.5, 80, 100)])
+def test_explicit_ratings_without_a_threshold_are_a_warning(check: Check, values: tuple[float, ...]) -> None:
+    (warning,) = check(values, relevance={})
+    for part in ("mine", "relevance.threshold", f"{values[0]:g} to {values[-1]:g}", "100 %", "threshold: "):
+        assert part in warning
+
+
+def test_a_threshold_that_every_rating_reaches_is_a_warning(check: Check) -> None:
+    (warning,) = check(STARS, relevance={"threshold": 1.0})
+    assert "every rating reaches relevance.threshold: 1" in warning
+
+
+@pytest.mark.parametrize("values", [(1,), (0, 1), (1, 1, 1, 2, 3), (1, 1, 2, 3, 500)])
+def test_implicit_data_and_counts_need_no_threshold(check: Check, values: tuple[float, ...]) -> None:
+    assert check(values, relevance={}) == []
+
+
+@pytest.mark.parametrize("column", ["stars", "Rating", "user_rating", "ratingValue"])
+def test_an_unused_column_of_ratings_is_a_warning(check: Check, column: str) -> None:
+    (warning,) = check(STARS, column=column, rating=None, relevance={})
+    for part in ("mine", f"column {column!r}", f"rating: {column}"):
+        assert part in warning
+
+
+@pytest.mark.parametrize("column", ["operating_hours", "price", "started"])
+def test_other_unused_columns_are_no_warning(check: Check, column: str) -> None:
+    assert check(STARS, column=column, rating=None, relevance={}) == []
+
+
+KNN = {"name": "knn", "type": "surprise.KNNBasic", "grid": {"k": [3, 5]}}
+COSINE = {"name": "cos", "type": "sklearn.NearestNeighbors"}
+
+
+def test_raw_counts_for_neighbour_models_are_a_warning(check: Check) -> None:
+    (warning,) = check((1, 1, 1, 2, 9000), relevance={}, models=["random", KNN, COSINE])
+    for part in ("mine", "knn(k=3), knn(k=5), cos", "1 to 9000", "logarithm", "values: binary"):
+        assert part in warning
+
+
+def test_neighbour_models_on_ratings_or_binary_values_are_no_warning(check: Check) -> None:
+    assert check(STARS, models=["random", KNN, COSINE]) == []
+    binary = {**COSINE, "params": {"values": "binary"}}
+    assert check((1, 1, 1, 2, 9000), relevance={}, models=["random", binary]) == []
