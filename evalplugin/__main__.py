@@ -1,8 +1,48 @@
-"""``python -m evalplugin``."""
+"""``python -m evalplugin``, and the console script."""
 
+from __future__ import annotations
+
+import os
 import sys
+import threading
+import time
+from typing import NoReturn
 
-from evalplugin.cli import main
+from evalplugin.base.signals import ignore_signals_from_now_on, interrupt_on_signals
+
+__all__ = ["script"]
+
+_INTERRUPTED = 130  # the exit code, also before it can be imported
+_SECONDS_TO_EXIT = 5.0
+_SECONDS_TO_EXIT_INTERRUPTED = 1.0
+
+
+def script() -> NoReturn:
+    """Run a command and exit with its code, also where a signal interrupts the imports or the exit."""
+    code = _INTERRUPTED
+    try:
+        interrupt_on_signals()
+        from evalplugin.cli import main
+
+        code = main()
+        ignore_signals_from_now_on()
+    except KeyboardInterrupt:
+        ignore_signals_from_now_on()
+    # Python waits for threads and processes that a model has left, which may never end.
+    threading.Thread(target=_end, args=(code,), daemon=True).start()
+    # After an interruption inside of `exec`, which dataclasses use, Python ends by SIGINT whatever the exit code;
+    # the next `exec` resets that.
+    exec("")  # noqa: S102
+    sys.exit(code)
+
+
+def _end(code: int) -> None:
+    time.sleep(_SECONDS_TO_EXIT_INTERRUPTED if code == _INTERRUPTED else _SECONDS_TO_EXIT)
+    if (multiprocessing := sys.modules.get("multiprocessing")) is not None:
+        for child in multiprocessing.active_children():
+            child.kill()
+    os._exit(code)
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script()

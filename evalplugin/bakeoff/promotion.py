@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +22,7 @@ from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate import Gate
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.data import Interactions
+from evalplugin.execution.isolation import error_text, isolated, last_line, raise_interruption
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData
@@ -204,15 +203,16 @@ def _lists(
 
     if limits == Limits():
         try:
-            with redirect_stdout(sys.stderr):  # stdout is for results, not for output of models
+            with isolated():
                 return make_lists(data=data, **arguments, progress=progress)
-        except (Exception, SystemExit) as error:
-            raise ModelError(f"it failed: {type(error).__name__}: {error}") from error
+        except BaseException as error:
+            raise_interruption(error)
+            raise ModelError(f"it failed: {last_line(error_text())}") from error
     made = run_in_process(
         make_lists, {"data": data}, arguments, limits=limits, plugins=plugins, folder=folder
     )
     if isinstance(made, str):
-        raise ModelError(f"it failed: {made.strip().splitlines()[-1]}")
+        raise ModelError(f"it failed: {last_line(made)}")
     return made
 
 

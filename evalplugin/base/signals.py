@@ -1,13 +1,47 @@
-"""Signals that end a program, ignored while it cleans up."""
+"""Signals that end a program: they interrupt it once, and not while it cleans up."""
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["ignore_signals"]
+__all__ = ["ENDING", "ignore_signals", "ignore_signals_from_now_on", "interrupt_on_signals", "is_interrupted"]
+
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+# A terminal and the process that started this one may both send a signal for one Ctrl-C.
+_SAME_SECONDS = 1.0
+
+_interrupted: float | None = None  # time of the last interruption, on the monotonic clock
+
+
+def interrupt_on_signals() -> None:
+    """Make SIGINT, SIGTERM and a terminal that is closed raise KeyboardInterrupt, at most once a second.
+
+    Signals that are ignored (as SIGHUP is under ``nohup``) stay so. After an interruption the loggers of libraries
+    are silent: they would print the traceback of what was cut off.
+    """
+    for number in ENDING:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    sys.unraisablehook = _interrupt_again
+
+
+def is_interrupted() -> bool | None:
+    """Return whether a signal has interrupted this program; None if it does not use ``interrupt_on_signals``."""
+    if signal.getsignal(signal.SIGINT) is not _interrupt and _interrupted is None:
+        return None
+    return _interrupted is not None
+
+
+def ignore_signals_from_now_on() -> None:
+    """Ignore SIGINT, SIGTERM and SIGHUP until the process ends."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -16,10 +50,31 @@ def ignore_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    before = [signal.signal(number, signal.SIG_IGN) for number in ENDING]
     try:
         yield
     finally:
-        for number, handler in zip(numbers, before, strict=True):
+        for number, handler in zip(ENDING, before, strict=True):
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _interrupt(number: int, frame: object) -> None:
+    global _interrupted
+    now = time.monotonic()
+    if _interrupted is not None and now - _interrupted < _SAME_SECONDS:
+        return
+    _interrupted = now
+    if (logging := sys.modules.get("logging")) is not None:
+        logging.disable()
+    raise KeyboardInterrupt
+
+
+def _interrupt_again(unraisable: Any) -> None:
+    """Repeat an interruption that fell into a finalizer or a callback, where it ends nothing."""
+    global _interrupted
+    if isinstance(unraisable.exc_value, KeyboardInterrupt):
+        _interrupted = None
+        # From another thread: here, the interruption would be lost like the first one.
+        threading.Timer(0.05, signal.raise_signal, [signal.SIGINT]).start()
+    else:
+        sys.__unraisablehook__(unraisable)

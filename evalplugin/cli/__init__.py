@@ -1,5 +1,5 @@
 """The command line, the only package that prints: results to stdout, diagnostics to stderr."""
 
-from evalplugin.cli.program import main, script
+from evalplugin.cli.program import main
 
-__all__ = ["main", "script"]
+__all__ = ["main"]

@@ -12,6 +12,7 @@ import click
 from evalplugin._version import __version__
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
 from evalplugin.base.secrets import redact
+from evalplugin.base.signals import ignore_signals
 from evalplugin.cli import options
 from evalplugin.cli.cache import cache
 from evalplugin.cli.compare import compare
@@ -27,7 +28,7 @@ from evalplugin.cli.shared import print_diagnostic, show_error
 from evalplugin.cli.sync import sync
 from evalplugin.cli.validate import validate
 
-__all__ = ["main", "script"]
+__all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         error.show(sys.stderr)
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
-        print_diagnostic("interrupted")
+        with ignore_signals():
+            print_diagnostic("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has ended (`| head`): print nothing more, and no traceback at exit either.
@@ -61,11 +63,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_diagnostic(redact(traceback.format_exc()).rstrip("\n"))
         print_diagnostic("this is a defect of evalplugin or of a plugin: please report the lines above")
         return EXIT_FAILED
-
-
-def script() -> None:
-    """Run a command and exit: the console script."""
-    sys.exit(main())
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

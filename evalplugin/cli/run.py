@@ -11,7 +11,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
-from evalplugin.cli.shared import interrupt_on_signals, load_all, show_error
+from evalplugin.cli.shared import load_all, show_error
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Mode
@@ -80,7 +80,6 @@ def run(
                     on_payload=on_payload,
                 )
         raise
-    interrupt_on_signals()
     if dry_run:
         from evalplugin.bakeoff.plan import plan
 

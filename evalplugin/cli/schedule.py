@@ -12,7 +12,7 @@ from evalplugin.base.errors import EXIT_DONE, KeyPath
 from evalplugin.base.secrets import redact
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
-from evalplugin.cli.shared import interrupt_on_signals, load_all, print_diagnostic, show_warning
+from evalplugin.cli.shared import load_all, print_diagnostic, show_warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +102,6 @@ def schedule(
 
     from evalplugin.schedule import Scheduler
 
-    interrupt_on_signals()
     return Scheduler(jobs, [*changed, *typed], write=click.echo, report=print_diagnostic).run()
 
 

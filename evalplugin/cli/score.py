@@ -9,7 +9,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import interrupt_on_signals, print_diagnostic
+from evalplugin.cli.shared import print_diagnostic
 
 __all__ = ["score"]
 
@@ -79,7 +79,6 @@ def score(
     from evalplugin.lists import ListColumns
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 
-    interrupt_on_signals()
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     request = score_command.Request(
         metrics=metrics,

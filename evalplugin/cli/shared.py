@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
     from evalplugin.execution.store import StoreView
 
-__all__ = ["interrupt_on_signals", "load_all", "open_store", "print_diagnostic", "show_error", "show_warning"]
+__all__ = ["load_all", "open_store", "print_diagnostic", "show_error", "show_warning"]
 
 
 def load_all(
@@ -47,18 +46,6 @@ def open_store(folder: Path) -> StoreView | None:
 
     view = StoreView(store_path(folder))
     return view if view.exists else None
-
-
-def interrupt_on_signals() -> None:
-    """Make SIGTERM, and a terminal that is closed, interrupt like Ctrl-C, so that open runs are ended."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    hang_up = getattr(signal, "SIGHUP", None)
-    if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:  # as under nohup
-        signal.signal(hang_up, interrupt)
 
 
 def print_diagnostic(text: str) -> None:

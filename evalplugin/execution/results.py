@@ -15,6 +15,7 @@ import numpy.typing as npt
 from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
+from evalplugin.execution.isolation import last_line
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
@@ -92,10 +93,7 @@ class ModelResult:
     @property
     def failure(self) -> str | None:
         """The last line of the traceback; None for a model that did not fail."""
-        if self.error is None:
-            return None
-        lines = self.error.strip().splitlines()
-        return lines[-1].strip() if lines else "failed without a message"
+        return None if self.error is None else last_line(self.error)
 
 
 def new_id() -> str:

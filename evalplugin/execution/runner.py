@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import sys
-import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, redirect_stdout
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +17,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig, ModelRecipe, Named
 from evalplugin.data import Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
+from evalplugin.execution.isolation import error_text, isolated, raise_interruption
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult
 from evalplugin.execution.store.steps import StepCache
@@ -290,12 +289,11 @@ def sequential_executor(observer: Observer) -> Executor:
         for number, label, task in tasks:
             result: Result
             try:
-                with redirect_stdout(sys.stderr):  # stdout is for results, not for output of models
+                with isolated():
                     result = run_task(task, label, observer)
-            except KeyboardInterrupt:
-                raise
-            except BaseException:  # noqa: BLE001 - the edge of a task: recorded whole, and the other models go on
-                result = traceback.format_exc()
+            except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole, the others go on
+                raise_interruption(error)
+                result = error_text()
             yield number, result
 
     return execute

@@ -10,24 +10,25 @@ import pickle
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TextIO
 
 from evalplugin.base.registry import load_plugin_file
+from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
 from evalplugin.config.sections import TaskLimits
+from evalplugin.execution.isolation import error_text, isolated
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.tasks import Task, TaskResult, run_task
 
 __all__ = [
-    "ENDING",
     "NOT_GUARDED",
     "NOT_WRITTEN",
+    "NO_SPACE",
     "Assignment",
     "Limits",
     "refuse_in_worker",
@@ -35,9 +36,9 @@ __all__ = [
     "work",
 ]
 
-# Exit codes of a worker that would start a bake-off of its own, and of one that cannot write its result.
-NOT_GUARDED, NOT_WRITTEN = 79, 80
-ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+# Exit codes of a worker that would start a bake-off of its own, and of one that cannot write its result: as the disk is
+# full, or for what the task has done to its process.
+NOT_GUARDED, NO_SPACE, NOT_WRITTEN = 79, 80, 81
 _THREADS = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -87,7 +88,8 @@ def work(assignment: Assignment) -> None:
     if os.name == "posix":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         os.setpgid(0, 0)  # processes that the task starts are in its group, and end with it
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # stdout is for results, not for output of models
+    with suppress(OSError):  # the program was started without a stderr
+        os.dup2(2, 1)  # stdout is for results, not for output of models
     _end_with_parent()
     log = assignment.out.with_suffix(".log").open("w", encoding="utf-8")
     _log_traceback(log, assignment.limits.seconds)
@@ -95,23 +97,39 @@ def work(assignment: Assignment) -> None:
         os.environ[variable] = str(assignment.threads)
     limit = assignment.limits.memory
     try:
-        with _memory_limit(limit):
+        with isolated(), _memory_limit(limit):
             result = _result(assignment)
     except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
-        result = traceback.format_exc()
+        result = error_text()
         if limit is not None and _is_out_of_memory(error):
             allowed = size_text(limit)
             result += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
-    partial = assignment.out.with_suffix(".part")
     try:
-        with partial.open("wb") as file:
-            pickle.dump(result, file, protocol=5)
-        partial.rename(assignment.out)
-    except OSError:  # not a failure of the model: the task may be run again
-        os._exit(NOT_WRITTEN)
-    sys.stdout.flush()
-    sys.stderr.flush()
+        try:
+            _write(result, assignment.out)
+        except Exception as error:
+            if _is_full(error):
+                raise
+            _write(
+                error_text(), assignment.out
+            )  # the result cannot be pickled, or the task has left too few handles
+    except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
+        os._exit(NO_SPACE if _is_full(error) else NOT_WRITTEN)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # the task may have closed it
+            stream.flush()
     _end()
+
+
+def _write(result: object, out: Path) -> None:
+    partial = out.with_suffix(".part")
+    with partial.open("wb") as file:
+        pickle.dump(result, file, protocol=5)
+    partial.rename(out)
+
+
+def _is_full(error: BaseException) -> bool:
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _result(assignment: Assignment) -> object:

@@ -18,11 +18,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from evalplugin.base.errors import EvalpluginError, StoreError
+from evalplugin.base.signals import ENDING
+from evalplugin.base.text import escape_controls
 from evalplugin.base.units import count_text
+from evalplugin.execution.isolation import error_text
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Executor, Result
 from evalplugin.execution.tasks import Task
-from evalplugin.execution.worker import ENDING, NOT_GUARDED, NOT_WRITTEN, Assignment, Limits, run_fields, work
+from evalplugin.execution.worker import (
+    NO_SPACE,
+    NOT_GUARDED,
+    NOT_WRITTEN,
+    Assignment,
+    Limits,
+    run_fields,
+    work,
+)
 from evalplugin.models import thread_count
 
 __all__ = ["process_executor", "run_in_process"]
@@ -165,20 +176,28 @@ class _Worker:
                 "a worker process imports the script that started it, and this script starts a bake-off when it is "
                 'imported: put the call below `if __name__ == "__main__":`'
             )
-        if self.process.exitcode == NOT_WRITTEN:
-            raise StoreError(f"a worker process cannot write its result to {self.out}: is the disk full?")
+        if self.process.exitcode == NO_SPACE:
+            raise StoreError(f"a worker process cannot write its result to {self.out}: the disk is full")
         if self.out.exists():
-            result = pickle.loads(self.out.read_bytes())  # our own process wrote it
-            self.out.unlink()
-            return result
+            try:
+                return pickle.loads(self.out.read_bytes())  # our own process wrote it
+            except Exception:  # noqa: BLE001 - the task has written to its descriptor, or returned an odd object
+                return f"{error_text()}\n\nthe result of the task cannot be read"
+            finally:
+                with suppress(OSError):
+                    self.out.unlink()
         log = self.out.with_suffix(".log")
-        last = log.read_text(encoding="utf-8", errors="replace").strip() if log.exists() else ""
+        last = (
+            escape_controls(log.read_text(encoding="utf-8", errors="replace").strip()) if log.exists() else ""
+        )
         return f"{last}\n\n{self._reason(last)}".strip()
 
     def _reason(self, log: str) -> str:
         code = self.process.exitcode or 0
         if log.startswith("Timeout") or self.is_late:
             return f"stopped: the task took more than {self.limits.seconds:g} s, its limit (limits.seconds)"
+        if code == NOT_WRITTEN:
+            return "the process of the task could not write its result: the task has changed its limits or its folder"
         if code >= 0:
             return f"the process of the task ended with exit code {code} before the task was done"
         name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

@@ -117,7 +117,12 @@ def user_blocks(
 def _from_scores(
     model: ScoringRecommender, users: Codes, n: int, candidates: Candidates, n_items: int
 ) -> Block:
-    scores = np.asarray(model.scores(users))
+    returned = model.scores(users)
+    if isinstance(returned, np.ma.MaskedArray):  # its mask would be lost
+        raise ModelError(
+            f"{_name(model)}.scores returned a masked array; a score is -inf for an item that cannot be recommended"
+        )
+    scores = np.asarray(returned)
     _check_array(model, "scores", scores, (len(users), n_items))
     item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
 

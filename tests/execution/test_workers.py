@@ -50,16 +50,14 @@ class Bad:
             "memory": lambda: np.ones(2**30),
             "stop": lambda: os.kill(os.getpid(), signal.SIGSTOP),
             "print": lambda: print("learning rate 0.1"),
-            "small files": lambda: small_files(),
+            "full disk": lambda: full_disk(),
             "GeneratorExit": lambda: (_ for _ in ()).throw(GeneratorExit),
         }[self.how]()
 
     def scores(self, users): ...
 
-def small_files():
-    import resource
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+def full_disk():
+    os.symlink("/dev/full", os.path.join(os.path.dirname(__file__), "scratch-1", "result-0.part"))
     raise RuntimeError("x" * 1000)
 
 @evalplugin.model("noting")
@@ -454,21 +452,22 @@ def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path) -> None:
     assert ended.result() == HOWS["exit"]
 
 
-def test_unwritable_result_is_a_store_error(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_result_on_a_full_disk_is_a_store_error(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text(SMALL_FILES.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
+    script.write_text(FULL_DISK.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, str(script)], env=env, capture_output=True, text=True, timeout=120)
     assert "StoreError: a worker process cannot write its result to" in done.stderr, done.stderr
 
 
-SMALL_FILES = """
-import resource, signal, sys
+FULL_DISK = """
+import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 import test_workers
 if __name__ == "__main__":
     folder = Path({folder!r})
-    limited = {{"type": "bad", "params": {{"how": "small files"}}}}
-    test_workers.results(test_workers.config(folder, models=[limited], split={{"type": "last_n", "n": 2}}), folder, 1)
+    bad = {{"type": "bad", "params": {{"how": "full disk"}}}}
+    test_workers.results(test_workers.config(folder, models=[bad], split={{"type": "last_n", "n": 2}}), folder, 1)
 """

@@ -1,0 +1,29 @@
+r"""Text from outside, made safe to print: control characters are written as escapes such as ``\u001b``."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["escape_controls", "shorten"]
+
+# C0 without tab and line feed, DEL and C1; marks that reorder or hide text; separators of lines; halves of a pair.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+def escape_controls(text: str) -> str:
+    r"""Return text that a terminal shows and does not obey: each control character as JSON writes it.
+
+    That is ``\u001b`` for ESC. The same holds for marks of direction, with which text looks like other text, and for
+    lone surrogates, which no encoding can write. Tabs and line feeds stay.
+    """
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def shorten(text: str, length: int) -> str:
+    """Return text of at most about ``length`` characters: a longer one without its middle."""
+    if len(text) <= length:
+        return text
+    half = length // 2
+    return f"{text[:half]} ... ({len(text) - 2 * half:,} characters left out) ... {text[-half:]}"

@@ -1,0 +1,193 @@
+"""What a task changes in its process, put back when it ends, and its error as text."""
+
+from __future__ import annotations
+
+import locale
+import os
+import signal
+import sys
+import tempfile
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+import numpy as np
+
+from evalplugin.base.signals import ENDING, is_interrupted
+from evalplugin.base.text import escape_controls, shorten
+
+__all__ = ["error_text", "isolated", "last_line", "raise_interruption"]
+
+_MAX_ERROR = 20_000  # characters
+_FREE_HANDLES = 64  # kept for this program while a task runs
+
+
+def error_text() -> str:
+    """Return the traceback of the exception that is handled: printable, and of bounded length."""
+    return shorten(escape_controls(traceback.format_exc()), _MAX_ERROR)
+
+
+def last_line(error: str) -> str:
+    """Return the last line of a traceback that says something: the exception, without the frame of a group."""
+    lines = [line.strip("+-| \t") for line in error.splitlines()]
+    return next((line for line in reversed(lines) if line), "failed without a message")
+
+
+def raise_interruption(error: BaseException) -> None:
+    """Raise an exception of a task again if it is the user's interruption, which fails no task.
+
+    Where a program does not handle signals by ``interrupt_on_signals``, every KeyboardInterrupt counts as the user's.
+    """
+    if isinstance(error, KeyboardInterrupt) and is_interrupted() is not False:
+        raise error
+
+
+@contextmanager
+def isolated() -> Iterator[None]:
+    """Run a task inside: its output goes to stderr, and it leaves the process as it was.
+
+    That is: the streams and their descriptors, the working directory, the temporary folder, the environment, the mask
+    of new files, the locale, handlers of signals, limits, and how numpy and Python warn. As many files can be opened
+    afterwards as before.
+    """
+    with ExitStack() as after, np.errstate(), warnings.catch_warnings():
+        for restore in (_handles, _descriptors, _streams, _folders, _settings, _signals):
+            after.enter_context(restore())
+        yield
+
+
+@contextmanager
+def _streams() -> Iterator[None]:
+    """Replace the streams by ones that a task cannot close; stdout is for results, not for output of models."""
+    before = sys.stdout, sys.stderr
+    if sys.stderr is not None:  # the process may have been started without one
+        sys.stdout = sys.stderr = cast(TextIO, _Shield(sys.stderr))
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+class _Shield:
+    """A stream that stays open."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def __enter__(self) -> _Shield:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.flush()
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        self.flush()
+
+
+@contextmanager
+def _descriptors() -> Iterator[None]:
+    """Keep copies of the descriptors 0 to 2, for a task that closes or redirects them."""
+    copies = {}
+    for number in range(3):
+        with suppress(OSError):  # it is closed
+            copies[number] = os.dup(number)
+    try:
+        yield
+    finally:
+        for number, copy in copies.items():
+            with suppress(OSError):  # the task has closed the copy too
+                os.dup2(copy, number)
+                os.close(copy)
+
+
+@contextmanager
+def _folders() -> Iterator[None]:
+    current, temporary = _or_none(os.getcwd), _or_none(tempfile.gettempdir)
+    try:
+        yield
+    finally:
+        if temporary is not None:
+            tempfile.tempdir = temporary
+            with suppress(OSError):
+                Path(temporary).mkdir(parents=True, exist_ok=True)
+        if current is not None:
+            with suppress(OSError):  # the task has removed it
+                os.chdir(current)
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    environment, language, mask = dict(os.environ), locale.setlocale(locale.LC_ALL), os.umask(0)
+    os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(mask)
+        # Only what was there is put back: a library that the task has imported may rely on what it has set.
+        os.environ.update(environment)
+        if locale.setlocale(locale.LC_ALL) != language:
+            locale.setlocale(locale.LC_ALL, language)
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # which alone can set handlers
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) != handler:
+                signal.signal(number, handler)
+
+
+@contextmanager
+def _handles() -> Iterator[None]:
+    """Keep file handles for this program from a task that opens all that it may, and bound files as before."""
+    if os.name != "posix":
+        yield
+        return
+    import resource
+
+    files, size = resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE
+    limit, hard = resource.getrlimit(files)
+    largest, opened = resource.getrlimit(size), _opened()
+    highest = max(limit, 2**20) if hard == resource.RLIM_INFINITY else hard
+    # Where earlier tasks have left few free ones, this one gets half of them.
+    task_limit = min(limit, max(highest - _FREE_HANDLES, (opened + highest) // 2))
+    with suppress(ValueError, OSError):
+        resource.setrlimit(files, (task_limit, hard))
+    try:
+        yield
+    finally:
+        with suppress(ValueError, OSError):  # the task has lowered what cannot be raised again
+            resource.setrlimit(files, (highest, hard))
+            left = max(0, _opened() - opened)
+            resource.setrlimit(files, (min(limit + left, highest), hard))
+        with suppress(ValueError, OSError):
+            resource.setrlimit(size, largest)
+
+
+def _opened() -> int:
+    """Return the number of open file handles, as far as the system shows them."""
+    try:
+        return len(os.listdir("/dev/fd"))
+    except OSError:
+        return 0
+
+
+def _or_none(read: Callable[[], str]) -> str | None:
+    try:
+        return read()
+    except OSError:
+        return None

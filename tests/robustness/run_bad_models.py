@@ -1,0 +1,56 @@
+"""Script: run a bake-off of bad models without MLflow, and print what became of each as JSON.
+
+Arguments: the number of worker processes (0: in this process), the model type, then its behaviours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from evalplugin.base.signals import interrupt_on_signals
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.worker import Limits
+from evalplugin.execution.workers import process_executor
+
+
+def main() -> None:
+    interrupt_on_signals()
+    workers, kind, behaviours = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    bad = [{"name": how, "type": kind, "params": {"how": how}} for how in behaviours]
+    config = load(
+        {
+            "experiment": "e",
+            "plugins": [str(Path(__file__).with_name("bad_models.py"))],
+            "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
+            "split": {"type": "last_n", "n": 2},
+            "recommend": {"n": 10},
+            "metrics": ["ndcg@10"],
+            "models": ["random", *bad, "popularity"],
+            "segments": [],
+        }
+    )
+    jobs = jobs_of(config, prepare(config, None, Observer()))
+    execute = sequential_executor(Observer())
+    if workers:
+        folder = Path("scratch").absolute()
+        folder.mkdir()
+        execute = process_executor(
+            Observer(),
+            workers=workers,
+            limits=Limits(),
+            plugins=config.plugins,
+            folder=folder,
+            total=len(jobs),
+        )
+    found = {result.model: [result.failure, result.error] for _, result in results_of(jobs, execute)}
+    Path("found.json").write_text(json.dumps(found))
+    os._exit(0)  # without waiting for what the models have left running
+
+
+if __name__ == "__main__":
+    main()

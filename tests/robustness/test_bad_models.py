@@ -1,0 +1,123 @@
+"""Models that misbehave in any way fail alone, or pass: the other models of the bake-off are computed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="misbehaves by means of POSIX and glibc")
+
+
+@pytest.fixture
+def bad() -> ModuleType:
+    """The behaviours, read apart from evalplugin's registries."""
+    from robustness import bad_models
+
+    return bad_models
+
+
+def outcomes(folder: Path, workers: int, kind: str, behaviours: list[str]) -> dict[str, list[str | None]]:
+    """Return the failure and the traceback of each model, from a bake-off in a process of its own."""
+    (folder / "tmp").mkdir()
+    process = subprocess.Popen(
+        ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh", sys.executable,
+         str(Path(__file__).with_name("run_bad_models.py")), str(workers), kind, *behaviours],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "tmp")},
+        cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        assert process.wait(300) == 0
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what the models have left running
+    found: dict[str, list[str | None]] = json.loads((folder / "found.json").read_text())
+    return found
+
+
+def assert_each_alone(found: dict[str, list[str | None]], expected: dict[str, str | None]) -> None:
+    assert found.pop("random") == [None, None]
+    assert found.pop("popularity") == [None, None]
+    assert found.keys() == expected.keys()
+    for how, part in expected.items():
+        failure, error = found[how]
+        assert (failure is None) == (part is None), (how, failure)
+        assert part is None or part in (failure or ""), (how, failure, error)
+        assert len(error or "") < 50_000
+        assert "\x1b" not in (error or "")
+
+
+def test_bad_fit_in_this_process_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
+    expected = {how: part for how, (_, part) in bad.FITS.items()}
+    assert_each_alone(outcomes(tmp_path, 0, "bad-fit", list(expected)), expected)
+
+
+def test_odd_scores_fail_alone(tmp_path: Path, bad: ModuleType) -> None:
+    found = outcomes(tmp_path, 0, "bad-scores", list(bad.SCORES))
+    for how, (_, fails) in bad.SCORES.items():
+        assert (found[how][0] is not None) == fails, (how, found[how])
+    assert found["popularity"] == [None, None]
+
+
+def test_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
+    chosen = ["handles", "surrogate", "descriptors", "file size"]
+    expected = {how: part for how, (_, part) in {**bad.FITS, **bad.FATAL}.items() if how in chosen}
+    assert_each_alone(outcomes(tmp_path, 2, "bad-fit", list(expected)), expected)
+
+
+@pytest.mark.slow
+def test_every_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
+    expected = {how: part for how, (_, part) in {**bad.FITS, **bad.FATAL}.items()}
+    assert_each_alone(outcomes(tmp_path, 2, "bad-fit", list(expected)), expected)
+
+
+def test_bake_off_of_bad_models_logs_each_and_exits(tmp_path: Path, uri: str, bad: ModuleType) -> None:
+    failing = ["surrogate", "controls", "keyboard interrupt", "handles"]
+    passing = ["temporary folder", "threads", "processes"]
+    models = [{"name": how, "type": "bad-fit", "params": {"how": how}} for how in (*failing, *passing)]
+    config = {
+        "experiment": "e",
+        "plugins": [bad.__file__],
+        "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
+        "split": {"type": "last_n", "n": 2},
+        "recommend": {"n": 10},
+        "metrics": ["ndcg@10"],
+        "models": [*models, "popularity"],
+        "segments": [],
+        "tracking": {"uri": uri, "board": False},
+    }
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "tmp").mkdir()
+    # Files, as the processes that models leave hold a pipe open.
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        process = subprocess.Popen(
+            ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh", sys.executable, "-m", "evalplugin", "run", "config.yaml"],
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path / "tmp")},
+            cwd=tmp_path, stdout=out, stderr=err, start_new_session=True,
+        )  # fmt: skip
+    try:
+        process.wait(120)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    shown, said = (tmp_path / "out").read_text(), (tmp_path / "err").read_text()
+    assert process.returncode == 1, said
+    with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
+        query = "select t.value, r.status from runs r join tags t using (run_uuid) where t.key = 'evalplugin.model'"
+        statuses = dict(store.execute(query).fetchall())
+    assert statuses == {
+        **dict.fromkeys(failing, "FAILED"),
+        **dict.fromkeys([*passing, "popularity"], "FINISHED"),
+    }
+    assert "\x1b" not in shown + said
+    assert r"ValueError: half \ud800 a pair" in shown
