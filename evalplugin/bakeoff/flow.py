@@ -45,6 +45,7 @@ from evalplugin.execution.worker import Limits, refuse_in_worker
 from evalplugin.execution.workers import process_executor
 from evalplugin.metrics import definitions_hash
 from evalplugin.report.notebook import Comparisons
+from evalplugin.report.page.library import make_in_background
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.location import resolve_uri
 
@@ -151,6 +152,7 @@ def run_bakeoff(
     refuse_in_worker()
     observer = observer or Observer()
     uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
+    make_in_background()
     gated = with_champion(config, uri, observer.report)
     config = config if gated is None else gated.config
     cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh")

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.metrics import parse
-from evalplugin.report.palette import INK, QUIET, png_of, style_axes
+from evalplugin.report.palette import INK, QUIET, png_with, style_axes
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["Curve", "axis_limits", "per_user_figures"]
 
@@ -65,27 +67,34 @@ def per_user_figures(
 
     defined = [(c, c.values[np.isfinite(c.values)]) for c in curves]
     drawn = [(c, np.percentile(values, _POINTS)) for c, values in defined if len(values)]
+    figure = Figure(figsize=_SIZE, dpi=_DPI, facecolor="white")
+    canvas: Any = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0.105, 0.155, 0.85, 0.695))
+    _frame(axes, metric, limits)
+    # All that the pictures share is drawn once. A model's own line covers its thinner grey one.
+    for curve, quantiles in drawn:
+        axes.plot(
+            _POINTS,
+            quantiles,
+            color=QUIET if curve.is_baseline else _OTHER,
+            linewidth=1.3,
+            linestyle=(0, (4, 2)) if curve.is_baseline else "solid",
+            zorder=2,
+        )
+    canvas.draw()
+    shared = canvas.copy_from_bbox(figure.bbox)
     pictures: dict[str, bytes] = {}
     for curve, quantiles in drawn:
-        figure = Figure(figsize=_SIZE, dpi=_DPI, facecolor="white")
-        FigureCanvasAgg(figure)
-        axes = figure.add_axes((0.105, 0.155, 0.85, 0.695))
-        _frame(axes, metric, limits)
-        for other, their_quantiles in drawn:
-            if other is not curve:
-                axes.plot(
-                    _POINTS,
-                    their_quantiles,
-                    color=QUIET if other.is_baseline else _OTHER,
-                    linewidth=1.3,
-                    linestyle=(0, (4, 2)) if other.is_baseline else "solid",
-                    zorder=2,
-                )
-        _draw(axes, curve, quantiles, limits)
-        _text(figure, 0.105, 0.965, curve.model, size=16, weight="bold", color=curve.colour)
-        _text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=INK)
-        _key(figure, drawn, curve)
-        pictures[curve.model] = png_of(figure, metadata={"Software": None})
+        canvas.restore_region(shared)
+        own = [
+            *_draw(axes, curve, quantiles, limits),
+            _text(figure, 0.105, 0.965, curve.model, size=16, weight="bold", color=curve.colour),
+            _text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=INK),
+            _key(figure, drawn, curve),
+        ]
+        pictures[curve.model] = png_with(canvas, own)
+        for artist in own:
+            artist.remove()
     return pictures
 
 
@@ -99,16 +108,24 @@ def _frame(axes: Axes, metric: str, limits: tuple[float, float]) -> None:
     style_axes(axes, QUIET)
 
 
-def _draw(axes: Axes, curve: Curve, quantiles: npt.NDArray[np.float64], limits: tuple[float, float]) -> None:
-    axes.fill_between(_POINTS, quantiles, limits[0], color=curve.colour, alpha=0.13, linewidth=0, zorder=3)
-    axes.plot(
-        _POINTS, quantiles, color=curve.colour, linewidth=3.0, zorder=5, solid_capstyle="round", clip_on=False
-    )
+def _draw(
+    axes: Axes, curve: Curve, quantiles: npt.NDArray[np.float64], limits: tuple[float, float]
+) -> list[Artist]:
+    """Return what a picture has of its own model, from the lowest layer to the highest."""
+    area = axes.fill_between(_POINTS, quantiles, limits[0], color=curve.colour, alpha=0.13, linewidth=0)
     values = curve.values[np.isfinite(curve.values)]
     mean = float(values.mean())
-    axes.axhline(mean, color=curve.colour, linewidth=1.2, linestyle=(0, (1, 1.5)), zorder=4)
+    level = axes.axhline(mean, color=curve.colour, linewidth=1.2, linestyle=(0, (1, 1.5)))
+    line = axes.plot(
+        _POINTS, quantiles, color=curve.colour, linewidth=3.0, solid_capstyle="round", clip_on=False
+    )
+    zeros = float(np.mean(values == 0))
+    if zeros >= 0.01 and limits[0] <= 0 <= limits[1]:
+        line += axes.plot(
+            [0, 100 * zeros], [0, 0], color=curve.colour, linewidth=6, solid_capstyle="butt", clip_on=False
+        )
     above = mean < limits[0] + 0.9 * (limits[1] - limits[0])
-    axes.annotate(
+    label = axes.annotate(
         f"mean {mean:.4g}",
         (0.8, mean),
         xytext=(0, 3 if above else -3),
@@ -117,35 +134,24 @@ def _draw(axes: Axes, curve: Curve, quantiles: npt.NDArray[np.float64], limits: 
         color=curve.colour,
         fontsize=11,
         fontweight="bold",
-        zorder=6,
     )
-    zeros = float(np.mean(values == 0))
-    if zeros >= 0.01 and limits[0] <= 0 <= limits[1]:
-        axes.plot(
-            [0, 100 * zeros],
-            [0, 0],
-            color=curve.colour,
-            linewidth=6,
-            solid_capstyle="butt",
-            zorder=5,
-            clip_on=False,
-        )
+    return [area, level, *line, label]
 
 
-def _key(figure: Any, drawn: Sequence[tuple[Curve, npt.NDArray[np.float64]]], curve: Curve) -> None:
+def _key(figure: Figure, drawn: Sequence[tuple[Curve, npt.NDArray[np.float64]]], curve: Curve) -> Artist:
     others = [c for c, _ in drawn if c is not curve]
     parts = []
     if baseline := [c.model for c in others if c.is_baseline]:
         parts.append(f"dashed: {baseline[0][:30]} (baseline)")
     if count := sum(not c.is_baseline for c in others):
         parts.append(f"grey: the {'other model' if count == 1 else f'{count} other models'}")
-    _text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=QUIET)
+    return _text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=QUIET)
 
 
-def _text(figure: Any, x: float, y: float, text: str, *, size: int, color: str, **style: Any) -> None:
+def _text(figure: Figure, x: float, y: float, text: str, *, size: int, color: str, **style: Any) -> Artist:
     shown = text if len(text) <= 64 else text[:61] + "..."
     # Names may hold "$", which would start a formula.
-    figure.text(
+    return figure.text(
         x, y, shown, fontsize=size, color=color, va="top" if y > 0.85 else "bottom", parse_math=False, **style
     )
 

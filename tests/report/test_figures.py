@@ -30,12 +30,29 @@ def test_every_model_gets_a_picture_of_the_same_size() -> None:
     drawn = curves()
     pictures = per_user_figures("ndcg@10", drawn, (0.0, 1.0), subtitles={})
     assert list(pictures) == list(LEVELS)
-    assert {pixels(png).shape for png in pictures.values()} == {(440, 640, 4)}
+    assert {pixels(png).shape for png in pictures.values()} == {(440, 640, 3)}
 
 
 def test_pictures_are_the_same_each_time() -> None:
     first, second = (per_user_figures("ndcg@10", curves(), (0.0, 1.0), subtitles={}) for _ in range(2))
     assert first == second
+
+
+def test_what_the_pictures_of_a_metric_share_is_drawn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    drawn: list[FigureCanvasAgg] = []
+    draw = FigureCanvasAgg.draw
+    monkeypatch.setattr(FigureCanvasAgg, "draw", lambda canvas: (drawn.append(canvas), draw(canvas))[1])
+    assert len(per_user_figures("rr", curves(), (0.0, 1.0), subtitles={})) == len(LEVELS)
+    assert len(drawn) == 1
+
+
+def test_a_picture_has_nothing_of_the_picture_drawn_before_it() -> None:
+    *_, last = curves()
+    grey = [Curve(c.model, c.values, "#ABCDEF", c.is_baseline) for c in curves()[:-1]]
+    alike = [per_user_figures("rr", [*c, last], (0.0, 1.0), subtitles={}) for c in (grey, curves()[:-1])]
+    assert len({pictures[last.model] for pictures in alike}) == 1
 
 
 def test_a_model_without_a_defined_user_gets_no_picture() -> None:

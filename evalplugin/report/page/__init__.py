@@ -15,6 +15,7 @@ from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.report.decision import title_of
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
+from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.reading import footer, reading, sample_text, subtitle
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.page.trend import trend
@@ -47,17 +48,16 @@ def comparison_page(
     Raises:
         DataError: ``comparisons`` is empty.
     """
-    from evalplugin.report.page.charts import chart_specs
-
     if not comparisons:
         raise DataError("a page needs at least one comparison")
+    library = chart_library()
     shown = [_contest(comparison, decision, past) for comparison in comparisons]
     page: str = _template().render(
         title=title if title is not None else f"Comparison {comparisons[0].contest.name}",
         contests=shown,
         css=_trusted([*_theme(comparisons), _source("page.css")]),
-        charts=_json(chart_specs()),
-        library=_library(),
+        charts=_json(library.charts),
+        library=_trusted([library.script]),
         script=_trusted(_source(name) for name in _SCRIPTS),
         footer=footer(comparisons[0]),
     )
@@ -110,15 +110,6 @@ def _template() -> Any:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(_source("page.html.j2"))
-
-
-@cache
-def _library() -> Any:
-    """Return Vega, Vega-Lite and Vega-Embed as one script that adds ``vegaEmbed`` to the window."""
-    import vl_convert
-
-    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return _trusted(["(() => {", bundle.replace("</script", "<\\/script"), "})();"])
 
 
 def _trusted(texts: Iterable[str]) -> Any:
