@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
 
@@ -31,6 +32,7 @@ __all__ = [
 AUTO_BOOTSTRAP_BELOW = 2000
 ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
 _DRAWS_AT_ONCE = 2**20
+_DRAWS_KEPT = 2**22  # a byte each
 
 Column = npt.NDArray[np.float64]  # (users,)
 Method = Literal["auto", "bootstrap", "t"]
@@ -113,7 +115,7 @@ def intervals_of(
     for positions in to_resample.values():
         values = np.stack([columns[position] for position in positions], axis=1)
         # Every length starts the same stream anew, so that its draws do not depend on the other columns.
-        bounds = _bootstrap_bounds(values, level, n_resamples, np.random.default_rng(seed))
+        bounds = _bootstrap_bounds(values, level, n_resamples, seed)
         for position, (low, high) in zip(positions, bounds, strict=True):
             intervals[position] = replace(intervals[position], low=low, high=high)
     return intervals
@@ -145,13 +147,13 @@ def _t_bounds(column: Column, level: float) -> tuple[float, float]:
 
 
 def _bootstrap_bounds(
-    values: npt.NDArray[np.float64], level: float, n_resamples: int, rng: np.random.Generator
+    values: npt.NDArray[np.float64], level: float, n_resamples: int, seed: int
 ) -> list[tuple[float, float]]:
     means = values.mean(axis=0)
     deviations = values - means
     scales = np.abs(deviations).max(axis=0)
     deviations /= scales  # powers then neither overflow nor vanish
-    resampled = _resampled_means(deviations, n_resamples, rng)
+    resampled = _resampled_means(deviations, n_resamples, seed)
     resampled[np.abs(resampled) < ROUNDING] = 0  # means of discrete scores are often equal to that observed
     below = np.count_nonzero(resampled < 0, axis=0) + 0.5 * np.count_nonzero(resampled == 0, axis=0)
     accelerations = (deviations**3).sum(axis=0) / (6 * (deviations**2).sum(axis=0) ** 1.5)
@@ -170,16 +172,27 @@ def _bootstrap_bounds(
     return bounds
 
 
-def _resampled_means(
-    values: npt.NDArray[np.float64], n_resamples: int, rng: np.random.Generator
-) -> npt.NDArray[np.float64]:
+def _resampled_means(values: npt.NDArray[np.float64], n_resamples: int, seed: int) -> npt.NDArray[np.float64]:
     """Return the means (R, C) of resamples of the rows of ``values`` (n, C)."""
     n = len(values)
-    rows = max(1, _DRAWS_AT_ONCE // n)
-    means = []
-    for done in range(0, n_resamples, rows):
-        size = min(rows, n_resamples - done)
+    small = n * n_resamples <= _DRAWS_KEPT
+    blocks = _kept_counts(n, n_resamples, seed) if small else _resample_counts(n, n_resamples, seed)
+    return np.concatenate([counts.astype(np.float64) @ values / n for counts in blocks])
+
+
+@lru_cache(maxsize=8)
+def _kept_counts(n: int, n_resamples: int, seed: int) -> list[npt.NDArray[np.integer]]:
+    """Return ``_resample_counts``, kept: models and metrics are resampled alike, and drawing takes longest."""
+    return [
+        counts.astype(np.min_scalar_type(counts.max())) for counts in _resample_counts(n, n_resamples, seed)
+    ]
+
+
+def _resample_counts(n: int, n_resamples: int, seed: int) -> Iterator[npt.NDArray[np.integer]]:
+    """Yield, some resamples at a time, how often each has each of the n rows: integers (resamples, n)."""
+    rng = np.random.default_rng(seed)
+    at_once = max(1, _DRAWS_AT_ONCE // n)
+    for done in range(0, n_resamples, at_once):
+        size = min(at_once, n_resamples - done)
         drawn = rng.integers(0, n, size=(size, n), dtype=np.int32) + n * np.arange(size)[:, None]
-        counts = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
-        means.append(counts.astype(np.float64) @ values / n)
-    return np.concatenate(means)
+        yield np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)

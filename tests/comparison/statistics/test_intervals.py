@@ -186,3 +186,28 @@ def test_a_bound_does_not_leave_the_range_of_the_values() -> None:
         interval = mean_interval(values, method="bootstrap", rng=rng)
         assert interval.low >= 0
         assert f"{interval.low:.4f}"[0] != "-"
+
+
+@pytest.mark.parametrize("n_resamples", [2000, 2_000_000 // 500])
+def test_resamples_are_drawn_once_for_all_columns_of_one_length_and_seed(
+    n_resamples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from evalplugin.comparison.statistics import intervals
+
+    drawn: list[int] = []
+    draw = intervals._resample_counts
+    monkeypatch.setattr(intervals, "_resample_counts", lambda n, *rest: (drawn.append(n), draw(n, *rest))[1])
+    intervals._kept_counts.cache_clear()
+    scores = np.random.default_rng(3).exponential(size=(500, 2))
+
+    def both(kept: int) -> list[Interval]:
+        monkeypatch.setattr(intervals, "_DRAWS_KEPT", kept)
+        rng = np.random.default_rng(8)
+        return [
+            mean_interval(scores[:, i], n_resamples=n_resamples, rng=np.random.default_rng(5)) for i in (0, 1)
+        ] + mean_intervals(scores, n_resamples=n_resamples, rng=rng)
+
+    kept = both(2**22)
+    assert drawn == [500, 500]  # one for each of the two seeds
+    assert both(0) == kept
+    assert len(drawn) == 5
