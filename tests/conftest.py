@@ -18,7 +18,7 @@ from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
-from servers import Server, mlflow_server
+from servers import ObjectStorage, Server, mlflow_server, object_storage, postgresql
 
 settings.register_profile(
     "suite",
@@ -100,7 +100,23 @@ def uri(tmp_path: Path, _empty_store: Path) -> str:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One MLflow server for all tests."""
-    with mlflow_server(tmp_path_factory) as running:
+def storage() -> Iterator[ObjectStorage]:
+    """One S3 server for all tests."""
+    with object_storage() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    """One PostgreSQL server for all tests."""
+    with postgresql() as uri:
+        yield uri
+
+
+@pytest.fixture(scope="session")
+def server(
+    tmp_path_factory: pytest.TempPathFactory, database: str, storage: ObjectStorage
+) -> Iterator[Server]:
+    """One MLflow server for all tests, over PostgreSQL and S3."""
+    with mlflow_server(tmp_path_factory.mktemp("elsewhere"), database, storage) as running:
         yield running
