@@ -252,8 +252,7 @@ def _run_tasks(
         runs.finish(number, result)
         results[number] = result
         observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
-    if runs.lost is not None:
-        raise runs.lost
+    runs.raise_if_lost()
     numbers = range(len(jobs))
     return BakeoffResult(bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
 
@@ -265,6 +264,8 @@ class _ModelRuns:
     tracker: MlflowTracker
     observer: Observer
     ids: dict[int, str] = field(default_factory=dict)  # by number of the job
+    logged: set[int] = field(default_factory=set)  # numbers of jobs
+    names: dict[int, str] = field(default_factory=dict)  # of the runs of finished jobs
     lost: TrackingError | None = None
 
     def start(self, number: int, job: Job) -> None:
@@ -273,10 +274,19 @@ class _ModelRuns:
                 self.ids[number] = self.tracker.start_model(job.info, job.model.name, job.model.type)
 
     def finish(self, number: int, result: ModelResult) -> None:
+        bakeoff, data = self.tracker.bakeoff, result.data
+        self.names[number] = bakeoff.run_name(data.dataset, data.split, result.model)
         with self._unless_lost() as connected:
             if connected:
                 with self.observer.progress(f"log {result.model}"):
                     self.tracker.finish_model(self.ids[number], result)
+                self.logged.add(number)
+
+    def raise_if_lost(self) -> None:
+        """Raise the error by which MLflow was lost, with the names of the runs that are not logged."""
+        if self.lost is not None:
+            missing = ", ".join(self.names[n] for n in sorted(self.names.keys() - self.logged))
+            raise TrackingError(f"{self.lost}; not logged: {missing}, and the summary run") from self.lost
 
     @contextmanager
     def _unless_lost(self) -> Generator[bool]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from evalplugin.base.errors import TrackingError
+from evalplugin.base.errors import EvalpluginError, TrackingError
 from evalplugin.base.secrets import redact
-from evalplugin.tracking.location import sqlite_path
+from evalplugin.tracking.location import is_database, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -32,6 +33,7 @@ FAIL_FAST = {
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
     "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "PGCONNECT_TIMEOUT": "10",
 }
 PATIENT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "5"}
 # The links are shown once, at the end and on stderr; a progress bar for each small file is of no use.
@@ -51,9 +53,20 @@ def connect(uri: str) -> MlflowClient:
     with tracking_call(uri, "reach it", settings=FAIL_FAST):
         from mlflow import MlflowClient
 
+        if is_database(uri) and sqlite_path(uri) is None:
+            _probe(uri)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
         return client
+
+
+def _probe(uri: str) -> None:
+    """Connect to a database once: MLflow would try for two minutes to reach one that is not there."""
+    from sqlalchemy import create_engine
+    from sqlalchemy.pool import NullPool
+
+    with create_engine(uri, poolclass=NullPool).connect():
+        pass
 
 
 def store_exists(uri: str) -> bool:
@@ -75,20 +88,37 @@ def connect_to_existing(uri: str) -> MlflowClient:
 
 @contextmanager
 def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIENT) -> Iterator[None]:
-    """Raise every error of MLflow inside as a TrackingError that names the store and the purpose."""
+    """Raise every error of MLflow inside as a TrackingError that names the store and the purpose.
+
+    MLflow passes on what the clients of databases and object storage raise, and these share no base class: whatever
+    came through a call into MLflow is converted. Other errors, defects of ours among them, pass unchanged.
+    """
     with _environment({**settings, **_QUIET}), _less_noise():
         from mlflow.exceptions import MlflowException
-        from sqlalchemy.exc import SQLAlchemyError
 
         try:
             yield
-        except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
-            reason = " ".join(redact(str(error)).split())
-            if len(reason) > 500:
-                reason = reason[:497] + "..."
-            raise TrackingError(
-                f"MLflow at {uri}: cannot {purpose}: {reason or type(error).__name__}"
-            ) from error
+        except EvalpluginError:
+            raise
+        except Exception as error:
+            if not isinstance(error, MlflowException | OSError | ImportError) and not _is_from_mlflow(error):
+                raise
+            raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error)}") from error
+
+
+def _is_from_mlflow(error: Exception) -> bool:
+    """Return whether an exception was raised by a call into MLflow, or into SQLAlchemy where we probe a database."""
+    modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(module.partition(".")[0] in ("mlflow", "sqlalchemy") for module in modules)
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(redact(str(error)).split())
+    if len(text) > 500:
+        text = text[:497] + "..."
+    if isinstance(error, ImportError):
+        text += "; the store needs this package here too: install it beside evalplugin"
+    return text or type(error).__name__
 
 
 @contextmanager

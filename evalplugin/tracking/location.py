@@ -17,6 +17,7 @@ __all__ = [
     "DEFAULT_URI",
     "UI_URL",
     "artifact_location",
+    "is_database",
     "resolve_uri",
     "sqlite_path",
     "ui_base_url",
@@ -92,9 +93,14 @@ def artifact_location(uri: str, experiment: str) -> str | None:
 
 def ui_command(uri: str) -> str | None:
     """Return the command that serves a store's pages on this machine; None for a server, which serves them itself."""
-    if urlsplit(uri).scheme.partition("+")[0] not in _DATABASES:
+    if not is_database(uri):
         return None
     return f"mlflow ui --backend-store-uri {shlex.quote(redact(uri))}"
+
+
+def is_database(uri: str) -> bool:
+    """Return whether a tracking URI is that of a database, not of a server."""
+    return urlsplit(uri).scheme.partition("+")[0] in _DATABASES
 
 
 def ui_base_url(uri: str) -> str:

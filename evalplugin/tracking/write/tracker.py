@@ -218,12 +218,21 @@ class MlflowTracker:
     def _resume(self) -> None:
         """Attach to the bake-off's existing runs; incomplete ones become runs of this process."""
         query = f"tags.`evalplugin.bakeoff` = '{self.bakeoff.id}'"
-        for run in search_runs(self.client, [self.experiment_id], query):
+        runs = search_runs(self.client, [self.experiment_id], query)
+        seen = set()
+        for run in sorted(runs, key=lambda run: run.status not in DONE):  # complete runs first
+            key = (run.tag("role"), run.tag("dataset"), run.tag("split"), run.model)
+            if key in seen:
+                # The answer to its start was lost, and the retry started another one.
+                if run.status not in ("KILLED", *DONE):
+                    self.client.set_terminated(run.id, "KILLED")
+                continue
+            seen.add(key)
             run_id = self.writer.attach(run.run)
             if run.tag("role") == "summary":
                 self.summary_run_id = run_id
             else:
-                self._resumed[run.tag("dataset"), run.tag("split"), run.model] = run_id
+                self._resumed[key[1:]] = run_id
             if run.status in DONE:
                 self._complete.add(run_id)
             else:
