@@ -163,6 +163,11 @@ def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
             f"metric {spec.name} must return float64 ({context.n_users},), one value a user, "
             f"not {values.dtype} {values.shape}"
         )
+    if (infinite := np.isinf(values)).any():
+        raise DataError(
+            f"metric {spec.name} is infinite for {int(infinite.sum()):,} users, which no mean and no interval can be "
+            f"taken of; allowed: finite values, and NaN where it is undefined"
+        )
     return values
 
 

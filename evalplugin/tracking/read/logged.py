@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,11 +21,11 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
-from evalplugin.metrics import parse
+from evalplugin.metrics import UserMetric, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_name, metric_names
-from evalplugin.tracking.read.tables import ids_of, segments_of
+from evalplugin.tracking.read.tables import ids_of, read_table, segments_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LoggedRun"]
 
+_T = TypeVar("_T")
+_REPAIR = (
+    "Restore it from a backup of the store's artifacts, run the bake-off again (steps in the cache are not computed "
+    "again), or name other runs"
+)
 _METRIC_SEPARATOR = re.compile(r", (?![^()]*\))")  # a comma inside of parentheses is part of a metric's name
 
 
@@ -102,7 +107,12 @@ class LoggedRun:
             known = json.loads(self.tag(key))
         except ValueError:
             return {}
-        return {str(name): str(value) for name, value in known.items()}
+        return {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+
+    @cached_property
+    def checksums(self) -> dict[str, str]:
+        """SHA-256 of the files in the folder ``data``, by path; empty for a run of a version that logged none."""
+        return self.mapping("checksums")
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -136,21 +146,21 @@ class LoggedRun:
         return Rules(
             train_digest=self.digests.get("training"),
             test_digest=self.digests["evaluation"],
-            n=int(self._needed("eval.n")),
+            n=self._integer("eval.n"),
             candidates=self._needed("eval.candidates"),
-            threshold=None if threshold is None else float(threshold),
+            threshold=None if threshold is None else self._number("eval.threshold", float),
             metrics_hash=self.tag("metrics_hash"),
         )
 
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return int(self._needed("split.folds"))
+        return self._integer("split.folds")
 
     @cached_property
     def seed(self) -> int:
         """The root of the bake-off's randomness."""
-        return int(self._needed("eval.seed"))
+        return self._integer("eval.seed")
 
     @cached_property
     def primary(self) -> str:
@@ -182,11 +192,7 @@ class LoggedRun:
     @cached_property
     def params(self) -> dict[str, Any]:
         """The model's parameters, defaults included."""
-        import yaml
-
-        with self._downloaded("data/config_resolved.yaml") as file:
-            resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
-        models = resolved.get("models", []) if isinstance(resolved, dict) else []
+        models = self._read("data/config_resolved.yaml", _models_of)
         found = next((model["params"] for model in models if model["name"] == self.model), None)
         if found is None:
             raise TrackingError(f"{self} does not say with which parameters its model was fitted")
@@ -203,8 +209,8 @@ class LoggedRun:
             return None
         if "traceback.txt" not in {file.path for file in self.client.list_artifacts(self.id)}:
             return "failed without a message"
-        with self._downloaded("traceback.txt") as file:
-            lines = file.read_text(encoding="utf-8").strip().splitlines()
+        lines = self._read("traceback.txt", lambda file: file.read_text("utf-8", "replace")).split("\n")
+        lines = [line for line in lines if line.strip()]
         return lines[-1].strip() if lines else "failed without a message"
 
     @cached_property
@@ -224,14 +230,15 @@ class LoggedRun:
         )
 
     def table(self, name: str) -> pa.Table | None:
-        """Return a table of the folder ``data``, or None where there is none."""
-        import pyarrow.parquet as pq
-
+        """Return a table of the folder ``data``, checked; None where the run was logged without it."""
         path = f"data/{name}.parquet"
         if path not in self._files:
+            if path in self.checksums:
+                raise TrackingError(
+                    f"{self}: the artifact {path} is missing, though it was logged. {_REPAIR}"
+                )
             return None
-        with self._downloaded(path) as file:
-            return pq.read_table(file)
+        return self._read(path, lambda file: read_table(file, name))
 
     @property
     def background(self) -> Background | None:
@@ -244,11 +251,23 @@ class LoggedRun:
             truth, history, dict(zip(names.get("item", ()), names.get("title", ()), strict=True))
         )
 
-    @property
+    @cached_property
     def segments(self) -> tuple[Segmentation, ...]:
         """The groups of users; none where there are none."""
         table = self.table("segments")
         return () if table is None else segments_of(table)
+
+    def _integer(self, key: str) -> int:
+        return self._number(key, int)
+
+    def _number(self, key: str, of: Callable[[str], _T]) -> _T:
+        text = self._needed(key)
+        try:
+            return of(text)
+        except ValueError:
+            raise TrackingError(
+                f"{self}: the parameter {key} is {text!r}, not a number: it was not logged as a model's run is"
+            ) from None
 
     def _needed(self, key: str) -> str:
         text = self.param(key)
@@ -260,18 +279,44 @@ class LoggedRun:
     def _files(self) -> frozenset[str]:
         return frozenset(file.path for file in self.client.list_artifacts(self.id, "data"))
 
-    @contextmanager
-    def _downloaded(self, path: str) -> Iterator[Path]:
+    def _read(self, path: str, read: Callable[[Path], _T]) -> _T:
+        """Return an artifact that is downloaded, compared with its digest, and read.
+
+        Args:
+            path: In the run.
+            read: Raises ValueError where the file's content is wrong; the message continues "the artifact ...".
+
+        Raises:
+            TrackingError: It is damaged; or it cannot be downloaded.
+        """
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-            yield Path(self.client.download_artifacts(self.id, path, folder))
+            file = Path(self.client.download_artifacts(self.id, path, folder))
+            with file.open("rb") as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+            try:
+                if (logged := self.checksums.get(path, found)) != found:
+                    size = file.stat().st_size
+                    raise ValueError(
+                        f"({size:,} bytes) is not what was logged: its SHA-256 begins with {found[:12]}, not "
+                        f"{logged[:12]}"
+                    )
+                return read(file)
+            except ValueError as error:
+                raise TrackingError(f"{self}: the artifact {path} {error}. {_REPAIR}") from None
 
     def _scores(self) -> PerUserScores:
         table = self.table("per_user")
         if table is None:
             raise TrackingError(
-                f"{self} has no data/per_user.parquet: without every user's scores it cannot be compared"
+                f"{self} has no data/per_user.parquet: without every user's scores it cannot be compared. {_REPAIR}"
             )
         names = tuple(name for name in table.column_names if name != "user")
+        expected = [m for m in self.definitions if isinstance(parse(m).metric, UserMetric)]
+        if set(names) != set(expected):
+            raise TrackingError(
+                f"{self}: the artifact data/per_user.parquet has scores of {', '.join(names) or 'no metric'}, but the "
+                f"run's metrics of users are {', '.join(expected)}. {_REPAIR}"
+            )
         columns = [table.column(name).to_numpy() for name in names]
         families = dict.fromkeys(spec.at(None).name for spec in map(parse, self.definitions))
         curves = {f: self._history(f"at_k/{name}") for f, name in metric_names(families).items()}
@@ -301,3 +346,14 @@ class LoggedRun:
             return {}
         points = self.client.get_metric_history(self.id, key)
         return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
+
+
+def _models_of(file: Path) -> list[dict[str, Any]]:
+    """Return the models of a resolved config."""
+    import yaml
+
+    try:
+        resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return [{"name": str(model["name"]), "params": dict(model["params"])} for model in resolved["models"]]
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+        raise ValueError("is no resolved config with models") from None

@@ -1,10 +1,11 @@
-"""Raw ids and groups of users from the tables of a run."""
+"""Tables of a run: read from Parquet, checked, and turned into raw ids and groups of users."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,59 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ids_of", "segments_of"]
+__all__ = ["ids_of", "read_table", "segments_of"]
+
+
+class _Rules(NamedTuple):
+    """The rules that a table must follow, besides ids without nulls."""
+
+    ids: tuple[str, ...]  # columns of integers or text
+    unique: bool = True  # whether no two rows have the same ids
+    numbers: tuple[str, ...] = ()  # columns of finite numbers
+
+
+_RULES: Mapping[str, _Rules] = {
+    "per_user": _Rules(("user",)),
+    "segments": _Rules(("user",)),
+    "truth": _Rules(("user", "item"), numbers=("rating",)),
+    "history": _Rules(("user", "item"), unique=False, numbers=("rating",)),
+    "titles": _Rules(("item",)),
+    # The same lists may be there once a fold.
+    "top_n": _Rules(("user", "item"), unique=False, numbers=("rank",)),
+}
+_SEGMENTS = b"evalplugin"  # key of the metadata that describes the columns of labels
+
+
+def read_table(file: Path, name: str) -> pa.Table:
+    """Return the table of a Parquet file that a run holds under a name.
+
+    Raises:
+        ValueError: It is no Parquet file, or it breaks a rule of such tables; the message says which, for a sentence
+            that begins with the file.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rules = _RULES[name]
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ValueError(f"cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from None
+    if missing := [column for column in (*rules.ids, *rules.numbers) if column not in table.column_names]:
+        raise ValueError(f"has no column {missing[0]!r}; it has {', '.join(table.column_names) or 'none'}")
+    for column in rules.ids:
+        _check_ids(table.column(column), column)
+    if rules.unique and (twice := _first_duplicate(table, rules.ids)) is not None:
+        raise ValueError(f"has several rows of {twice}")
+    for column in rules.numbers:
+        _check_numbers(table, column, finite=True)
+    if name == "per_user":
+        for column in table.column_names:
+            if column != "user":
+                _check_numbers(table, column, finite=False)
+    if name == "segments":
+        _labels_of(table)
+    return table
 
 
 def ids_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
@@ -26,9 +79,22 @@ def ids_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
 
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
-    described = json.loads(table.schema.metadata[b"evalplugin"])["segments"]
     users = ids_of(table.column("user"))
-    return tuple(_segmentation(name, labels, users, table.column(name)) for name, labels in described.items())
+    return tuple(
+        _segmentation(name, labels, users, table.column(name)) for name, labels in _labels_of(table).items()
+    )
+
+
+def _labels_of(table: pa.Table) -> dict[str, list[str]]:
+    """Return the labels of each segmentation, in their order."""
+    try:
+        described = json.loads((table.schema.metadata or {})[_SEGMENTS])["segments"]
+        labels = {str(name): [str(label) for label in labels] for name, labels in described.items()}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise ValueError("does not describe its groups of users in its metadata") from None
+    if missing := [name for name in labels if name not in table.column_names]:
+        raise ValueError(f"has no column {missing[0]!r}, which its metadata describes")
+    return labels
 
 
 def _segmentation(
@@ -41,3 +107,42 @@ def _segmentation(
     group = pc.fill_null(index, -1).to_numpy().astype(np.int32)
     order = np.argsort(users, kind="stable")
     return Segmentation(name, tuple(labels), users[order], group[order])
+
+
+def _check_ids(column: pa.ChunkedArray, name: str) -> None:
+    import pyarrow.types as types
+
+    kind = column.type
+    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind)):
+        raise ValueError(f"holds {kind} in the column {name!r}; allowed: integers or text")
+    if column.null_count:
+        raise ValueError(f"has {column.null_count:,} rows without a value in the column {name!r}")
+
+
+def _check_numbers(table: pa.Table, name: str, *, finite: bool) -> None:
+    """Check a column of numbers: finite, or else NaN where undefined."""
+    import pyarrow.types as types
+
+    column = table.column(name)
+    if not (types.is_floating(column.type) or types.is_integer(column.type)):
+        raise ValueError(f"holds {column.type} in the column {name!r}; allowed: numbers")
+    values = column.to_numpy()
+    wrong = ~np.isfinite(values) if finite else np.isinf(values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        allowed = "finite numbers" if finite else "finite numbers, and NaN where a metric is undefined"
+        value = "no value" if np.isnan(values[row]) else f"{values[row]:g}"
+        raise ValueError(
+            f"has {value} in the column {name!r} for user {table.column('user')[row].as_py()!r} "
+            f"({int(wrong.sum()):,} such rows); allowed: {allowed}"
+        )
+
+
+def _first_duplicate(table: pa.Table, columns: Sequence[str]) -> str | None:
+    """Return the ids of the first row that repeats another one's, in words; None where all differ."""
+    ids = table.select(list(columns))
+    repeated = ids.to_pandas().duplicated().to_numpy()
+    if not repeated.any():
+        return None
+    row = ids.slice(int(np.argmax(repeated)), 1).to_pylist()[0]
+    return ", ".join(f"{column} {value!r}" for column, value in row.items())

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tempfile
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -86,16 +87,31 @@ def log_items(
                 datasets.append(_dataset_input(item))
             case Artifact():
                 artifacts.append(item)
-    if metrics or params or tags:
-        # The client sends as many at a time as MLflow allows.
-        client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
-    if datasets:
-        client.log_inputs(run_id, datasets)
-    if artifacts:
-        with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="evalplugin-") as path:
-            for artifact in artifacts:
-                write_artifact(artifact, Path(path))
-            client.log_artifacts(run_id, str(path))
+    with ExitStack() as stack:
+        if artifacts and folder is None:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalplugin-")))
+        for artifact in artifacts:
+            assert folder is not None
+            write_artifact(artifact, folder)
+        if folder is not None and (checksums := _checksums(folder, artifacts)):
+            tags.append(entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
+        if metrics or params or tags:
+            # The client sends as many at a time as MLflow allows.
+            client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+        if datasets:
+            client.log_inputs(run_id, datasets)
+        if artifacts:
+            client.log_artifacts(run_id, str(folder))
+
+
+def _checksums(folder: Path, artifacts: Sequence[Artifact]) -> dict[str, str]:
+    """Return the SHA-256 of the files for programs, which are compared when the run is read back, by path."""
+    found = {}
+    for path in (artifact.path for artifact in artifacts):
+        if path.startswith("data/"):
+            with (folder / path).open("rb") as file:
+                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
 
 
 def without_credentials(item: Item) -> Item:
