@@ -12,7 +12,9 @@ from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
 from evalplugin.segments import Segmentation
 
-__all__ = ["Contest", "Rules", "contests_of", "with_choice"]
+__all__ = ["AS_LISTED", "Contest", "Rules", "contests_of", "with_choice"]
+
+AS_LISTED = "as listed"  # candidates of lists from elsewhere: unknown
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,11 @@ class Rules:
     candidates: str
     threshold: float | None
     metrics_hash: str  # of the definitions of all metrics
+
+    @property
+    def are_given(self) -> bool:
+        """Whether they are those of lists from elsewhere, with candidates and a length of their own."""
+        return self.candidates == AS_LISTED
 
 
 @dataclass(frozen=True, eq=False)

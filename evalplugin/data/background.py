@@ -33,7 +33,10 @@ class Background:
 
 
 def background_of(full: Interactions, train: Interactions | None, test: Interactions) -> Background:
-    """Return truth, history and titles of one fold; ``full`` is the data before the split."""
+    """Return truth, history and titles of one fold; ``full`` is the data before the split.
+
+    Train and test data may have vocabularies of their own, as those of lists from elsewhere do.
+    """
     import pyarrow as pa
 
     history = np.empty(0, dtype=np.int64) if train is None else _latest(train, test)
@@ -50,6 +53,10 @@ def background_of(full: Interactions, train: Interactions | None, test: Interact
 def _latest(train: Interactions, test: Interactions) -> npt.NDArray[np.int64]:
     """Return the rows of the latest train data of each user of the test data, user by user, latest first."""
     tested = np.bincount(test.user, minlength=test.n_users) > 0
+    if not np.array_equal(train.users, test.users):
+        import pandas as pd
+
+        tested = pd.Index(train.users).isin(test.users[tested])
     rows = np.flatnonzero(tested[train.user])
     time = rows if train.timestamp is None else train.timestamp[rows]
     # Equal times: the later row first.

@@ -173,13 +173,9 @@ def test_score_ids_text_reads_csv_ids_as_text(files: Path, capsys: pytest.Captur
     Path("zeros.csv").write_text("user,item,rank\n01,007,1\n1,7,1\n")
     Path("zeros_truth.csv").write_text("user,item\n01,007\n1,007\n")
     argv = ["--lists", "zeros.csv", "--truth", "zeros_truth.csv", "-m", "rr", "--format", "json"]
-    assert score(*argv, "--ids", "text") == 0
-    assert json.loads(capsys.readouterr().out)["rr"]["mean"] == 1 / 2
-    assert score(*argv) == 2  # as integers, both rows are of one user
-    assert (
-        "the ranks of user 1 must be 1, 2, 3 and so on, and another row has this one"
-        in capsys.readouterr().err
-    )
+    for options in ([], ["--ids", "text"]):
+        assert score(*argv, *options) == 0
+        assert json.loads(capsys.readouterr().out)["rr"]["mean"] == 1 / 2
 
 
 def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
@@ -202,7 +198,7 @@ def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
         ),
         (
             ["--lists", "empty.csv", "--truth", "truth.csv", "-m", "rr"],
-            "no column says how lists are ordered",
+            "empty.csv is empty: it has no line with the names of its columns",
         ),
         (["--lists", "head.csv", "--truth", "truth.csv", "-m", "rr"], "head.csv: there are no rows"),
         ([*asked(), "--item", "iten"], "lists.csv: no item column 'iten'; did you mean 'item'?"),
@@ -210,7 +206,10 @@ def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
         ([*asked(), "--out", "no/x.csv"], "there is no folder"),
         ([*asked(), "--memory", "much"], "memory must be a size such as 2GB or 500MB, not 'much'"),
         ([*asked(), "--memory", "1KB"], "only Parquet files are scored part by part"),
-        ([*asked("text.csv")], "user ids are text in the lists, but integers in the truth"),
+        (
+            [*asked("text.csv")],
+            "user ids are text in the lists (such as 'a'), but integers in the truth (such as 1)",
+        ),
         (
             [*asked("null.csv")],
             "null.csv: column 'item', row 2 (counted from 1) is empty: no item id may be missing",
@@ -275,3 +274,76 @@ def test_score_log_writes_a_run_like_a_models(files: Path, capsys: pytest.Captur
     names = {a.path for a in client.list_artifacts(run.info.run_id)}
     assert {"config.yaml", "per_user.json", "per_user_rr.png", "summary.md", "data"} <= names
     assert f"/#/experiments/{experiment.experiment_id}/runs/{run.info.run_id}" in out
+
+
+STRANGERS = pd.DataFrame({"user": [1, 2, 3, 7, 900], "item": [30, 20, 20, 70, 70]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [("csv", []), ("parquet", []), ("parquet", ["--memory", "1KB"])]
+)
+@pytest.mark.parametrize("text_ids", [False, True])
+def test_train_users_and_items_unknown_to_lists_and_truth_are_logged(
+    files: Path, uri: str, capsys: pytest.CaptureFixture[str], kind: str, options: list[str], text_ids: bool
+) -> None:
+    import mlflow
+
+    for name, frame in (("lists", LISTS), ("truth", TRUTH), ("train", STRANGERS)):
+        if text_ids:
+            frame = frame.assign(user="u" + frame["user"].astype(str))
+        getattr(frame, f"to_{kind}")(f"{name}.{kind}", index=False)
+    argv = [*asked(f"lists.{kind}", f"truth.{kind}"), "--train", f"train.{kind}", "-m", "novelty@1", *options]
+    assert score(*argv, "--log", "--tracking-uri", uri, "--name", "mine") == 0
+    capsys.readouterr()
+    client = mlflow.MlflowClient(uri)
+    (run,) = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    assert run.info.status == "FINISHED"
+    history = pd.read_parquet(client.download_artifacts(run.info.run_id, "data/history.parquet", str(files)))
+    prefix = "u" if text_ids else ""
+    assert sorted(zip(history["user"].astype(str), history["item"], strict=True)) == [
+        (f"{prefix}1", 30),
+        (f"{prefix}2", 20),
+    ]
+
+
+def test_run_whose_logging_fails_is_failed_with_its_reason_and_found_by_its_name(
+    files: Path, uri: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    from evalplugin.tracking.write import lists
+
+    store = ["--tracking-uri", uri]
+    assert score(*asked(), "--log", *store, "--name", "fine") == 0
+
+    def broken(*args: object) -> None:
+        raise RuntimeError("no picture can be drawn")
+
+    monkeypatch.setattr(lists, "_pictures", broken)
+    assert score(*asked(), "--log", *store, "--name", 'it\'s "mine"') == 1
+    client = mlflow.MlflowClient(uri)
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    status = {run.info.run_name: run.info.status for run in runs}
+    assert status == {"fine": "FINISHED", 'it\'s "mine"': "FAILED"}
+    capsys.readouterr()
+    assert main(["compare", "fine", 'it\'s "mine"', *store]) == 0
+    assert "no picture can be drawn" in capsys.readouterr().out
+
+
+def test_compare_suggests_only_names_of_runs_with_results(
+    files: Path, uri: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import mlflow
+
+    store = ["--tracking-uri", uri]
+    for name in ("mine", "mines"):
+        assert score(*asked(), "--log", *store, "--name", name) == 0
+    client = mlflow.MlflowClient(uri)
+    runs = client.search_runs([e.experiment_id for e in client.search_experiments()])
+    (killed,) = [run for run in runs if run.info.run_name == "mines"]
+    client.set_terminated(killed.info.run_id, "KILLED")
+    capsys.readouterr()
+    assert main(["compare", "minesx", *store]) == 2
+    assert "did you mean 'mine'?" in capsys.readouterr().err
+    assert main(["compare", "mines", *store]) == 2
+    assert "left out, as they have no results: mines (KILLED)" in capsys.readouterr().err

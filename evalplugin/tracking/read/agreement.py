@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,16 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
+from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.read.tables import as_text
+from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["Agreed", "agree"]
+
+_Users: TypeAlias = npt.NDArray[np.generic]
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,48 +41,106 @@ def agree(runs: Sequence[LoggedRun], *, intersect: bool) -> Agreed:
     In common are the metrics of the same name and definition, and the users. Where the test data differ, only users
     whose truth is the same in all runs are in common. What was made under other rules has nothing in common.
 
+    Lists from elsewhere have no candidates, train data and length that must agree: metrics that depend on these are
+    then not in common.
+
     Raises:
         DataError: Runs that do not agree; the message has what differs and both values.
     """
-    other_rules = [line for what, of in _RULES.items() if (line := _differing(what, of, runs))]
-    other_data = [line for what, of in _DATA.items() if (line := _differing(what, of, runs))]
-    other_scores = [line for line in (_differing_metrics(runs), _differing_users(runs)) if line]
-    if other_rules or (not intersect and (other_data or other_scores)):
+    made = [run for run in runs if not run.rules.are_given]
+    models = _of_one_kind([run.result for run in runs])
+    done = [run for run, model in zip(runs, models, strict=True) if model.scores is not None]
+    users = [model.scores.users for model in models if model.scores is not None]
+    same = same_truths(runs)
+    dependent = _dependent(runs)
+    other_rules = [
+        line
+        for what, (of, of_lists) in _RULES.items()
+        if (line := _differing(what, of, runs if of_lists else made))
+    ]
+    other_data = [
+        _differing("test data", lambda run: same[run.rules.test_digest][:12], runs),
+        _differing("train data", _train_data, runs if "train data" in dependent else made),
+        _differing("length of the lists", _length, runs if "length of the lists" in dependent else []),
+    ]
+    lines = [line for line in other_data if line]
+    other_scores = [line for line in (_differing_metrics(runs), _differing_users(done, users)) if line]
+    if other_rules or (not intersect and (lines or other_scores)):
+        again = "run the models again" if made == list(runs) else "run the models or score the lists again"
         what_to_do = (
-            "run the models again under the same rules, or take one bake-off with --bakeoff ID"
+            f"{again} under the same rules, or take one bake-off with --bakeoff ID"
             if other_rules
             else "take what they have in common with --intersect (in Python: intersect=True), or one bake-off with "
             "--bakeoff ID"
         )
-        lines = [*other_rules, *other_data, *other_scores]
-        raise DataError("\n  ".join(["these runs cannot be compared:", *lines]) + f"\n{what_to_do}")
-    models = [run.result for run in runs]
-    if not (other_data or other_scores):
-        return Agreed(tuple(models), tuple(runs[0].definitions), runs[0].rules)
+        raise DataError(
+            "\n  ".join(["these runs cannot be compared:", *other_rules, *lines, *other_scores])
+            + f"\n{what_to_do}"
+        )
+    first = (made or runs)[0]
+    if not (lines or other_scores):
+        return Agreed(tuple(models), tuple(first.definitions), first.rules)
     common, notes = _common_metrics(runs)
-    users, said = _common_users(runs)
-    notes += [f"differs: {line}" for line in other_data] + said
-    if users is not None:
+    in_common, said = _common_users(done, users, same)
+    notes += [f"differs: {line}" for line in lines] + said
+    if in_common is not None:
         kept = [m for m in common if any(c.scores and m in c.scores.metrics for c in models)]
         if dropped := [m for m in common if m not in kept]:
             notes.append(f"left out, as they are one number over all users of a run: {', '.join(dropped)}")
         common = kept
+    for what, metrics in dependent.items():
+        if dropped := [m for m in common if m in metrics]:
+            notes.append(f"left out, as they depend on the {what}, which differs: {', '.join(dropped)}")
+        common = [m for m in common if m not in metrics]
     if not common:
         raise DataError("; ".join(["the runs have no metric in common", *notes]))
-    rules = replace(runs[0].rules, metrics_hash=definitions_hash(parse(m) for m in common))
-    return Agreed(tuple(_only(c, common, users) for c in models), tuple(common), rules, tuple(notes))
+    rules = replace(first.rules, metrics_hash=definitions_hash(parse(m) for m in common))
+    return Agreed(tuple(_only(c, common, in_common) for c in models), tuple(common), rules, tuple(notes))
 
 
-_RULES: dict[str, Callable[[LoggedRun], Any]] = {
-    "folds": lambda run: run.folds,
-    "length of the lists": lambda run: run.rules.n,
-    "candidates": lambda run: run.rules.candidates,
-    "relevance threshold": lambda run: run.rules.threshold,
+def _length(run: LoggedRun) -> int:
+    return run.rules.n
+
+
+def _train_data(run: LoggedRun) -> str:
+    return (run.rules.train_digest or "none")[:12]
+
+
+# What must agree, and whether it must for lists from elsewhere too.
+_RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
+    "folds": (lambda run: run.folds, True),
+    "length of the lists": (_length, False),
+    "candidates": (lambda run: run.rules.candidates, False),
+    "relevance threshold": (lambda run: run.rules.threshold, True),
 }
-_DATA: dict[str, Callable[[LoggedRun], Any]] = {
-    "test data": lambda run: run.rules.test_digest[:12],
-    "train data": lambda run: (run.rules.train_digest or "none")[:12],
-}
+
+
+def _dependent(runs: Sequence[LoggedRun]) -> dict[str, list[str]]:
+    """Return the metrics in common that depend on what differs: on the train data and catalogue, or on the length."""
+    common = [m for m in runs[0].definitions if all(m in run.definitions for run in runs)]
+    specs = [parse(m) for m in common]
+    found: dict[str, list[str]] = {}
+    if len(set(map(_train_data, runs))) > 1:
+        found["train data"] = [spec.name for spec in specs if need_catalogue([spec])]
+    if len(lengths := set(map(_length, runs))) > 1 and any(run.rules.are_given for run in runs):
+        found["length of the lists"] = [s.name for s in specs if s.k is None or s.k > min(lengths)]
+    return {what: metrics for what, metrics in found.items() if metrics}
+
+
+def _of_one_kind(models: Sequence[ComparedModel]) -> list[ComparedModel]:
+    """Return models whose users are text in all of them if they are text in any."""
+    scores = [model.scores for model in models if model.scores is not None]
+    if len({one.users.dtype == object for one in scores}) < 2:
+        return list(models)
+    return [
+        model if model.scores is None else replace(model, scores=_with_text(model.scores)) for model in models
+    ]
+
+
+def _with_text(scores: PerUserScores) -> PerUserScores:
+    users = as_text(scores.users)
+    order = np.argsort(users, kind="stable")
+    return replace(scores, users=users[order], values=scores.values[order])
 
 
 def _differing(what: str, of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str | None:
@@ -119,12 +182,11 @@ def _definition(metric: str, run: LoggedRun) -> str:
     return run.definitions[metric]
 
 
-def _differing_users(runs: Sequence[LoggedRun]) -> str | None:
-    done = [run for run in runs if run.result.scores is not None]
-    users = [_users(run) for run in done]
+def _differing_users(runs: Sequence[LoggedRun], users: Sequence[_Users]) -> str | None:
+    """Return a line on the users of runs with scores, which are given in the same order."""
     if all(np.array_equal(these, users[0]) for these in users):
         return None
-    return _differing("users", lambda run: f"{len(_users(run)):,}", done) or "users: as many, but others"
+    return _differing("users", _n_users, runs) or "users: as many, but others"
 
 
 def _common_metrics(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
@@ -139,49 +201,23 @@ def _common_metrics(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:
     ]
 
 
-def _common_users(runs: Sequence[LoggedRun]) -> tuple[npt.NDArray[np.generic] | None, list[str]]:
-    """Return the users that all runs have, with the same truth; None: everybody."""
-    done = [run for run in runs if run.result.scores is not None]
-    sets = [_users(run) for run in done]
-    if not sets:
+def _common_users(
+    runs: Sequence[LoggedRun], users: Sequence[_Users], same: Mapping[str, str]
+) -> tuple[_Users | None, list[str]]:
+    """Return the users that all runs with scores have, with the same truth; None: everybody."""
+    truths = {same[run.rules.test_digest]: run for run in runs}
+    if len(truths) < 2 and all(np.array_equal(these, users[0]) for these in users):
         return None, []
-    truths = {run.rules.test_digest: run for run in done}
-    same_truth = len(truths) > 1
-    if not same_truth and all(np.array_equal(users, sets[0]) for users in sets):
-        return None, []
-    if len({users.dtype.kind for users in sets}) > 1:
-        raise DataError("the runs have no user in common: the ids of some are integers, of others text")
-    common = reduce(np.intersect1d, sets)
-    if same_truth:
-        common = np.intersect1d(common, _users_of_same_truth(truths.values()))
-    counts = _by_value(lambda run: f"{len(_users(run)):,}", done)
-    words = " with the same truth" if same_truth else ""
+    common, words = reduce(np.intersect1d, users), ""
+    if len(truths) > 1:
+        of_same_truth = users_of_same_truth(list(truths.values()))
+        if of_same_truth.dtype != common.dtype:
+            of_same_truth, common = as_text(of_same_truth), as_text(common)
+        common, words = np.intersect1d(common, of_same_truth), " with the same truth"
+    counts = _by_value(_n_users, runs)
     if not len(common):
         raise DataError(f"the runs have no user in common{words}: {counts}")
     return common, [f"users in common{words}: {len(common):,} of {counts}"]
-
-
-def _users_of_same_truth(runs: Iterable[LoggedRun]) -> npt.NDArray[np.generic]:
-    """Return the users whose held-out items and ratings are the same in all runs."""
-    import pandas as pd
-
-    frames = []
-    for run in runs:
-        table = run.table("truth")
-        if run.folds > 1 or table is None:
-            why = "several folds" if run.folds > 1 else "no data/truth.parquet"
-            raise DataError(
-                f"the test data of the runs differ, so only users whose truth is the same could be compared, but "
-                f"{run.model} has {why} to tell them by"
-            )
-        frames.append(table.select(["user", "item", "rating"]).to_pandas())
-    first, *others = frames
-    sizes: pd.Series[int] = first.groupby("user").size()
-    for other in others:
-        shared = first.merge(other, on=["user", "item", "rating"]).groupby("user").size()
-        theirs = other.groupby("user").size()
-        sizes = sizes[(shared.reindex(sizes.index) == sizes) & (theirs.reindex(sizes.index) == sizes)]
-    return sizes.index.to_numpy()
 
 
 def _only(
@@ -208,6 +244,6 @@ def _only(
     return replace(model, scores=cut, fold_means=())
 
 
-def _users(run: LoggedRun) -> npt.NDArray[np.generic]:
+def _n_users(run: LoggedRun) -> str:
     assert run.result.scores is not None
-    return run.result.scores.users
+    return f"{len(run.result.scores.users):,}"

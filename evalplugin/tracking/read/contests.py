@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
+from evalplugin.data.background import Background
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.agreement import agree
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
+from evalplugin.tracking.read.tables import as_text, ids_of, with_ids_of_one_kind
+from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["read_contests", "with_lists"]
 
@@ -52,7 +56,7 @@ def read_contests(
     with tracking_call(uri, "read the runs"):
         found = find_runs(client, uri, bakeoff=bakeoff, runs=runs, experiment=experiment)
         contests, notes = [], list(found.notes)
-        for group in _same_data(found.runs):
+        for group in _same_data(found.runs, intersect=intersect):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_name}")
                 continue
@@ -79,19 +83,40 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
             run = LoggedRun(client, client.get_run(model.run_id))
             background = background or run.background
             models.append(replace(model, top_n=run.table("top_n")))
+    return _with_ids_of_one_kind(replace(contest, models=tuple(models), background=background))
+
+
+def _with_ids_of_one_kind(contest: Contest) -> Contest:
+    """Return a contest whose lists, truth, history and titles have ids of the same types."""
+    found = [model.top_n for model in contest.models if model.top_n is not None]
+    found += [contest.background.truth, contest.background.history] if contest.background is not None else []
+    if not found:
+        return contest
+    text_users = any(map(_has_text_users, contest.models))
+    tables = iter(with_ids_of_one_kind(found, text_users=text_users))
+    models = [
+        model if model.top_n is None else replace(model, top_n=next(tables)) for model in contest.models
+    ]
+    background = contest.background
+    if background is not None:
+        truth, titles = next(tables), background.titles
+        if ids_of(truth["item"]).dtype == object:
+            titles = {str(item): title for item, title in titles.items()}
+        background = Background(truth, next(tables), titles)
     return replace(contest, models=tuple(models), background=background)
 
 
-def _same_data(runs: Sequence[LoggedRun]) -> list[list[LoggedRun]]:
+def _same_data(runs: Sequence[LoggedRun], *, intersect: bool) -> list[list[LoggedRun]]:
     """Return the runs by dataset and split; those of other bake-offs that call the same data otherwise go together."""
     by_name: dict[tuple[str, str], list[LoggedRun]] = {}
     for run in runs:
         by_name.setdefault((run.tag("dataset"), run.tag("split")), []).append(run)
+    same = same_truths(runs) if len(by_name) > 1 else {run.rules.test_digest: "" for run in runs}
     groups: list[list[LoggedRun]] = []
     for named in by_name.values():
-        data, bakeoffs = _data_of(named), {run.bakeoff for run in named}
+        bakeoffs = {run.bakeoff for run in named}
         for group in groups:
-            if _data_of(group) == data and not bakeoffs & {run.bakeoff for run in group}:
+            if not bakeoffs & {run.bakeoff for run in group} and _go_together(group, named, same, intersect):
                 group += named
                 break
         else:
@@ -99,8 +124,25 @@ def _same_data(runs: Sequence[LoggedRun]) -> list[list[LoggedRun]]:
     return groups
 
 
-def _data_of(runs: Sequence[LoggedRun]) -> set[tuple[str | None, str, int]]:
-    return {(run.rules.train_digest, run.rules.test_digest, run.folds) for run in runs}
+def _go_together(
+    one: Sequence[LoggedRun], other: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
+) -> bool:
+    """Return whether runs are on the same data; lists from elsewhere need only the truth of some users in common."""
+    (truths, trains), (other_truths, other_trains) = (
+        (
+            {(same[run.rules.test_digest], run.folds) for run in runs},
+            {run.rules.train_digest for run in runs if not run.rules.are_given},
+        )
+        for runs in (one, other)
+    )
+    if trains and other_trains:
+        return (truths, trains) == (other_truths, other_trains)
+    if truths == other_truths or not intersect:
+        return truths == other_truths
+    try:
+        return len(users_of_same_truth([one[0], other[0]])) > 0
+    except DataError:  # unknown truths
+        return False
 
 
 def _contest(
@@ -110,9 +152,9 @@ def _contest(
     agreed = agree(runs, intersect=intersect)
     notes += agreed.notes
     names = dict.fromkeys(run.data_name for run in runs)
+    first = next((run for run in runs if not run.rules.are_given), runs[0])
     if len(names) > 1:
-        notes.append(f"the same data under several names: {'; '.join(names)}")
-    first = runs[0]
+        notes.append(f"data under several names: {'; '.join(names)}")
     contest = Contest(
         name=name,
         dataset=first.tag("dataset"),
@@ -122,7 +164,7 @@ def _contest(
         baseline=None,
         seed=first.seed,
         rules=agreed.rules,
-        segments=_segments(runs, notes),
+        segments=_segments(runs, notes, text_users=any(map(_has_text_users, agreed.models))),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
     contest = with_choice(
@@ -182,7 +224,11 @@ def _primary(runs: Sequence[LoggedRun], metrics: Sequence[str], notes: list[str]
     return found
 
 
-def _segments(runs: Sequence[LoggedRun], notes: list[str]) -> tuple[Segmentation, ...]:
+def _has_text_users(model: ComparedModel) -> bool:
+    return model.scores is not None and model.scores.users.dtype == object
+
+
+def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) -> tuple[Segmentation, ...]:
     """Return the groups of users, from one run of each bake-off; of two of one name the later bake-off's."""
     one_each: dict[str, LoggedRun] = {}
     for run in sorted(runs, key=lambda run: run.started, reverse=True):
@@ -191,6 +237,10 @@ def _segments(runs: Sequence[LoggedRun], notes: list[str]) -> tuple[Segmentation
     found: dict[str, Segmentation] = {}
     for run in one_each.values():
         for segmentation in run.segments:
+            if text_users and segmentation.users.dtype != object:
+                users = as_text(segmentation.users)
+                order = np.argsort(users, kind="stable")
+                segmentation = replace(segmentation, users=users[order], group=segmentation.group[order])
             first = found.setdefault(segmentation.name, segmentation)
             if not _same(first, segmentation):
                 notes.append(f"groups by {first.name}: the bake-offs differ, the latest one's are shown")

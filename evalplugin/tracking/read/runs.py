@@ -164,17 +164,18 @@ class _Scope:
         return run
 
     def _by_name(self, name: str) -> list[LoggedRun]:
-        quote = '"' if "'" in name else "'"
         found: dict[str, LoggedRun] = {}
         # With several datasets or splits, the name of a run is more than its model's.
-        for key in () if quote in name else ("attributes.run_name", "tags.`evalplugin.model`"):
-            runs = self._search(f"{_MODELS} and {key} = {quote}{name}{quote}", PAGE_SIZE)
-            found.update({run.id: run for run in _done(runs)[0]})
-        if not found:
-            known = dict.fromkeys(run.name for run in self._search(_MODELS, PAGE_SIZE))
+        for key in ("attributes.run_name", "tags.`evalplugin.model`"):
+            found.update({run.id: run for run in self._called(key, name)})
+        done, undone = _done(found.values())
+        if not done:
+            if undone:
+                raise DataError(f"{self.words} has no run with results called {name!r}; {undone[0]}")
+            known = dict.fromkeys(run.name for run in _done(self._search(_MODELS, PAGE_SIZE))[0])
             near = did_you_mean(name, list(known), noun="there are")
             raise DataError(f"{self.words} has no run with results called {name!r}{near}")
-        runs = sorted(found.values(), key=lambda run: run.started, reverse=True)
+        runs = sorted(done, key=lambda run: run.started, reverse=True)
         experiments = dict.fromkeys(self.experiments[run.experiment_id] for run in runs)
         if len(experiments) > 1:
             raise DataError(
@@ -184,6 +185,17 @@ class _Scope:
         for run in runs:
             latest.setdefault((run.tag("dataset"), run.tag("split")), run)
         return list(latest.values())
+
+    def _called(self, key: str, name: str) -> list[LoggedRun]:
+        """Return the latest runs of models whose attribute or tag ``key`` is ``name``."""
+        if "'" not in name:
+            return self._search(f"{_MODELS} and {key} = '{name}'", PAGE_SIZE)
+        if '"' not in name:
+            return self._search(f'{_MODELS} and {key} = "{name}"', PAGE_SIZE)
+        # MLflow's filters cannot escape a quote: "_" stands for any character.
+        like = name.replace("'", "_")
+        found = self._search(f"{_MODELS} and {key} LIKE '{like}'", PAGE_SIZE)
+        return [run for run in found if name in (run.name, run.model)]
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)

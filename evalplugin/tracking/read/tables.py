@@ -15,7 +15,7 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ids_of", "read_table", "segments_of"]
+__all__ = ["as_text", "ids_of", "read_table", "segments_of", "with_ids_of_one_kind"]
 
 
 class _Rules(NamedTuple):
@@ -75,6 +75,28 @@ def ids_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     import pyarrow.types as types
 
     return column.to_numpy() if types.is_integer(column.type) else np.array(column.to_pylist(), dtype=object)
+
+
+def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return raw ids as text: as objects."""
+    return ids if ids.dtype == object else ids.astype(str).astype(object)
+
+
+def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False) -> list[pa.Table]:
+    """Return tables of users and items with ids of one type: text if they are text in any table, else int64.
+
+    So ids that one run has as integers equal those that another has as text; ``text_users``: users are text anyway.
+    """
+    import pyarrow as pa
+
+    types = {}
+    for name, is_text in (("user", text_users), ("item", False)):
+        is_text |= not all(pa.types.is_integer(table.schema.field(name).type) for table in tables)
+        types[name] = pa.large_string() if is_text else pa.int64()
+    return [
+        table.cast(pa.schema([field.with_type(types.get(field.name, field.type)) for field in table.schema]))
+        for table in tables
+    ]
 
 
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import traceback
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.comparison.contest import AS_LISTED
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult, new_id
 from evalplugin.metrics import MetricSpec, definitions_hash
@@ -48,7 +50,7 @@ class ScoredLists:
     type: str = "lists"  # of the model
     params: Mapping[str, object] = field(default_factory=dict)  # of the model
     data_type: str = "files"
-    candidates: str = "as listed"
+    candidates: str = AS_LISTED
     top_n: pa.Table | None = None  # user, item, rank, score
 
     @property
@@ -102,13 +104,20 @@ class ScoredLists:
 def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None = None) -> dict[str, str]:
     """Return where the new run can be looked at: ``store``, ``run`` and, where something must be started, ``look``.
 
+    A run that could not be logged in full is FAILED, with the traceback as its reason.
+
     Raises:
         TrackingError: The store cannot be reached or used.
     """
     bakeoff, result = lists.bakeoff(experiment), lists.result()
     with MlflowTracker.open(bakeoff, tracking_uri) as tracker:
         run_id = tracker.start_model(result.data, result.model, result.type)
-        tracker.finish_model(run_id, result, _pictures(bakeoff, result))
+        try:
+            tracker.finish_model(run_id, result, _pictures(bakeoff, result))
+        except Exception:
+            failed = replace(result, per_user=None, top_n=None, error=traceback.format_exc())
+            tracker.fail_model(run_id, failed)
+            raise
     page = f"/#/experiments/{tracker.experiment_id}/runs/{run_id}"
     links = {"store": tracker.uri, "run": ui_base_url(tracker.uri) + page}
     command = ui_command(tracker.uri)

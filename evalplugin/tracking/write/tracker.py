@@ -27,7 +27,7 @@ from evalplugin.tracking.write.artifacts import picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import model_items, summary_items
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
-from evalplugin.tracking.write.items import Item, Tag
+from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
 from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.metrics import difference_metrics
@@ -138,6 +138,15 @@ class MlflowTracker:
             self.writer.log(run_id, [*model_items(self.bakeoff, result), *further])
         with tracking_call(self.uri, f"end the run of {result.model}"):
             self.writer.end(run_id, "FINISHED" if result.error is None else "FAILED")
+
+    def fail_model(self, run_id: str, result: ModelResult) -> None:
+        """Log a failed model's result, after logging its whole result has failed; its run is FAILED in any case."""
+        try:
+            self.finish_model(run_id, result)
+        except Exception:  # noqa: BLE001 - whatever could not be logged again: the first error is reported
+            with suppress(TrackingError), tracking_call(self.uri, "end a run", settings=FAIL_FAST):
+                self.writer.end(run_id, "FAILED")
+                self.writer.log(run_id, [Artifact("traceback.txt", result.error or "")])
 
     def past_bakeoffs(self, decision: Decision | None = None) -> tuple[PastBakeoff, ...]:
         """Return the latest bake-offs of the experiment, the oldest first, including this one.

@@ -13,7 +13,7 @@ import pytest
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.contest import Rules
+from evalplugin.comparison.contest import AS_LISTED, Rules
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.agreement import agree
@@ -113,7 +113,58 @@ def test_other_users_of_the_same_truth_are_refused_or_cut_to_those_in_common() -
         agree([scored("a"), scored("b", users=(1, 2, 4))], intersect=False)
 
 
-@pytest.mark.parametrize("users", [(7, 8), ("1", "2")])
+def test_ids_as_integers_and_as_text_are_the_same_users() -> None:
+    runs = [scored("a", users=(2, 10)), scored("b", users=("10", "2"))]
+    agreed = agree(runs, intersect=False)
+    assert [c.scores.users.tolist() for c in agreed.models if c.scores] == [["10", "2"], ["10", "2"]]
+    assert [c.scores.column("ndcg@10").tolist() for c in agreed.models if c.scores] == [[0.1, 0], [0, 0.1]]
+    with pytest.raises(DataError, match="the runs have no user in common"):
+        agree([scored("a", users=(1, 2)), scored("b", users=("01", "02"))], intersect=True)
+
+
+def given_lists(name: str, **changes: Any) -> Any:
+    return scored(name, rules=replace(RULES, train_digest=None, candidates=AS_LISTED, **changes))
+
+
+def test_metrics_of_train_data_and_length_are_not_in_common_with_lists_from_elsewhere() -> None:
+    with pytest.raises(DataError) as refused:
+        agree([scored("a"), given_lists("mine", n=5)], intersect=False)
+    assert str(refused.value).splitlines()[1:3] == [
+        "  train data: train1 in a; none in mine",
+        "  length of the lists: 10 in a; 5 in mine",
+    ]
+    with pytest.raises(DataError, match="no metric in common"):
+        agree([scored("a"), given_lists("mine", n=5)], intersect=True)
+    agreed = agree([given_lists("mine", n=15), scored("a")], intersect=True)
+    assert (agreed.metrics, agreed.rules.candidates) == (("ndcg@10",), "unseen")
+    assert agreed.notes[-2:] == (
+        "left out, as they depend on the train data, which differs: coverage@10",
+        "left out, as they depend on the length of the lists, which differs: rr",
+    )
+    known = {"definitions": {"ndcg@10": "a"}}
+    mine = given_lists("mine", n=15)
+    mine.definitions = known["definitions"]
+    assert agree([scored("a", **known), mine], intersect=False).metrics == ("ndcg@10",)
+    with pytest.raises(DataError, match="run the models or score the lists again under the same rules"):
+        agree([scored("a"), given_lists("mine", threshold=None)], intersect=True)
+
+
+def test_truth_of_the_same_content_is_the_same_test_data() -> None:
+    def run(name: str, digest: str, *rows: tuple[Any, Any, float]) -> Any:
+        table = pa.table(
+            dict(zip(("user", "item", "rating"), map(list, zip(*rows, strict=True)), strict=True))
+        )
+        return scored(name, table={"truth": table}.get, rules=replace(RULES, test_digest=digest))
+
+    one = run("a", "test1", (1, 10, 5.0), (1, 9, 3.0), (2, 10, 5.0))
+    shuffled = run("b", "test2", ("2", "10", 5.0), ("1", "9", 3.0), ("1", "10", 5.0))
+    assert agree([one, shuffled], intersect=False).notes == ()
+    for other in ((2, 10, 4.0), (3, 10, 5.0)):
+        with pytest.raises(DataError, match="test data: test1 in a; test3 in c"):
+            agree([one, run("c", "test3", (1, 10, 5.0), (1, 9, 3.0), other)], intersect=False)
+
+
+@pytest.mark.parametrize("users", [(7, 8), ("01", "02")])
 def test_without_a_user_in_common_nothing_is_compared(users: tuple[Any, ...]) -> None:
     with pytest.raises(DataError, match="the runs have no user in common"):
         agree([scored("a"), scored("b", users=users)], intersect=True)

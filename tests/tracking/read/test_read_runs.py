@@ -361,7 +361,7 @@ def test_the_same_data_under_another_name_are_the_same_data(uri: str) -> None:
     )
     (read,) = read_contests(uri, experiment="shop")
     assert [c.model for c in read.models] == ["random", "popularity", "chance"]
-    assert read.notes == ("the same data under several names: tiny, last_n; other, last_n",)
+    assert read.notes == ("data under several names: tiny, last_n; other, last_n",)
 
 
 def test_candidates_drawn_from_other_seeds_are_other_candidates(uri: str) -> None:

@@ -1,0 +1,97 @@
+"""Lists from elsewhere that were scored on a bake-off's truth, side by side with its models."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+from mlflow import MlflowClient
+from samples import small_config
+
+import evalplugin
+from evalplugin.base.errors import DataError
+from evalplugin.cli import main
+from evalplugin.comparison.contest import Contest
+from evalplugin.tracking.read.contests import read_contests, with_lists
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> SimpleNamespace:
+    """A bake-off, and the truth and the lists of one of its models as they were logged."""
+    folder = tmp_path_factory.mktemp("store")
+    shutil.copy(_empty_store, folder / "mlflow.db")
+    uri = f"sqlite:///{folder / 'mlflow.db'}"
+    outcome = evalplugin.run(small_config(metrics=["ndcg@10", "recall@10"]), tracking_uri=uri)
+    client = MlflowClient(uri)
+    runs = [client.get_run(run_id) for run_id in outcome.links.compared]
+    (run_id,) = [run.info.run_id for run in runs if run.info.run_name == "popularity"]
+    truth, lists = (
+        client.download_artifacts(run_id, f"data/{name}.parquet", str(folder)) for name in ("truth", "top_n")
+    )
+    return SimpleNamespace(uri=uri, truth=truth, lists=lists)
+
+
+def compared(store: SimpleNamespace, name: str, lists: str, truth: str, *options: str) -> Contest:
+    argv = [
+        "score",
+        "--lists",
+        lists,
+        "--truth",
+        truth,
+        "--threshold",
+        "4",
+        "-m",
+        "ndcg@10",
+        "-m",
+        "recall@10",
+    ]
+    argv += ["--log", "--name", name, "--tracking-uri", store.uri, *options]
+    assert main(argv) == 0
+    (contest,) = read_contests(store.uri, runs=["popularity", name])
+    return contest
+
+
+def assert_equal(contest: Contest) -> None:
+    theirs, ours = (model.scores for model in contest.models)
+    assert theirs is not None and ours is not None
+    assert (contest.dataset, contest.split, contest.rules.candidates) == ("tiny", "last_n", "unseen")
+    np.testing.assert_array_equal(theirs.users, ours.users)
+    np.testing.assert_array_equal(theirs.values, ours.values)
+
+
+def test_lists_scored_on_the_logged_truth_are_compared_with_the_models(store: SimpleNamespace) -> None:
+    assert_equal(compared(store, "same", store.lists, store.truth))
+
+
+def test_order_of_rows_and_type_of_ids_do_not_matter(store: SimpleNamespace, tmp_path: Path) -> None:
+    pd.read_parquet(store.lists).to_csv(tmp_path / "lists.csv", index=False)
+    truth = pd.read_parquet(store.truth).sample(frac=1, random_state=0)
+    truth.drop(columns="timestamp").to_csv(tmp_path / "truth.csv", index=False)
+    files = str(tmp_path / "lists.csv"), str(tmp_path / "truth.csv")
+    contest = compared(store, "text", *files, "--ids", "text")
+    assert_equal(contest)
+    complete = with_lists(contest, store.uri)
+    assert complete.background is not None
+    assert str(complete.background.truth.schema.field("user").type) == "large_string"
+    evalplugin.compare("popularity", "text", tracking_uri=store.uri).to_html(tmp_path / "page.html")
+    assert (tmp_path / "page.html").is_file()
+
+
+def test_extra_users_are_left_out_with_intersect(store: SimpleNamespace, tmp_path: Path) -> None:
+    extra = pd.DataFrame({"user": [9001], "item": [1], "rank": [1], "score": [0.5]})
+    lists, truth = pd.read_parquet(store.lists), pd.read_parquet(store.truth)
+    pd.concat([lists, extra]).to_parquet(tmp_path / "lists.parquet")
+    more = pd.DataFrame({"user": [9002], "item": [1], "rating": np.float32([5]), "timestamp": [0]})
+    pd.concat([truth, more]).to_parquet(tmp_path / "truth.parquet")
+    with pytest.raises(DataError, match=r"users: 60 in popularity .*; 61 in listed"):
+        compared(store, "listed", str(tmp_path / "lists.parquet"), store.truth)
+    (contest,) = read_contests(store.uri, runs=["popularity", "listed"], intersect=True)
+    assert_equal(contest)
+    with pytest.raises(DataError, match="popularity is the only model"):
+        compared(store, "held", store.lists, str(tmp_path / "truth.parquet"))
+    (contest,) = read_contests(store.uri, runs=["popularity", "held"], intersect=True)
+    assert_equal(contest)
