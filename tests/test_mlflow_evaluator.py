@@ -574,7 +574,7 @@ def test_options_that_are_refused(
         (table(listed=[[], [], [], []]), "predictions 'listed': there is no item in any of the 4 rows"),
         (table(listed=[["x", "y"], ["z", 1.5], [], []]), r"place 2 of user 'b' is 1.5 \(float\): item ids must be"),
         (table(listed=[["x", "y", "x"], [], [], []]), "the list of user 'a' has item 'x' twice"),
-        (table(listed=[[1], [2], [], []]), "item ids are integers in the lists, but text in the truth"),
+        (table(listed=[[1], [2], [], []]), r"item ids are integers in the lists \(such as 1\), but text in the truth"),
         (table(held=["x", "y", "z", "q"]), "targets 'held': for user 'a' there must be a list of relevant items"),
         (table(held=[{"x": 1}, ["y"], [], []]), "targets 'held': for user 'b' there are no ratings, but for others"),
         (table(held=[{"x": math.nan}, {}, {}, {}]), "column 'rating', place 1 of user 'a' is nan .*: ratings must be"),

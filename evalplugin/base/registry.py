@@ -154,9 +154,16 @@ def load_plugin_file(path: Path) -> None:
     Raises:
         PluginError: The file does not exist, is no Python file, or raises.
     """
-    path = path.resolve()
-    if not path.is_file():
-        raise PluginError(f"plugin file not found: {path}")
+    try:
+        path = path.resolve()
+        if not path.is_file():
+            raise PluginError(f"plugin file not found: {path}")
+    except (
+        OSError,
+        RuntimeError,
+        ValueError,
+    ) as error:  # too long a path, links in a circle, a NUL character
+        raise PluginError(f"plugin file cannot be read: {error}") from None
     if path.suffix != ".py":
         raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")
     # The path is part of the name: two folders may each hold a my_model.py.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -59,10 +60,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             show_error(str(error))
         return error.exit_code
+    except OSError as error:
+        if error.errno not in (errno.ENAMETOOLONG, errno.ELOOP):
+            return _defect()
+        # A path on the command line, given for an output.
+        from evalplugin.data.reading import path_text, reason_of
+
+        show_error(f"{path_text(error.filename)}: {reason_of(error)}")
+        return EXIT_USAGE
     except Exception:  # noqa: BLE001 - the edge of the program: shown whole
-        print_diagnostic(redact(traceback.format_exc()).rstrip("\n"))
-        print_diagnostic("this is a defect of evalplugin or of a plugin: please report the lines above")
-        return EXIT_FAILED
+        return _defect()
+
+
+def _defect() -> int:
+    print_diagnostic(redact(traceback.format_exc()).rstrip("\n"))
+    print_diagnostic("this is a defect of evalplugin or of a plugin: please report the lines above")
+    return EXIT_FAILED
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -38,7 +38,10 @@ __all__ = ["score"]
     help="auto: by the names of the files; trec: a run and qrels.",
 )  # fmt: skip
 @click.option(
-    "--ids", type=click.Choice(["auto", "text"]), default="auto", help="How ids in CSV files are read."
+    "--ids",
+    type=click.Choice(["auto", "text"]),
+    default="auto",
+    help="Ids in CSV files; auto: as integers if that changes none, else as text.",
 )
 @click.option(
     "--memory", metavar="SIZE", help="Such as 2GB: Parquet files that need more are scored in parts."

@@ -13,6 +13,7 @@ import yaml
 
 from evalplugin.base.errors import ConfigError, KeyPath, Problem
 from evalplugin.base.secrets import redact_values
+from evalplugin.data.reading import path_text, reason_of
 
 __all__ = ["Document", "format_path", "parse_document", "parse_override", "read_document"]
 
@@ -101,13 +102,9 @@ def read_document(path: Path) -> Document:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise ConfigError([f"{name}: no such file{_nearby(path)}"]) from None
-    except IsADirectoryError:
-        raise ConfigError([f"{name}: is a folder; name a YAML file"]) from None
-    except UnicodeDecodeError as error:
-        raise ConfigError([f"{name}: is not UTF-8 text (byte {error.start})"]) from None
-    except OSError as error:
-        raise ConfigError([f"{name}: cannot be read: {error.strerror}"]) from None
+        raise ConfigError([f"{path_text(name)}: no such file{_nearby(path)}"]) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError([f"{path_text(name)}: {reason_of(error)}"]) from None
     return parse_document(text, name)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.data.tables import Table
+from evalplugin.data.tables import Table, check_roles
 from evalplugin.data.vocabulary import encode
 
 __all__ = ["DuplicatePolicy", "EncodedColumns", "encode_interactions"]
@@ -44,6 +44,8 @@ def encode_interactions(
         raise DataError(f"{table.name}: duplicates must be one of {', '.join(_POLICIES)}, not {duplicates!r}")
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
+    roles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    check_roles(table.name, {role: name for role, name in roles.items() if name is not None})
     users, (user_code,) = encode([table.ids(user, "user")])
     items, (item_code,) = encode([table.ids(item, "item")])
     for role, ids in (("user", users), ("item", items)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.data.formats import FileFormat, ParquetFormat, readable
+from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
+from evalplugin.data.reading import path_text, readable
 from evalplugin.data.tables import Table, column_problem, row_number
 
 if TYPE_CHECKING:
@@ -28,30 +30,48 @@ def find_files(base: Path, path: str, inside: str | None = None) -> list[Path]:
     Raises:
         DataError: There is no such file.
     """
-    full = base / Path(path).expanduser()
-    if full.is_file():
+    with readable(path):
+        return _find(base, path, inside)
+
+
+def _find(base: Path, path: str, inside: str | None) -> list[Path]:
+    try:
+        full = base / Path(path).expanduser()
+    except RuntimeError as error:  # an unknown user's home
+        raise DataError(f"{path_text(path)}: {error}") from None
+    try:
+        kind = full.stat().st_mode
+    except FileNotFoundError:
+        return _matching(base, path, full)
+    if stat.S_ISREG(kind):
         return [full]
-    if full.is_dir():
-        if inside is None:
-            raise DataError(
-                f"{full} is a folder, not a file; name its files by a pattern such as {path}/*.csv"
-            )
-        files = sorted(f for f in full.rglob(inside) if f.is_file())
-        if not files:
-            raise DataError(f"no {inside} file in the folder {full}")
-        return files
+    if not stat.S_ISDIR(kind):
+        raise DataError(
+            f"{path_text(full)}: is neither a file nor a folder (a pipe or a device cannot be read)"
+        )
+    if inside is None:
+        raise DataError(f"{full} is a folder, not a file; name its files by a pattern such as {path}/*.csv")
+    files = sorted(f for f in full.rglob(inside) if f.is_file())
+    if not files:
+        raise DataError(f"no {inside} file in the folder {full}")
+    return files
+
+
+def _matching(base: Path, path: str, full: Path) -> list[Path]:
     # The base is a folder, not a pattern, even if its name has wildcard characters.
     pattern = path if Path(path).is_absolute() else f"{glob.escape(str(base))}/{path}"
     files = sorted(
         f for f in map(Path, glob.glob(str(Path(pattern).expanduser()), recursive=True)) if f.is_file()
     )
-    if not files:
-        if glob.has_magic(path):
-            raise DataError(f"no file matches {full}")
-        siblings = sorted(p.name for p in full.parent.iterdir()) if full.parent.is_dir() else []
-        near = did_you_mean(full.name, siblings, noun=None)
-        raise DataError(f"file not found: {full}{near}")
-    return files
+    if files:
+        return files
+    if glob.has_magic(path):
+        raise DataError(f"no file matches {path_text(full)}")
+    if full.is_symlink():
+        raise DataError(f"{path_text(full)}: is a link to {path_text(full.readlink())}, which does not exist")
+    siblings = sorted(p.name for p in full.parent.iterdir()) if full.parent.is_dir() else []
+    near = did_you_mean(full.name, siblings, noun=None)
+    raise DataError(f"file not found: {path_text(full)}{near}")
 
 
 @dataclass(frozen=True)
@@ -72,8 +92,6 @@ class TableFiles:
         first, expected = self.files[0], set(self.columns)
         for file in self.files:
             found = self._names(file)
-            if not found:
-                raise DataError(f"{file} is empty: it has no line with the names of its columns")
             if odd := sorted(set(found) ^ expected):
                 raise DataError(
                     f"{file}: its columns are not those of {first.name}: {', '.join(map(repr, odd))} "
@@ -122,13 +140,16 @@ class TableFiles:
 
     def _names(self, file: Path) -> list[str]:
         with readable(file):
-            return self.format.names(file)
+            names = self.format.names(file)
+        if not names:
+            raise DataError(f"{path_text(file)} is empty: it has no line with the names of its columns")
+        return names
 
     def _check_columns(self, file: Path, roles: Mapping[str, str]) -> None:
         names = self._names(file)
         for role, name in roles.items():
             if problem := column_problem(name, names, role):
-                raise DataError(f"{file}: {problem}")
+                raise DataError(f"{path_text(file)}: {problem}")
 
     def _row_name(self, number: int, row: int) -> str:
         return row_number(row, "" if len(self.files) == 1 else f" of {self.files[number].name}")
@@ -142,8 +163,10 @@ class TableFiles:
         for table, file in others:
             for field, expected in zip(table.schema, first.schema, strict=True):
                 if _is_number(field) != _is_number(expected) and field.type != pa.null():
+                    hint = "; reading ids as text makes them the same in all files (ids: text, or --ids text)"
                     raise DataError(
                         f"{file}: column {field.name!r} is {field.type}, but {expected.type} in {first_file.name}"
+                        f"{hint if isinstance(self.format, CsvFormat) else ''}"
                     )
         try:
             return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import csv
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -12,29 +12,20 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.data.reading import LineCounter, check_parquet, open_text, path_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CsvFormat", "FileFormat", "ParquetFormat", "TrecFormat", "readable"]
+__all__ = ["CsvFormat", "FileFormat", "ParquetFormat", "TrecFormat"]
 
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
+_ID_ROLES = ("user", "item")
 _QRELS = ("user", "iteration", "item", "rating")
 
 
-@contextmanager
-def readable(source: object) -> Iterator[None]:
-    """Turn Arrow's and the system's errors into a DataError that names the file or column."""
-    import pyarrow as pa
-
-    try:
-        yield
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{source}: cannot be read: {error}") from None
-
-
 class FileFormat(Protocol):
-    """Reads one file; raises ArrowException, OSError or DataError for a file of another format."""
+    """Reads one file; what it raises for a bad file, ``readable`` turns into a DataError."""
 
     def names(self, file: Path) -> list[str]:
         """Return the names of the columns."""
@@ -51,6 +42,7 @@ class ParquetFormat:
         """Return the names in the schema."""
         from pyarrow import parquet
 
+        check_parquet(file)
         return [str(name) for name in parquet.read_schema(file).names]
 
     def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
@@ -62,7 +54,11 @@ class ParquetFormat:
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """CSV in UTF-8, also compressed (.gz, .bz2); types are inferred, apart from those of ``text``."""
+    """CSV in UTF-8, also compressed (.gz, .bz2).
+
+    A column of ids holds integers if every id is an integer as Python writes it. Where one has a leading zero, a plus
+    or more than 64 bits, all stay text, so that ``01`` and ``1`` differ. The types of other columns are inferred.
+    """
 
     separator: str = ","
     columns: Sequence[str] | None = None  # names of all columns, for files without a header line
@@ -70,37 +66,91 @@ class CsvFormat:
 
     def names(self, file: Path) -> list[str]:
         """Return the names in the header line, or those given; none for an empty file."""
-        import csv
-
-        import pyarrow as pa
-
-        if self.columns:
-            return list(self.columns)
-        with TextIOWrapper(pa.input_stream(file), encoding="utf-8-sig", newline="") as lines:
-            try:
-                return next(csv.reader(lines, delimiter=self.separator), [])
-            except (csv.Error, UnicodeDecodeError) as error:
-                raise DataError(f"{file}: cannot be read: {error}") from None
+        with _lines(file) as lines:
+            names = next(csv.reader(lines, delimiter=self.separator), [])
+        if any("\n" in name for name in names):
+            raise DataError(f"{path_text(file)}: line 1: a quote is opened that is not closed")
+        return list(self.columns) if self.columns else names
 
     def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns; empty values are null."""
         import pyarrow as pa
-        from pyarrow import csv
+        from pyarrow import csv as arrow_csv
 
-        parse = csv.ParseOptions(delimiter=self.separator)
+        ids = {name for role, name in roles.items() if role in _ID_ROLES and role not in self.text}
+        text = {name for role, name in roles.items() if role in self.text}
         # An empty text is a missing value; words such as NA or null are not.
-        convert = csv.ConvertOptions(
+        convert = arrow_csv.ConvertOptions(
             include_columns=list(dict.fromkeys(roles.values())),
-            column_types={name: pa.string() for role, name in roles.items() if role in self.text},
+            column_types=dict.fromkeys(ids | text, pa.string()),
             null_values=[""],
             strings_can_be_null=True,
         )
+
+        def read(*, use_threads: bool = True, line_breaks: bool = False) -> tuple[pa.Table, int]:
+            options = arrow_csv.ReadOptions(use_threads=use_threads, column_names=self.columns)
+            parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=line_breaks)
+            with open_text(file) as stream:
+                counter = LineCounter(stream)
+                return arrow_csv.read_csv(counter, options, parse, convert), counter.lines
+
         try:
-            return csv.read_csv(file, csv.ReadOptions(column_names=self.columns), parse, convert)
+            table, lines = read()
         except pa.ArrowInvalid:
-            # Only a single thread knows at which row it fails.
-            single = csv.ReadOptions(use_threads=False, column_names=self.columns)
-            return csv.read_csv(file, single, parse, convert)
+            table, lines = read(use_threads=False)  # only a single thread knows at which row it fails
+        header = 0 if self.columns else 1
+        if (
+            len(table) < lines - header
+        ):  # line breaks in values, empty lines, or a quote that swallows what follows
+            table, _ = read(line_breaks=True)
+            self._check_rows(file, len(table) + header)
+        for name in ids:
+            position = table.column_names.index(name)
+            table = table.set_column(position, name, _integers_or_text(table.column(position)))
+        return table
+
+    def _check_rows(self, file: Path, rows: int) -> None:
+        """Refuse a file with a quote that is never closed: the rows after it would be lost."""
+        with _lines(file) as lines:
+            reader = csv.reader(lines, delimiter=self.separator, strict=True)
+            found, start = 0, 1
+            try:
+                for row in reader:
+                    found, start = found + bool(row), reader.line_num + 1
+            except csv.Error as error:
+                raise DataError(
+                    f"{path_text(file)}: line {start}: a quote is opened that is not closed as it should be: {error}"
+                ) from None
+        if found != rows:
+            raise DataError(
+                f"{path_text(file)}: {rows} or {found} rows, depending on how its quotes are read: a quote inside of a "
+                f"value must stand twice"
+            )
+
+
+def _lines(file: Path) -> TextIOWrapper:
+    return TextIOWrapper(open_text(file), encoding="utf-8-sig", newline="")
+
+
+def _integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return ids as int64 if they are integers apart from spaces around, as float64 if fractions, else as text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for trim in (lambda text: text, pc.utf8_trim_whitespace):
+        text = trim(column)
+        try:
+            integers = text.cast(pa.int64())
+        except pa.ArrowInvalid:
+            continue
+        if integers.cast(pa.string()).equals(text):
+            return integers
+    if pc.all(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]+\s*$"), skip_nulls=True).as_py():
+        return column
+    try:
+        return column.cast(pa.float64())  # refused where ids are checked
+    except pa.ArrowInvalid:
+        return column
 
 
 @dataclass(frozen=True)
@@ -120,13 +170,22 @@ class TrecFormat:
 
         names, number = self.names(file), "score" if self.run else "rating"
         try:
-            frame = pd.read_csv(
-                file, sep=r"\s+", header=None, dtype=str, quoting=3, keep_default_na=False, na_filter=False
-            )
+            with _lines(file) as lines:
+                frame = pd.read_csv(
+                    lines,
+                    sep=r"\s+",
+                    header=None,
+                    dtype=str,
+                    quoting=3,
+                    keep_default_na=False,
+                    na_filter=False,
+                )
         except pd.errors.EmptyDataError:
             frame = pd.DataFrame(columns=names, dtype=str)
-        except (pd.errors.ParserError, UnicodeDecodeError) as error:
-            raise DataError(f"{file}: cannot be read as TREC's {' '.join(names)}: {error}") from None
+        except pd.errors.ParserError as error:
+            raise DataError(
+                f"{path_text(file)}: cannot be read as TREC's {' '.join(names)}: {error}"
+            ) from None
         if frame.shape[1] != len(names):
             raise DataError(
                 f"{file}: a line of a TREC {'run' if self.run else 'qrels file'} has {len(names)} values "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError, did_you_mean
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["IdKind", "Ids", "Table", "column_problem", "ids_of", "row_number"]
+__all__ = ["IdKind", "Ids", "Table", "check_roles", "column_problem", "ids_of", "row_number"]
 
 IdKind: TypeAlias = Literal["integers", "text"]
 _CHUNK = 2**20  # values checked at a time: temporaries of this size stay in the cache
@@ -35,6 +35,18 @@ def column_problem(name: str, names: Sequence[str], role: str = "") -> str | Non
         hint = did_you_mean(name, names, noun="columns")
         return f"no {role + ' ' if role else ''}column {name!r}{hint}"
     return None
+
+
+def check_roles(table: str, columns: Mapping[str, str]) -> None:
+    """Refuse one column for two roles.
+
+    Raises:
+        DataError: Two roles name the same column.
+    """
+    role_of: dict[str, str] = {}
+    for role, name in columns.items():
+        if (first := role_of.setdefault(name, role)) != role:
+            raise DataError(f"{table}: column {name!r} cannot be both {first} and {role}: name two columns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +104,11 @@ class Table:
         Raises:
             DataError: It is none of these.
         """
-        if not hasattr(table, "iloc") and type(table).__module__.partition(".")[0] != "pyarrow":
-            if not hasattr(table, "__arrow_c_stream__"):
-                raise DataError(
-                    f"{name}: must be a pandas DataFrame or an Arrow table, not {type(table).__name__}"
-                )
+        is_pandas = hasattr(table, "iloc") and hasattr(table, "columns")
+        if isinstance(table, type) or not (is_pandas or hasattr(table, "column_names")):
+            if isinstance(table, type) or not hasattr(table, "__arrow_c_stream__") or hasattr(table, "iloc"):
+                given = f"the class {table.__name__}" if isinstance(table, type) else type(table).__name__
+                raise DataError(f"{name}: must be a pandas DataFrame or an Arrow table, not {given}")
             import pyarrow as pa
 
             table = pa.table(table)
@@ -196,7 +208,7 @@ class Table:
     def refuse(self, name: str, row: int, rule: str, *, count: int = 1, missing: bool = False) -> NoReturn:
         """Raise the error for the value at a row, and for ``count - 1`` more, that break a rule."""
         column = self._column(name)
-        value = None if missing else column.iloc[row] if self._is_pandas else column[row].as_py()
+        value = None if missing else column.iloc[row] if self._is_pandas else _plain(column[row])
         value = value.item() if isinstance(value, np.generic) else value
         shown = "empty" if value is None else f"{value!r} ({type(value).__name__})"
         more = f", and {count - 1} more rows" if count > 1 else ""
@@ -269,6 +281,16 @@ class Table:
             if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
                 self.refuse(name, row, "text ids must be valid Unicode")
         self.refuse(name, 0, rule)
+
+
+def _plain(scalar: pa.Scalar) -> object:
+    """Return an Arrow scalar as a plain value; as its type where Python has none, as for a time of an unknown zone."""
+    import pyarrow as pa
+
+    try:
+        return scalar.as_py()
+    except (pa.ArrowException, ValueError, OverflowError):
+        return str(scalar.type)
 
 
 def _without_view(column: pa.Array) -> pa.Array:

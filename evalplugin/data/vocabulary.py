@@ -30,9 +30,24 @@ def check_kinds(role: str, **columns: Ids) -> None:
     for name, other in others:
         if other.kind != one.kind:
             raise DataError(
-                f"{role} ids are {one.kind} in the {first}, but {other.kind} in the {name}: "
-                f"they can never be equal; convert one of the two columns"
+                f"{role} ids are {one.kind} in the {first}{_example(one)}, but {other.kind} in the {name}"
+                f"{_example(other)}: they can never be equal; convert one of the two columns, or read those of CSV "
+                f"files as text (--ids text)"
             )
+
+
+def _example(ids: Ids) -> str:
+    """Return an id to show; of text one that is no integer, if there is one."""
+    if not len(ids):
+        return ""
+    if ids.kind == "integers":
+        return f" (such as {ids.values[0]})"
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    position = pc.index(pc.match_substring_regex(ids.values, "^(0|-?[1-9][0-9]*)$"), False).as_py()
+    example = ids.values.slice(max(position, 0), 1).cast(pa.large_binary())[0].as_py()
+    return f" (such as {example.decode('utf-8', 'backslashreplace')!r})"
 
 
 def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
@@ -121,4 +136,7 @@ def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.
             code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
             code[at : at + _PIECE] = code_of[one.indices.to_numpy(zero_copy_only=False)]
         codes.append(code)
-    return vocabulary.to_numpy(zero_copy_only=False), codes
+    try:
+        return vocabulary.to_numpy(zero_copy_only=False), codes
+    except UnicodeDecodeError as error:
+        raise DataError(f"text ids must be valid UTF-8, but one has the bytes {error.object!r}") from None

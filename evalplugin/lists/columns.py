@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.data.tables import Ids, Table
+from evalplugin.data.tables import Ids, Table, check_roles
 from evalplugin.data.vocabulary import check_kinds
 
 __all__ = ["ListColumns", "ListInput", "PairColumns", "Role"]
@@ -29,20 +29,29 @@ class ListColumns:
     truth_user: str | None = None  # None: the same as in the lists
     truth_item: str | None = None
 
+    def __post_init__(self) -> None:
+        for role, name in vars(self).items():
+            if not isinstance(name, str) and (name is not None or role in ("user", "item")):
+                raise DataError(f"{role} must be the name of a column, as text, not {name!r}")
+
     def of(self, role: Role, name: str, columns: Sequence[str]) -> dict[str, str]:
         """Return the columns to read from a table: ``user``, ``item``, and ``rank``, ``score`` or ``rating``.
 
         Raises:
-            DataError: Lists that have neither rank nor score, or for which both are named.
+            DataError: Lists that have neither rank nor score, or for which both are named; one column for two roles.
         """
         if role == "lists":
             order, by = self._order(name, columns)
-            return {"user": self.user, "item": self.item, order: by}
-        rated = {"user": self.truth_user or self.user, "item": self.truth_item or self.item}
-        # The named rating column is optional in train data.
-        if self.rating is not None and (role == "truth" or self.rating in columns):
-            return {**rated, "rating": self.rating}
-        return {**rated, "rating": "rating"} if "rating" in columns else rated
+            named = {"user": self.user, "item": self.item, order: by}
+        else:
+            named = {"user": self.truth_user or self.user, "item": self.truth_item or self.item}
+            # The named rating column is optional in train data.
+            if self.rating is not None and (role == "truth" or self.rating in columns):
+                named["rating"] = self.rating
+            elif "rating" in columns:
+                named["rating"] = "rating"
+        check_roles(name, named)
+        return named
 
     def _order(self, name: str, columns: Sequence[str]) -> tuple[str, str]:
         if self.rank is not None and self.score is not None:

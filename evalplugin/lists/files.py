@@ -8,13 +8,13 @@ from typing import Literal, TypeAlias, get_args
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat, readable
+from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
+from evalplugin.data.reading import COMPRESSED, check_parquet, path_text, readable
 
 __all__ = ["Format", "n_bytes", "open_files"]
 
 Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]
 _FORMATS: tuple[str, ...] = get_args(Format)
-_CSV_ENDINGS = (".csv", ".csv.gz", ".csv.bz2", ".tsv", ".tsv.gz")
 # Bytes of a value in memory: decoded ids and numbers, and text with its offset.
 _NUMBER, _TEXT = 8, 32
 
@@ -35,14 +35,14 @@ def open_files(path: str | Path, role: str, *, format: Format = "auto", text_ids
         near = did_you_mean(format, _FORMATS)
         raise DataError(f"the format must be one of {', '.join(_FORMATS)}, not {format!r}{near}")
     text = str(path)
-    inside = "*.parquet" if Path(text).expanduser().is_dir() and format in ("auto", "parquet") else None
-    found = find_files(Path(), text, inside)
+    found = find_files(Path(), text, "*.parquet" if format in ("auto", "parquet") else None)
     name = found[0].name.casefold()
     if format == "auto":
         format = "parquet" if name.endswith(".parquet") else "csv"
-        if not name.endswith((".parquet", *_CSV_ENDINGS)):
+        plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
+        if not plain.endswith((".parquet", ".csv", ".tsv")):
             raise DataError(
-                f"{found[0]}: the format is not known by the name: name the file .csv, .tsv or .parquet, "
+                f"{path_text(found[0])}: the format is not known by the name: name the file .csv, .tsv or .parquet, "
                 f"or say which it is: {', '.join(_FORMATS[1:])}"
             )
     reader: FileFormat
@@ -64,8 +64,12 @@ def n_bytes(source: TableFiles, names: Iterable[str]) -> int:
     import pyarrow as pa
     from pyarrow import parquet
 
+    rows = 0
+    for file in source.files:
+        with readable(file):
+            check_parquet(file)
+            rows += int(parquet.read_metadata(file).num_rows)
     with readable(source.files[0]):
-        rows = sum(int(parquet.read_metadata(file).num_rows) for file in source.files)
         schema = parquet.read_schema(source.files[0])
-    numbers = [n in schema.names and pa.types.is_primitive(schema.field(n).type) for n in names]
+    numbers = [schema.names.count(n) == 1 and pa.types.is_primitive(schema.field(n).type) for n in names]
     return rows * sum(_NUMBER if number else _TEXT for number in numbers)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +53,14 @@ def score_lists(
         report: Callback for progress.
 
     Raises:
-        DataError: Input that is missing, breaks a rule, or exceeds the memory and is no Parquet file.
+        DataError: A threshold that is no number; input that is missing, breaks a rule, or exceeds the memory and
+            is no Parquet file.
     """
     columns = columns or ListColumns()
+    if threshold is not None and not (isinstance(threshold, Real) and math.isfinite(threshold)):
+        raise DataError(
+            f"threshold must be a finite number, from which ratings are relevant, not {threshold!r}"
+        )
     sources = _open(lists, truth, train, format, text_ids)
     n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory))
     if n_parts == 1:

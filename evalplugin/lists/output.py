@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.data.reading import readable
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics.scores import PerUserScores
 
@@ -97,14 +98,18 @@ def check_output(path: Path) -> None:
     """Check, before any work is done, that a file of per-user scores can be written.
 
     Raises:
-        DataError: Another suffix than .parquet or .csv, or a missing folder.
+        DataError: Another suffix than .parquet or .csv, or a folder that is missing or cannot be written to.
     """
     if path.suffix.casefold() not in _ENDINGS:
         raise DataError(
             f"{path}: per-user scores are written as {' or '.join(_ENDINGS)}, not {path.suffix!r}"
         )
-    if not path.absolute().parent.is_dir():
-        raise DataError(f"{path}: there is no folder {path.absolute().parent}")
+    with readable(path):
+        folder, _ = path.absolute().parent, _temporary(path).exists()
+        if not folder.is_dir():
+            raise DataError(f"{path}: there is no folder {folder}")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise DataError(f"{path}: cannot be written: no permission")
 
 
 def write_per_user(scores: PerUserScores, path: Path) -> None:
@@ -113,7 +118,7 @@ def write_per_user(scores: PerUserScores, path: Path) -> None:
     Raises:
         DataError: The file cannot be written.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = _temporary(path)
     try:
         _write(scores, temporary, path.suffix.casefold())
         os.replace(temporary, path)
@@ -121,6 +126,10 @@ def write_per_user(scores: PerUserScores, path: Path) -> None:
         raise DataError(f"{path}: cannot be written: {error}") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
 
 
 def _write(scores: PerUserScores, path: Path, ending: str) -> None:

@@ -206,8 +206,11 @@ def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.uint16]:
     if user.kind == "integers":
         hashed: npt.NDArray[np.uint64] = user.values.astype(np.int64).view(np.uint64) * _HASH >> np.uint64(40)
         return (hashed % np.uint64(n_parts)).astype(np.uint16)
+    import pyarrow as pa
+
     encoded = user.values.dictionary_encode()
-    parts = [zlib.crc32(text.encode()) % n_parts for text in encoded.dictionary.to_pylist()]
+    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    parts = [zlib.crc32(text) % n_parts for text in texts]
     part_of_text: npt.NDArray[np.uint16] = np.array(parts, dtype=np.uint16)
     codes: npt.NDArray[np.integer[Any]] = encoded.indices.to_numpy(zero_copy_only=False)
     part: npt.NDArray[np.uint16] = part_of_text[codes]

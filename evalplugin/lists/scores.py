@@ -59,6 +59,8 @@ def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:
     """
     if isinstance(metrics, str):
         raise DataError(f"metrics must be a list of names such as ['ndcg@10'], not the text {metrics!r}")
+    if metrics is None or not all(isinstance(metric, str | MetricSpec) for metric in metrics):
+        raise DataError(f"metrics must be a list of names such as ['ndcg@10'], not {metrics!r}")
     specs = [parse(metric) if isinstance(metric, str) else metric for metric in metrics]
     if not specs:
         raise DataError("no metric is asked for, such as 'ndcg@10'")

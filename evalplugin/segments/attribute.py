@@ -12,7 +12,8 @@ from pydantic import Field
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.data import LoadContext, Split
 from evalplugin.data.files import TableFiles, find_files
-from evalplugin.data.formats import CsvFormat, ParquetFormat, readable
+from evalplugin.data.formats import CsvFormat, ParquetFormat
+from evalplugin.data.reading import readable
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
@@ -167,7 +168,8 @@ def _user_ids(table: Table, name: str, like: npt.NDArray[np.generic], *, is_csv:
     with readable(f"{table.name}: column {name!r}"):
         column = table.arrow(name)
         if is_csv and not text:
-            right = pc.fill_null(pc.match_substring_regex(column, r"^[+-]?[0-9]+$"), False)
+            column = pc.utf8_trim_whitespace(column)
+            right = pc.fill_null(pc.match_substring_regex(column, r"^(0|-?[1-9][0-9]*)$"), False)
         elif _is_text(column) if text else pa.types.is_integer(column.type):
             right = pc.is_valid(column)
         else:

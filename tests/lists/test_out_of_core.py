@@ -101,7 +101,10 @@ def test_ids_of_several_widths_and_kinds(folder: Path) -> None:
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB").per_user, expected
     )
     truth.astype({"item": str}).to_parquet("truth.parquet", index=False)
-    with pytest.raises(DataError, match=r"^item ids are integers in the lists, but text in the truth: "):
+    with pytest.raises(
+        DataError,
+        match=r"^item ids are integers in the lists \(such as 14\), but text in the truth \(such as '26'\): ",
+    ):
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
     assert list((folder / "temporary").iterdir()) == []
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError
@@ -82,21 +84,50 @@ def unpack(archive: Path, folder: str, home: Path) -> None:
             tempfile.TemporaryDirectory(dir=home, prefix=f".{folder}-") as scratch,
             zipfile.ZipFile(archive) as members,
         ):
-            for name in members.namelist():
-                path = PurePosixPath(name.replace("\\", "/"))
-                if path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
-                    raise DataError(
-                        f"{archive}: refused, as its member {name!r} would be written outside its folder"
-                    )
+            _check_members(archive, members.infolist(), shutil.disk_usage(scratch).free)
             members.extractall(scratch)
             unpacked = Path(scratch, folder)
             if not unpacked.is_dir():
                 raise DataError(f"{archive} has no folder {folder!r}")
             _publish(unpacked, home / folder)
-    except (zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{archive}: cannot be unpacked: {error}") from None
+    except (
+        zipfile.BadZipFile,
+        EOFError,
+        zlib.error,
+        lzma.LZMAError,
+        ValueError,
+        NotImplementedError,
+    ) as error:
+        raise DataError(
+            f"{archive}: cannot be unpacked: {error}; download it again, or unpack it yourself"
+        ) from None
     except OSError as error:
         raise DataError(f"{archive}: cannot be unpacked into {home}: {error}") from None
+
+
+def _check_members(archive: Path, members: Sequence[zipfile.ZipInfo], free: int) -> None:
+    """Refuse an archive that is encrypted, too large, or would write a file outside its folder or twice."""
+    seen: set[PurePosixPath] = set()
+    for member in members:
+        # The name up to a NUL is all that ``filename`` has.
+        name = member.orig_filename
+        path = PurePosixPath(name.replace("\\", "/"))
+        problem = None
+        if not path.parts or "\0" in name:
+            problem = "is no name of a file"
+        elif path.is_absolute() or ".." in path.parts or ":" in path.parts[0]:
+            problem = "would be written outside its folder"
+        elif path in seen and not member.is_dir():
+            problem = "is there twice"
+        elif member.flag_bits & 1:
+            problem = "is encrypted"
+        if problem is not None:
+            raise DataError(f"{archive}: refused, as its member {name!r} {problem}")
+        seen.add(path)
+    if (size := sum(member.file_size for member in members)) > free:
+        raise DataError(
+            f"{archive}: refused, as it unpacks to {size / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free"
+        )
 
 
 def _publish(unpacked: Path, final: Path) -> None:

@@ -16,6 +16,7 @@ from pydantic import Field
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
+from evalplugin.data.reading import readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,23 +71,32 @@ class MovieLens:
         """Return a problem for each required file that is missing from an existing folder."""
         edition, home = _EDITIONS[self.version], _home(context)
         folder = home / edition.folder
-        if not folder.exists():
-            return []
-        missing = [name for name in (edition.ratings, edition.movies) if not (folder / name).is_file()]
+        try:
+            with readable(folder):
+                if not folder.exists():
+                    return []
+                missing = [
+                    name for name in (edition.ratings, edition.movies) if not (folder / name).is_file()
+                ]
+        except DataError as error:
+            return [Problem(("version",), str(error))]
         return [Problem(("version",), f"file not found: {folder / name}") for name in missing]
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the ratings in the order of the file, titles included."""
         edition = _EDITIONS[self.version]
-        folder = self._folder(edition, context)
+        with readable(_home(context)):
+            folder = self._folder(edition, context)
         if problems := self.check(context):
             raise DataError("; ".join(problem.message for problem in problems))
         context.report(f"reading {folder.name}", None)
-        frame = _ratings(folder / edition.ratings).to_pandas()
+        with readable(folder / edition.ratings):
+            frame = _ratings(folder / edition.ratings).to_pandas()
         data = Interactions.from_frame(
             frame, rating="rating", timestamp="timestamp", source=str(folder / edition.ratings)
         )
-        title_of = dict(_titles(folder / edition.movies, edition.encoding))
+        with readable(folder / edition.movies):
+            title_of = dict(_titles(folder / edition.movies, edition.encoding))
         untitled = [int(item) for item in data.items if item not in title_of]
         if untitled:
             data = data.noting(
@@ -162,5 +172,5 @@ def _titles(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
                 for line in file:
                     number, title = line.split(separator)[:2]
                     yield int(number), title
-    except (ValueError, KeyError) as error:
+    except (ValueError, KeyError, csv.Error) as error:
         raise DataError(f"{path}: cannot be read as films with id and title: {error!r}") from None

@@ -108,9 +108,9 @@ class _FileDataset(_ColumnOptions, _PathOption):
 class Csv(_FileDataset):
     """Interactions from one or several CSV files with a header line; compressed files (.gz, .bz2) too.
 
-    Files are UTF-8, and a value may stand in double quotes. Ids that are all whole numbers are integers, any
-    others are text; ``ids: text`` keeps all as they are written (leading zeros!). Times are numbers, or
-    dates as in ISO 8601.
+    Files are UTF-8, and a value may stand in double quotes. Ids are integers if reading them as integers changes
+    none; a column with any other id, such as ``x7`` or ``007``, is text; ``ids: text`` makes text of all. Times
+    are numbers, or dates as in ISO 8601.
     """
 
     path: Annotated[

@@ -66,6 +66,21 @@ def zipped(members: dict[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
+def damaged(archive: bytes) -> bytes:
+    return archive[:45] + bytes(255 - byte for byte in archive[45:60]) + archive[60:]
+
+
+def encrypted(archive: bytes) -> bytes:
+    for mark, offset in ((b"PK\3\4", 6), (b"PK\1\2", 8)):  # the flags of a member, and of its entry
+        at = archive.index(mark) + offset
+        archive = archive[:at] + bytes([archive[at] | 1]) + archive[at + 1 :]
+    return archive
+
+
+def renamed(archive: bytes, name: bytes) -> bytes:
+    return archive.replace(b"ml-1m/movies.dat", name)
+
+
 def archive_of(version: str) -> bytes:
     folder, _, files = FILES[version]
     return zipped({f"{folder}/{name}": content for name, content in files.items()})
@@ -255,6 +270,18 @@ def test_an_archive_that_would_write_elsewhere_is_refused_whole(
     [
         (b"no zip at all", "ml-1m.zip: cannot be unpacked: File is not a zip file"),
         (zipped({"other/ratings.dat": b""}), "ml-1m.zip has no folder 'ml-1m'"),
+        (archive_of("1m")[:-30], "ml-1m.zip: cannot be unpacked: File is not a zip file"),
+        (damaged(archive_of("1m")), "ml-1m.zip: cannot be unpacked: "),
+        (encrypted(archive_of("1m")), "as its member 'ml-1m/ratings.dat' is encrypted"),
+        (
+            renamed(archive_of("1m"), b"ml-1m/movi\0s.dat"),
+            "as its member 'ml-1m/movi\\x00s.dat' is no name of a file",
+        ),
+        (renamed(archive_of("1m"), b"././././././././"), "is no name of a file"),
+        (zipped({"ml-1m/a/": b"", "ml-1m/a": b""}), "as its member 'ml-1m/a' is there twice"),
+        (zipped({"ml-1m/a": b"x", "ml-1m/a/b": b"x"}), "ml-1m.zip: cannot be unpacked into "),
+        (zipped({"ml-1m/" + "x" * 5000: b"x"}), "ml-1m.zip: cannot be unpacked into "),
+        (zipped({"ml-1m": b"x"}), "ml-1m.zip has no folder 'ml-1m'"),
     ],
 )
 def test_a_bad_archive_is_refused_and_leaves_no_folder(archive: bytes, message: str, tmp_path: Path) -> None:

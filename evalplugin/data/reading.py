@@ -1,0 +1,201 @@
+"""Reading of files: what a library raises becomes one message, with the file and what to do."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from evalplugin.base.errors import DataError
+
+__all__ = ["COMPRESSED", "LineCounter", "check_parquet", "open_text", "path_text", "readable", "reason_of"]
+
+_SHOWN = 300  # characters of a path or of another library's message
+_HEAD = 4096  # bytes of a file that show what it is
+_DECOMPRESSED = {".gz": "gzip", ".bz2": "bz2"}  # while reading, by the ending of the name
+COMPRESSED = (*_DECOMPRESSED, ".xz", ".zst", ".lz4", ".zip")  # endings of names; not all can be read
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"PK": "zip",
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"\x89HDF": "HDF5",
+    b"SQLite format 3": "SQLite",
+}
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_DAMAGED = "the compressed data is cut short or damaged: copy or download the file again"
+_ENCODING = "convert it, for instance by iconv -f LATIN1 -t UTF-8 (Excel: save as CSV UTF-8)"
+_OF_SYSTEM = {
+    errno.ENOENT: "file not found",
+    errno.EISDIR: "is a folder, not a file",
+    errno.ENOTDIR: "a part of this path is a file and not a folder",
+    errno.EACCES: "no permission to read it",
+    errno.EPERM: "no permission to read it",
+    errno.ELOOP: "its links lead in a circle",
+    errno.ENAMETOOLONG: "the path is longer than the system allows",
+}
+
+
+@contextmanager
+def readable(source: object) -> Iterator[None]:
+    """Turn what the system and the libraries of files raise inside into a DataError that names the source."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (
+        pa.ArrowException,
+        OSError,
+        EOFError,
+        ValueError,  # UnicodeDecodeError, NUL characters in paths, and errors of pandas
+        NotImplementedError,  # of zipfile
+        csv.Error,
+        lzma.LZMAError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
+        raise DataError(f"{path_text(source)}: {reason_of(error)}") from None
+
+
+def reason_of(error: Exception) -> str:
+    """Return what is wrong with a file, and what to do, given what reading it raised."""
+    text = str(error).strip()
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not UTF-8 text (byte {error.start}); {_ENCODING}"
+    if (
+        isinstance(error, EOFError | zlib.error | lzma.LZMAError)
+        or "compressed stream" in text
+        or " failed: " in text[:40]
+    ):
+        return _DAMAGED
+    if isinstance(error, OSError) and (reason := _OF_SYSTEM.get(error.errno or 0)):
+        return reason
+    if "null byte" in text or "null character" in text:
+        return "the path has a NUL character, which no file's name has"
+    if "invalid UTF8" in text:
+        return f"is not UTF-8 text ({_shortened(text)}); {_ENCODING}"
+    if "imezone" in text or "time zone" in text:
+        return f"{_shortened(text)}; write the times in UTC, or install the package tzdata"
+    hint = (
+        "; is a quote opened and not closed?"
+        if text.startswith("CSV parse error") and text.count('"') % 2
+        else ""
+    )
+    return f"cannot be read: {_shortened(text or type(error).__name__)}{hint}"
+
+
+def path_text(path: object) -> str:
+    """Return a path as messages show it: in one line of bounded length."""
+    text = str(path)
+    return _shortened(text if text.isprintable() else repr(text)[1:-1])
+
+
+def open_text(file: Path) -> IO[bytes]:
+    """Return the decompressed bytes of a CSV or TREC file.
+
+    Raises:
+        DataError: The file is of another format, or in UTF-16.
+        OSError: The file cannot be read.
+    """
+    import pyarrow as pa
+
+    ending = file.suffix.casefold()
+    with file.open("rb") as raw:
+        found = _format_of(raw.read(_HEAD))
+    if found is not None and found != _DECOMPRESSED.get(ending):
+        raise DataError(f"{path_text(file)}: is not text but {found}{_what_to_do(found)}")
+    if found is None and ending in _DECOMPRESSED and file.stat().st_size:
+        raise DataError(f"{path_text(file)}: is not compressed by {_DECOMPRESSED[ending]} as its name says")
+    with pa.input_stream(str(file), compression=_DECOMPRESSED.get(ending)) as stream:
+        head = stream.read(_HEAD)
+    if head.startswith(_UTF16) or head[1::2].count(0) > len(head) // 4 or head[::2].count(0) > len(head) // 4:
+        raise DataError(
+            f"{path_text(file)}: is UTF-16 (or no text) and not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+        )
+    if found is not None and (inner := _format_of(head)) is not None:
+        raise DataError(f"{path_text(file)}: is not text but {inner} inside of {found}{_what_to_do(inner)}")
+    return pa.input_stream(str(file), compression=_DECOMPRESSED.get(ending))  # type: ignore[no-any-return]
+
+
+class LineCounter:
+    """A stream that counts its lines while it is read."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._breaks, self._last = stream, 0, b"\n"
+
+    @property
+    def lines(self) -> int:
+        """Number of lines read so far."""
+        return self._breaks + (self._last != b"\n")
+
+    @property
+    def closed(self) -> bool:
+        """Whether the stream is closed."""
+        return self._stream.closed
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most ``size`` bytes."""
+        data = self._stream.read(size)
+        self._breaks += data.count(b"\n")
+        self._last = data[-1:] or self._last
+        return data
+
+
+def check_parquet(file: Path) -> None:
+    """Refuse a file that is not Parquet, or not all of it.
+
+    Raises:
+        DataError: The file is of another format, empty or cut short.
+        OSError: The file cannot be read.
+    """
+    with file.open("rb") as raw:
+        head = raw.read(_HEAD)
+        size = raw.seek(0, 2)
+        raw.seek(max(size - 4, 0))
+        tail = raw.read()
+    if not head:
+        raise DataError(f"{path_text(file)}: is empty (0 bytes), which no Parquet file is")
+    if not head.startswith(b"PAR1"):
+        what = _format_of(head) or (
+            "text" if head.decode("latin-1")[:80].isprintable() else "of another format"
+        )
+        raise DataError(f"{path_text(file)}: cannot be read: it is not Parquet but {what}")
+    if tail != b"PAR1":
+        raise DataError(
+            f"{path_text(file)}: cannot be read: the end of the Parquet file is missing; copy it again, or wait until "
+            f"it is written"
+        )
+
+
+def _format_of(head: bytes) -> str | None:
+    return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), None)
+
+
+def _what_to_do(found: str) -> str:
+    if found in _DECOMPRESSED.values():
+        ending = next(ending for ending, name in _DECOMPRESSED.items() if name == found)
+        return f"; name it {ending}, so that it is decompressed"
+    if found in ("xz", "zstd", "lz4", "zip"):
+        return f"; decompress it first (only {' and '.join(_DECOMPRESSED)} are read as they are)"
+    return (
+        "; say so by its ending .parquet or by the dataset type"
+        if found == "Parquet"
+        else "; export it as CSV"
+    )
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split("\n"))
+    if len(text) <= _SHOWN:
+        return text
+    return f"{text[: _SHOWN // 2]}... ({len(text):,} characters) ...{text[-_SHOWN // 4 :]}"

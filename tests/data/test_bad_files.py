@@ -1,0 +1,302 @@
+"""Files that cannot be read as their name says: one message with the file and what to do, from every reader."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+import pytest
+
+import evalplugin
+from evalplugin.base.errors import DataError
+from evalplugin.cli import main
+from evalplugin.data import Csv, LoadContext, Parquet
+from evalplugin.data.reading import reason_of
+from evalplugin.data.tables import Table
+from evalplugin.segments.attribute import Attribute
+
+CSV = b"user,item,rank\n" + b"".join(b"%d,%d,1\n" % (n, n) for n in range(500))
+RUN = b"u1 Q0 d1 1 0.5 t\nu2 Q0 d2 1 0.5 t\n"
+QRELS = b"u1 0 d1 1\nu2 0 d3 1\n"
+
+
+def _zipped() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("a.csv", CSV)
+    return buffer.getvalue()
+
+
+def _parquet() -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(arrow_csv.read_csv(io.BytesIO(CSV)), buffer)
+    return buffer.getvalue()
+
+
+PARQUET = _parquet()
+# Name, content, and words of the message.
+TEXT_FILES = {
+    "empty.csv": (b"", "is empty"),
+    "blank.csv": (b"\n\n", "is empty"),
+    "mark.csv": (b"\xef\xbb\xbf", "is empty"),
+    "cut.csv.gz": (gzip.compress(CSV)[:-9], "the compressed data is cut short or damaged: copy or download"),
+    "damaged.csv.gz": (gzip.compress(CSV)[:40] + b"?" * 60, "the compressed data is cut short or damaged"),
+    "plain.csv.gz": (CSV, "is not compressed by gzip as its name says"),
+    "cut.csv.bz2": (bz2.compress(CSV)[:-9], "the compressed data is cut short or damaged"),
+    "gzip.csv": (gzip.compress(CSV), "is not text but gzip; name it .gz"),
+    "double.csv.gz": (gzip.compress(gzip.compress(CSV)), "is not text but gzip inside of gzip"),
+    "xz.csv.xz": (lzma.compress(CSV), "is not text but xz; decompress it first (only .gz and .bz2"),
+    "zst.csv.zst": (b"\x28\xb5\x2f\xfd" + CSV, "is not text but zstd; decompress it first"),
+    "zip.csv": (_zipped(), "is not text but zip; decompress it first"),
+    "table.csv": (PARQUET, "is not text but Parquet"),
+    "utf16.csv": (CSV.decode().encode("utf-16"), "is UTF-16 (or no text) and not UTF-8; convert it: iconv"),
+    "utf16le.csv": (CSV.decode().encode("utf-16-le"), "is UTF-16"),
+    "latin.csv": (b"user,item,rank\n1,caf\xe9,1\n", "is not UTF-8 text (byte 20); convert it"),
+    "late.csv": (CSV * 20 + b"1,caf\xe9,1\n", "is not UTF-8 text"),
+    "head.csv": (b'user,"item,rank\n1,2,1\n', "line 1: a quote is opened that is not closed"),
+    "quote.csv": (b'user,item,rank\n1,"2,1\n3,4,1\n', "is a quote opened and not closed?"),
+    "ragged.csv": (b"user,item,rank\n1,2,1\n3,4\n", "Row #3: Expected 3 columns, got 2"),
+}
+PARQUET_FILES = {
+    "empty.parquet": (b"", "is empty (0 bytes)"),
+    "text.parquet": (CSV, "it is not Parquet but text"),
+    "gzip.parquet": (gzip.compress(CSV), "it is not Parquet but gzip"),
+    "cut.parquet": (PARQUET[:-20], "the end of the Parquet file is missing; copy it again"),
+    "garbage.parquet": (b"PAR1" + b"?" * 100 + b"PAR1", "cannot be read: "),
+}
+PATHS = {
+    "missing.csv": "file not found",
+    "whole.csv/x.csv": "a part of this path is a file and not a folder",
+    "loop.csv": "its links lead in a circle",
+    "loop.csv/x.csv": "its links lead in a circle",
+    "dangling.csv": "is a link to nowhere, which does not exist",
+    "pipe.csv": "is neither a file nor a folder",
+    "x" * 5000 + ".csv": "(5,004 characters) ...",
+    "y/" * 2500 + "a.csv": "the path is longer than the system allows",
+    "a\0b.csv": "the path has a NUL character",
+    "~nobody-of-this-name/a.csv": "ome",
+    "*.nothing": "no file matches",
+}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("whole.csv").write_bytes(CSV)
+    Path("whole.parquet").write_bytes(PARQUET)
+    return tmp_path
+
+
+def _score(lists: str = "whole.csv", truth: str = "whole.csv", train: str | None = None) -> object:
+    return evalplugin.score(lists, truth, ["rr"], train=train)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "dataset": lambda name: (Parquet if name.endswith(".parquet") else Csv)(name).load(LoadContext()),
+    "lists": lambda name: _score(lists=name),
+    "truth": lambda name: _score(truth=name),
+    "train": lambda name: _score(train=name),
+    "memory": lambda name: evalplugin.score(name, "whole.parquet", ["rr"], memory="1KB"),
+    "segment": lambda name: (
+        Attribute(column="rank", file=name)
+        ._source(LoadContext())
+        .read(  # type: ignore[union-attr]
+            {"user": "user", "column": "rank", "item": "item"}
+        )
+    ),
+}
+
+
+def refusal(read: Callable[[], object]) -> str:
+    with pytest.raises(DataError) as refused:
+        read()
+    message = str(refused.value)
+    assert refused.value.exit_code == 2
+    assert len(message) < 700
+    return message
+
+
+@pytest.mark.parametrize("reader", ["dataset", "lists", "truth", "train", "segment"])
+@pytest.mark.parametrize("name", TEXT_FILES)
+def test_bad_text_files_are_refused_by_every_reader(name: str, reader: str) -> None:
+    content, words = TEXT_FILES[name]
+    Path(name).write_bytes(content)
+    message = refusal(lambda: READERS[reader](name))
+    assert name in message
+    assert words in message
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", PARQUET_FILES)
+def test_bad_parquet_files_are_refused_by_every_reader(name: str, reader: str) -> None:
+    content, words = PARQUET_FILES[name]
+    Path(name).write_bytes(content)
+    message = refusal(lambda: READERS[reader](name))
+    assert name in message
+    assert words in message
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("name", PATHS)
+def test_bad_paths_are_refused_by_every_reader(name: str, reader: str) -> None:
+    os.symlink("loop.csv", "loop.csv")
+    os.symlink("nowhere", "dangling.csv")
+    os.mkfifo("pipe.csv")
+    assert PATHS[name] in refusal(lambda: READERS[reader](name))
+
+
+def test_folders_are_no_files_of_csv(folder: Path) -> None:
+    Path("a.csv").mkdir()
+    assert "name its files by a pattern such as a.csv/*.csv" in refusal(lambda: READERS["dataset"]("a.csv"))
+    assert "no *.parquet file in the folder" in refusal(lambda: READERS["lists"]("a.csv"))
+
+
+def test_permission_denied_is_said() -> None:
+    assert reason_of(PermissionError(13, "Permission denied")) == "no permission to read it"
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [
+        (RUN.decode().encode("utf-16"), "is UTF-16"),
+        (b"u1 Q0 caf\xe9 1 0.5 t\n", "is not UTF-8 text (byte 9)"),
+        (gzip.compress(RUN), "is not text but gzip; name it .gz"),
+        (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2 0.4 t t\n", "Expected 6 fields in line 2, saw 7"),
+        (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2\n", "line 2: the score must be a number, not ''"),
+        (b"", "there are no rows"),
+    ],
+)
+def test_bad_trec_files_are_refused(run: bytes, words: str) -> None:
+    Path("a.run").write_bytes(run)
+    Path("a.qrels").write_bytes(QRELS)
+    message = refusal(lambda: evalplugin.score("a.run", "a.qrels", ["rr"], format="trec"))
+    assert message.startswith("a.run: ")
+    assert words in message
+
+
+@pytest.mark.parametrize("mark", ["run", "qrels", "both"])
+def test_trec_byte_order_mark_is_no_part_of_the_first_id(mark: str) -> None:
+    bom = b"\xef\xbb\xbf"
+    Path("a.run").write_bytes(bom * (mark != "qrels") + RUN)
+    Path("a.qrels").write_bytes(bom * (mark != "run") + QRELS)
+    scores = evalplugin.score("a.run", "a.qrels", ["rr"], format="trec")
+    assert scores.per_user["rr"].to_dict() == {"u1": 1.0, "u2": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("user", "others", "kept"),
+    [
+        ("01", "1", ["01", "1"]),
+        ("+1", "1", ["+1", "1"]),
+        ("0x1", "1", ["0x1", "1"]),
+        ("-0", "0", ["-0", "0"]),
+        ("99999999999999999999", "99999999999999999998", ["99999999999999999998", "99999999999999999999"]),
+        ("1", "-2", [-2, 1]),
+        (" 1", "2 ", [1, 2]),
+        ('"1"', "2", [1, 2]),
+        ("9223372036854775807", "0", [0, 2**63 - 1]),
+    ],
+)
+def test_csv_ids_that_integers_cannot_hold_stay_text(user: str, others: str, kept: list[object]) -> None:
+    Path("a.csv").write_text(f"user,item,rank\n{user},1,1\n{others},1,1\n")
+    assert Csv("a.csv").load(LoadContext()).users.tolist() == kept
+    assert evalplugin.score("a.csv", "a.csv", ["rr"]).per_user.index.tolist() == kept
+
+
+def test_csv_files_that_disagree_on_ids_are_refused_with_what_to_do() -> None:
+    Path("a.csv").write_text("user,item,rank\n01,1,1\n1,1,1\n")
+    Path("b.csv").write_text("user,item,rank\n1,1,1\n2,1,1\n")
+    message = refusal(lambda: _score("a.csv", "b.csv"))
+    assert message.startswith(
+        "user ids are text in the lists (such as '01'), but integers in the truth (such as 1): they can never be equal"
+    )
+    assert "read those of CSV files as text (--ids text)" in message
+    message = refusal(lambda: Csv("[ab].csv").load(LoadContext()))
+    assert "b.csv: column 'user' is int64, but string in a.csv; reading ids as text makes" in message
+
+
+def test_segment_ids_with_leading_zeros_are_not_merged_with_integers() -> None:
+    Path("a.csv").write_text("user,kind\n01,a\n")
+    like, table = np.array([1, 2]), Attribute(column="kind", file="a.csv")._source(LoadContext())
+    from evalplugin.segments.attribute import _user_ids
+
+    read = table.read({"user": "user", "column": "kind"})  # type: ignore[union-attr]
+    assert "'01' (str): user ids must be integers" in refusal(
+        lambda: _user_ids(read, "user", like, is_csv=True)
+    )
+
+
+@pytest.mark.parametrize(("rows", "at"), [(3, 1), (200_000, 500)])
+def test_quote_that_is_never_closed_loses_no_rows(rows: int, at: int) -> None:
+    lines = [f"{n},{n},x" for n in range(rows)]
+    lines[at] = lines[at].replace("x", '"x')
+    Path("a.csv").write_text("user,item,title\n" + "\n".join(lines) + "\n")
+    message = refusal(lambda: Csv("a.csv").load(LoadContext()))
+    assert f"a.csv: line {at + 2}: a quote is opened that is not closed" in message
+
+
+def test_line_breaks_in_quotes_empty_lines_and_inner_quotes_are_read() -> None:
+    Path("a.csv").write_text('user,item,title\n1,2,"a\nb"\n\n3,4,5" disc\n5,6,"say ""x"""\n\n')
+    assert Csv("a.csv").load(LoadContext()).users.tolist() == [1, 3, 5]
+    Path("b.csv").write_bytes(b"user,item\r1,2\r3,4\r")
+    assert len(Csv("b.csv").load(LoadContext())) == 2
+
+
+def test_one_column_for_two_roles_is_refused_in_memory_and_out_of_core() -> None:
+    for memory in (None, "1KB"):
+        read = lambda: evalplugin.score("whole.parquet", "whole.parquet", ["rr"], item="user", memory=memory)  # noqa: B023, E731
+        assert "column 'user' cannot be both user and item: name two columns" in refusal(read)
+    twice = pa.Table.from_arrays(
+        [pa.array([1]), pa.array([1]), pa.array([1])], names=["user", "user", "item"]
+    )
+    pq.write_table(twice, "twice.parquet")
+    for memory in (None, "1KB"):
+        read = lambda: evalplugin.score("whole.parquet", "twice.parquet", ["rr"], memory=memory)  # noqa: B023, E731
+        assert "twice.parquet: 2 columns are called 'user' (user)" in refusal(read)
+    assert "cannot be both user and item" in refusal(
+        lambda: Csv("whole.csv", item="user").load(LoadContext())
+    )
+
+
+def test_times_of_an_unknown_zone_are_refused_where_they_do_not_belong() -> None:
+    zone = pa.timestamp("s", tz="Mars/Phobos")
+    table = pa.table({"user": pa.array([1], zone), "item": [1]})
+    assert "is 'timestamp[s, tz=Mars/Phobos]'" in refusal(lambda: Table(table, "a").ids("user", "user"))
+
+
+def test_text_that_is_not_utf8_is_refused_in_memory_and_out_of_core() -> None:
+    ends = pa.py_buffer(np.array([0, 1, 2], dtype=np.int32))
+    bad = pa.Array.from_buffers(pa.string(), 2, [None, ends, pa.py_buffer(b"\xff\xfe")])
+    pq.write_table(pa.table({"user": bad, "item": [1, 2], "rank": [1, 1]}), "bad.parquet")
+    for memory in (None, "1KB"):
+        read = lambda: evalplugin.score("bad.parquet", "bad.parquet", ["rr"], memory=memory)  # noqa: B023, E731
+        assert "text ids must be valid UTF-8" in refusal(read)
+    assert "text ids must be valid UTF-8" in refusal(lambda: Parquet("bad.parquet").load(LoadContext()))
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["score", "--lists", "{}", "--truth", "whole.csv", "-m", "rr"],
+        ["score", "--lists", "whole.csv", "--truth", "whole.csv", "-m", "rr", "--out", "{}.csv"],
+        ["validate", "{}"],
+        ["cache", "list", "--store", "{}"],
+        ["list", "models", "--plugin", "{}"],
+        ["run", "whole.csv", "--outcome", "{}"],
+    ],
+)
+def test_paths_too_long_for_the_system_exit_with_2(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word.format("x" * 5000) for word in argv]) == 2
+    assert "Traceback" not in capsys.readouterr().err
