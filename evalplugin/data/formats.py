@@ -102,15 +102,20 @@ class CsvFormat:
         if (
             len(table) < lines - header
         ):  # line breaks in values, empty lines, or a quote that swallows what follows
+            rows = self._count_rows(file) - header
             table, _ = read(line_breaks=True)
-            self._check_rows(file, len(table) + header)
+            if len(table) != rows:
+                raise DataError(
+                    f"{path_text(file)}: {len(table)} or {rows} rows, depending on how its quotes are read: a quote "
+                    f"inside of a value must stand twice"
+                )
         for name in ids:
             position = table.column_names.index(name)
             table = table.set_column(position, name, _integers_or_text(table.column(position)))
         return table
 
-    def _check_rows(self, file: Path, rows: int) -> None:
-        """Refuse a file with a quote that is never closed: the rows after it would be lost."""
+    def _count_rows(self, file: Path) -> int:
+        """Return the number of rows, and refuse a quote that is never closed: the rows after it would be lost."""
         with _lines(file) as lines:
             reader = csv.reader(lines, delimiter=self.separator, strict=True)
             found, start = 0, 1
@@ -121,11 +126,7 @@ class CsvFormat:
                 raise DataError(
                     f"{path_text(file)}: line {start}: a quote is opened that is not closed as it should be: {error}"
                 ) from None
-        if found != rows:
-            raise DataError(
-                f"{path_text(file)}: {rows} or {found} rows, depending on how its quotes are read: a quote inside of a "
-                f"value must stand twice"
-            )
+        return found
 
 
 def _lines(file: Path) -> TextIOWrapper:

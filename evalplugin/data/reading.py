@@ -166,9 +166,7 @@ def check_parquet(file: Path) -> None:
     if not head:
         raise DataError(f"{path_text(file)}: is empty (0 bytes), which no Parquet file is")
     if not head.startswith(b"PAR1"):
-        what = _format_of(head) or (
-            "text" if head.decode("latin-1")[:80].isprintable() else "of another format"
-        )
+        what = _format_of(head) or ("of another format" if b"\0" in head else "text")
         raise DataError(f"{path_text(file)}: cannot be read: it is not Parquet but {what}")
     if tail != b"PAR1":
         raise DataError(

@@ -127,6 +127,10 @@ def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.
     parts = [e.dictionary.cast(pa.large_string()) for e in encoded]
     vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
     vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
+    try:
+        vocabulary.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
     ours = iter(zip(parts, encoded, strict=True))
     codes: list[npt.NDArray[np.integer[Any]]] = []
     for column in columns:
@@ -136,7 +140,4 @@ def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.
             code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
             code[at : at + _PIECE] = code_of[one.indices.to_numpy(zero_copy_only=False)]
         codes.append(code)
-    try:
-        return vocabulary.to_numpy(zero_copy_only=False), codes
-    except UnicodeDecodeError as error:
-        raise DataError(f"text ids must be valid UTF-8, but one has the bytes {error.object!r}") from None
+    return vocabulary.to_numpy(zero_copy_only=False), codes

@@ -57,10 +57,7 @@ def score_lists(
             is no Parquet file.
     """
     columns = columns or ListColumns()
-    if threshold is not None and not (isinstance(threshold, Real) and math.isfinite(threshold)):
-        raise DataError(
-            f"threshold must be a finite number, from which ratings are relevant, not {threshold!r}"
-        )
+    _check_threshold(threshold)
     sources = _open(lists, truth, train, format, text_ids)
     n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory))
     if n_parts == 1:
@@ -87,6 +84,13 @@ def score_lists(
             report=report,
         )
     )
+
+
+def _check_threshold(threshold: object) -> None:
+    if threshold is not None and not (isinstance(threshold, Real) and math.isfinite(threshold)):
+        raise DataError(
+            f"threshold must be a finite number, from which ratings are relevant, not {threshold!r}"
+        )
 
 
 def lists_and_truth(
