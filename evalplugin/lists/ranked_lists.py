@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.metrics.blocks import check_different, raw_text
-from evalplugin.metrics.grouped_rows import GroupedRows
+from evalplugin.metrics.blocks import raw_text
+from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["RankedLists"]
@@ -24,26 +24,28 @@ class RankedLists:
 
     users: npt.NDArray[np.generic]  # (U,) raw ids, ascending
     rows: GroupedRows  # columns: item, and rank or score
-    raw_item: Callable[[int], object]  # a code -> the raw id
     refuse: Callable[[int, str], NoReturn] = field(repr=False)  # raises the error for a row of the input
+    compiled: bool = False  # whether to use compiled loops
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """Length of each list: int64 (U,)."""
         return self.rows.count
 
-    def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
-        """Return the lists of users ``low`` to ``high - 1``, as wide as the longest of them.
+    def block(self, users: Users) -> npt.NDArray[np.int32]:
+        """Return the lists of some users, as wide as the longest of them; items may be repeated.
 
         Raises:
-            DataError: A list with an item twice, ranks that are not 1, 2, 3 and so on.
+            DataError: Ranks that are not 1, 2, 3 and so on.
         """
-        count = self.rows.count[low:high]
+        if self.compiled and (ranked := self._in_order(users)) is not None:
+            return ranked
+        count = self.rows.count[users]
         width = max(int(count.max()), 1)
-        rows = self.rows.rows(low, high)
+        rows = self.rows.rows(users)
         values = {name: column[rows] for name, column in self.rows.columns.items()}
         if int(count.min()) == width:
-            values = {name: column.reshape(high - low, width) for name, column in values.items()}
+            values = {name: column.reshape(len(count), width) for name, column in values.items()}
             item = values["item"].astype(np.int32, copy=False)
         else:
             listed = np.arange(width) < count[:, None]
@@ -51,14 +53,25 @@ class RankedLists:
             item[listed] = values.pop("item")
             values = {name: _padded(column, listed) for name, column in values.items()}
         if "rank" in values:
-            item = self._by_rank(item, values["rank"], count, low)
+            item = self._by_rank(item, values["rank"], count, users)
         elif "score" in values:
             item = _by_score(item, values["score"])
-        check_different(item, self.users[low:high], self.raw_item)
         return item
 
+    def _in_order(self, users: Users) -> npt.NDArray[np.int32] | None:
+        """Return ranked lists whose rows are in the order of ranks; None if they may not be."""
+        columns = [self.rows.columns.get(name) for name in ("item", "rank")]
+        if any(
+            column is None or column.dtype != np.int64 or not column.flags.c_contiguous for column in columns
+        ):
+            return None
+        from evalplugin.metrics import loops
+
+        item, rank = columns
+        return loops.pad_ranked(item, rank, self.rows.start[users], self.rows.count[users])
+
     def _by_rank(
-        self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], low: int
+        self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], users: Users
     ) -> npt.NDArray[np.int32]:
         """Return items in the order of their ranks; ``rank`` is padded with 0."""
         width = item.shape[1]
@@ -75,11 +88,11 @@ class RankedLists:
         moved[row, target] = item[row, column]
         bad = np.flatnonzero(wrong.any(axis=1) | (taken.reshape(item.shape) > 1).any(axis=1))
         if len(bad):
-            self._refuse_ranks(low + int(bad[0]))
+            self._refuse_ranks(int(np.arange(len(self.users))[users][bad[0]]))
         return moved
 
     def _refuse_ranks(self, user: int) -> NoReturn:
-        rows = self.rows.rows(user, user + 1)
+        rows = self.rows.rows(slice(user, user + 1))
         rank = self.rows.columns["rank"][rows]
         all_rows = np.arange(len(self.rows.columns["rank"])) if self.rows.origin is None else self.rows.origin
         origin = all_rows[rows]

@@ -16,6 +16,7 @@ from evalplugin.lists.catalogue import Catalogue, catalogue_of, interactions_on
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
+from evalplugin.metrics.blocks import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
@@ -79,9 +80,10 @@ def blocks_of(
     rated = {"item": truth_item} | ({} if truth.values is None else {"rating": truth.values})
     truth_rows = group_rows(starts[1], truth_run_user, len(users), rated)
     user = np.flatnonzero(rows.count + truth_rows.count)
+    compiled = worth_compiling(len(lists.user))
     return Blocks(
         users=users[user],
-        lists=RankedLists(users[user], rows.of(user), raw_item, lists.refuse),
+        lists=RankedLists(users[user], rows.of(user), lists.refuse, compiled),
         truth=truth_rows.of(user),
         n=max(n, int(rows.count.max(initial=0)), 1),
         n_items=n_items,
@@ -89,6 +91,7 @@ def blocks_of(
         threshold=threshold,
         user=user,
         train=None if catalogue is None or catalogue.train is None else TrainData(catalogue.train),
+        compiled=compiled,
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +14,17 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.metrics.grouped_rows import GroupedRows
+from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["Blocks", "ListSource", "check_different", "raw_text"]
+__all__ = ["Blocks", "ListSource", "raw_text", "worth_compiling"]
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
+_MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by the lengths of their lists
+# Rows from which compiled loops gain more time than it takes to load them, or to call them once they are loaded.
+_LOADED_FROM, _CALLED_FROM = 2**23, 2**16
 
 
 class ListSource(Protocol):
@@ -30,17 +34,20 @@ class ListSource(Protocol):
     def lengths(self) -> npt.NDArray[np.int64]:
         """Upper bounds of the lengths of the lists: int64 (U,)."""
 
-    def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
-        """Return the lists of users ``low`` to ``high - 1``: int32 (B, N), best first, NO_ITEM behind the end.
+    def block(self, users: Users) -> npt.NDArray[np.int32]:
+        """Return the lists of some users: int32 (B, N), best first, NO_ITEM behind the end; items may be repeated.
 
         Raises:
-            DataError: A list that breaks a rule, such as one with an item twice.
+            DataError: A list that breaks a rule, such as one with a hole.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """The users to score, in blocks; iterating yields (positions of the block's users, context)."""
+    """The users to score, in blocks; iterating yields (positions of the block's users, context).
+
+    A block has consecutive users, or, where lengths of lists differ much, users whose lists are of like length.
+    """
 
     users: npt.NDArray[np.generic]  # (U,) raw ids, ascending, of the users with a list or a truth
     lists: ListSource
@@ -54,6 +61,7 @@ class Blocks:
     user: npt.NDArray[np.int64] | None = None  # (U,) codes, to look users up in the train data
     train: TrainData | None = None
     n_candidates: npt.NDArray[np.int64] | None = None  # (U,)
+    compiled: bool = False  # whether contexts use compiled loops
 
     @classmethod
     def of(
@@ -98,49 +106,58 @@ class Blocks:
             user=user,
             train=None if train is None else TrainData(train),
             n_candidates=None if candidates is None else _n_candidates(candidates, truth)[user],
+            compiled=worth_compiling(top_n.item.size),
         )
 
     def __len__(self) -> int:
         """Number of users, U."""
         return len(self.users)
 
-    def __iter__(self) -> Iterator[tuple[slice, ScoringContext]]:
+    def __iter__(self) -> Iterator[tuple[Users, ScoringContext]]:
         """Yield each block's positions and context.
 
         Raises:
             DataError: As ``context``.
         """
-        for low, high in self.cuts():
-            yield slice(low, high), self.context(low, high)
+        for users in self.cuts():
+            yield users, self.context(users)
 
-    def cuts(self) -> list[tuple[int, int]]:
-        """Return the first user of each block and the one behind its last."""
+    def cuts(self) -> list[Users]:
+        """Return the positions of each block's users."""
         lengths = np.maximum(self.lists.lengths, 1)
-        cuts, low = [], 0
-        while low < len(lengths):
-            # Lists of very different lengths must not blow up a block: it is as wide as its longest.
-            high = low + (self.size or max(1, _CELLS // int(lengths[low])))
-            if self.size is None:
-                high = min(high, low + max(1, _CELLS // int(lengths[low:high].max())))
-            cuts.append((low, min(high, len(lengths))))
-            low = high
-        return cuts
+        if self.size is not None:
+            return [slice(low, low + self.size) for low in range(0, len(lengths), self.size)]
+        pieces = _pieces(lengths)
+        width = np.maximum.reduceat(lengths, [p.start for p in pieces]) if pieces else lengths
+        if sum((p.stop - p.start) * w for p, w in zip(pieces, width.tolist(), strict=True)) <= (
+            _MOST_PADDING * int(lengths.sum())
+        ):
+            return list(pieces)
+        # A block is as wide as its longest list: lengths up to 2, 4, 8 and so on go into blocks of their own.
+        bits = np.frexp(lengths - 1)[1]
+        order = np.argsort(bits, kind="stable")
+        ends = np.cumsum(np.bincount(bits)).tolist()
+        return [
+            order[low:high][piece]
+            for low, high in zip([0, *ends], ends, strict=False)
+            for piece in _pieces(lengths[order[low:high]])
+        ]
 
-    def context(self, low: int, high: int) -> ScoringContext:
-        """Return lists and truth of the users ``low`` to ``high - 1``.
+    def context(self, users: Users) -> ScoringContext:
+        """Return lists and truth of some users.
 
         Raises:
             DataError: A list or a truth that breaks a rule, such as one with an item twice.
         """
-        rows, count = self.truth.rows(low, high), self.truth.count[low:high]
+        rows, count = self.truth.rows(users), self.truth.count[users]
         truth = {name: column[rows] for name, column in self.truth.columns.items()}
         item = truth["item"].astype(np.int32, copy=False)
-        indptr = np.zeros(high - low + 1, dtype=np.int64)
+        indptr = np.zeros(len(count) + 1, dtype=np.int64)
         np.cumsum(count, out=indptr[1:])
         # Ratings are float32: a rating of 3.3 in the data must reach a threshold of 3.3.
         rating = truth.get("rating", np.ones(len(item), dtype=np.float32)).astype(np.float32, copy=False)
         context = ScoringContext(
-            item=self.lists.block(low, high),
+            item=self.lists.block(users),
             truth_indptr=indptr,
             truth_item=item,
             truth_rating=rating.astype(np.float64),
@@ -148,35 +165,50 @@ class Blocks:
             n_items=self.n_items,
             predictions=truth.get("prediction"),
             train=self.train,
-            user=None if self.user is None else self.user[low:high],
-            n_candidates=None if self.n_candidates is None else self.n_candidates[low:high],
+            user=None if self.user is None else self.user[users],
+            n_candidates=None if self.n_candidates is None else self.n_candidates[users],
+            compiled=self.compiled,
         )
-        if not self.truth_is_checked and (twice := context.truth_pairs.repeated()) is not None:
-            raise DataError(
-                f"the truth of user {raw_text(self.users[low + twice[0]])} "
-                f"has item {raw_text(self.raw_item(twice[1]))} twice"
-            )
+        if context.compiled_matches is None:
+            self._check_different(context, self.users[users])
         return context
+
+    def _check_different(self, context: ScoringContext, users: npt.NDArray[np.generic]) -> None:
+        """Refuse a list or a truth that has an item twice."""
+        ordered = np.sort(context.item, axis=1)
+        twice = ordered[:, 1:] == ordered[:, :-1]
+        if twice.any() and len(repeated := np.argwhere(twice & (ordered[:, 1:] != NO_ITEM))):
+            row, column = repeated[0]
+            self._refuse("list", users[row], int(ordered[row, column]))
+        if not self.truth_is_checked and (pair := context.truth_pairs.repeated()) is not None:
+            self._refuse("truth", users[pair[0]], pair[1])
+
+    def _refuse(self, which: str, user: object, item: int) -> NoReturn:
+        raise DataError(
+            f"the {which} of user {raw_text(user)} has item {raw_text(self.raw_item(item))} twice"
+        )
+
+
+def worth_compiling(n_rows: int) -> bool:
+    """Return whether compiled loops save time on lists of so many rows in all."""
+    is_loaded = f"{__package__}.loops" in sys.modules
+    return n_rows >= (_CALLED_FROM if is_loaded else _LOADED_FROM)
+
+
+def _pieces(lengths: npt.NDArray[np.int64]) -> list[slice]:
+    """Return consecutive ranges of lists that fit into a block."""
+    pieces, low = [], 0
+    while low < len(lengths):
+        high = low + max(1, _CELLS // int(lengths[low]))
+        high = min(len(lengths), low + max(1, _CELLS // int(lengths[low:high].max())))
+        pieces.append(slice(low, high))
+        low = high
+    return pieces
 
 
 def raw_text(identifier: object) -> str:
     """Return a raw id as messages show it."""
     return repr(identifier.item() if isinstance(identifier, np.generic) else identifier)
-
-
-def check_different(
-    item: npt.NDArray[np.int32], users: npt.NDArray[np.generic], raw_item: Callable[[int], object]
-) -> npt.NDArray[np.int32]:
-    """Return the items of each list (B, N) in ascending order; raise DataError for a list with an item twice."""
-    ordered = np.sort(item, axis=1)
-    twice = ordered[:, 1:] == ordered[:, :-1]
-    if twice.any() and len(repeated := np.argwhere(twice & (ordered[:, 1:] != NO_ITEM))):
-        row, column = repeated[0]
-        raise DataError(
-            f"the list of user {raw_text(users[row])} "
-            f"has item {raw_text(raw_item(int(ordered[row, column])))} twice"
-        )
-    return ordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,32 +225,31 @@ class _TopNLists:
         """Upper bounds of the lengths of the lists: int64 (U,)."""
         return np.full(len(self.row), self.top_n.n)
 
-    def block(self, low: int, high: int) -> npt.NDArray[np.int32]:
-        """Return the lists of users ``low`` to ``high - 1``.
+    def block(self, users: Users) -> npt.NDArray[np.int32]:
+        """Return the lists of some users; items may be repeated.
 
         Raises:
-            DataError: A list with an item twice, with an unknown item, or with a hole.
+            DataError: A list with an unknown item, or with a hole.
         """
-        row = self.row[low:high]
+        row = self.row[users]
         if row[0] >= 0 and row[-1] - row[0] == len(row) - 1:  # consecutive, as rows ascend
             item = self.top_n.item[row[0] : row[-1] + 1]
         else:
             item = np.full((len(row), self.top_n.n), NO_ITEM, dtype=np.int32)
             item[row >= 0] = self.top_n.item[row[row >= 0]]
-        self._check(item, self.users[low:high])
+        self._check(item, self.users[users])
         return item
 
     def _check(self, item: npt.NDArray[np.int32], users: npt.NDArray[np.generic]) -> None:
-        ordered = check_different(item, users, lambda code: self.items[code])
-        low, high = ordered[:, 0], ordered[:, -1]
-        if low.min() < NO_ITEM or high.max() >= len(self.items):
-            row = int(np.flatnonzero((low < NO_ITEM) | (high >= len(self.items)))[0])
-            code = low[row] if low[row] < NO_ITEM else high[row]
+        lowest = item.min()
+        if lowest < NO_ITEM or item.max() >= len(self.items):
+            row, column = np.argwhere((item < NO_ITEM) | (item >= len(self.items)))[0]
+            code = item[row, column]
             raise DataError(
                 f"the list of user {raw_text(users[row])} has item code {code}, which is none of the "
                 f"catalogue's codes 0 to {len(self.items) - 1}"
             )
-        if low.min() == NO_ITEM:
+        if lowest == NO_ITEM:
             hole = (item[:, 1:] != NO_ITEM) & (item[:, :-1] == NO_ITEM)
             if hole.any():
                 row = int(np.argwhere(hole)[0][0])

@@ -50,6 +50,7 @@ class ScoringContext:
     train: TrainData | None = None
     user: Ints | None = None  # (B,) codes of the users, to look them up in the train data
     n_candidates: Ints | None = None  # (B,) number of items that lists were chosen from; None: the catalogue
+    compiled: bool = False  # whether lists and truth are matched and sorted by compiled loops
     _n_hits: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -81,6 +82,8 @@ class ScoringContext:
     @cached_property
     def n_relevant(self) -> Ints:
         """Number of relevant items in each user's truth: int64 (B,)."""
+        if self.truth_relevant.all():
+            return self.n_truth
         return np.bincount(self.truth_row[self.truth_relevant], minlength=self.n_users)
 
     @cached_property
@@ -97,7 +100,18 @@ class ScoringContext:
     @cached_property
     def found(self) -> Matches:
         """Positions of the matches in lists and truth."""
-        return self.truth_pairs.match(self.item)
+        matches = self.compiled_matches
+        return self.truth_pairs.match(self.item) if matches is None else matches
+
+    @cached_property
+    def compiled_matches(self) -> Matches | None:
+        """The matches, found by compiled loops; None without these, or if a list or a truth has an item twice."""
+        if not self.compiled:
+            return None
+        from evalplugin.metrics import loops
+
+        matches = loops.match(self.item, self.truth_indptr, self.truth_item)
+        return None if matches is None else Matches(*matches)
 
     @cached_property
     def truth_pairs(self) -> PairTable:
@@ -125,6 +139,11 @@ class ScoringContext:
     def ideal(self) -> RankedItems:
         """The best list of the user's truth: highest rating first."""
         rank = np.arange(1, len(self.truth_row) + 1) - np.repeat(self.truth_indptr[:-1], self.n_truth)
+        if self.compiled:
+            from evalplugin.metrics import loops
+
+            best = loops.best_first(self.truth_indptr, self.truth_rating, self.truth_relevant)
+            return RankedItems(self.truth_row, rank, *best)
         lowest, highest = self.truth_rating.min(initial=0), self.truth_rating.max(initial=0)
         doubled = 2 * self.truth_rating
         below = (2 * highest - doubled).astype(np.int64) if highest - lowest < _LEVELS / 2 else None
@@ -136,8 +155,8 @@ class ScoringContext:
         counts = np.bincount(self.truth_row * n_levels + below, minlength=self.n_users * n_levels)
         relevant = np.zeros(n_levels, dtype=np.bool_)
         relevant[below] = self.truth_relevant
-        best = np.repeat(np.tile(np.arange(n_levels), self.n_users), counts)
-        return RankedItems(self.truth_row, rank, highest - best / 2, relevant[best])
+        level = np.repeat(np.tile(np.arange(n_levels), self.n_users), counts)
+        return RankedItems(self.truth_row, rank, highest - level / 2, relevant[level])
 
     @cached_property
     def gain(self) -> Floats:

@@ -78,7 +78,10 @@ def evaluate(
 
 
 def apply(spec: MetricSpec, blocks: Blocks) -> Floats:
-    """Return one metric's value for each user, float64 (U,); of a metric over all lists, float64 (1,)."""
+    """Return one metric's value for each user, float64 (U,); of a metric over all lists, float64 (1,).
+
+    ``blocks`` are those of a ``TopN``, which have consecutive users.
+    """
     k = blocks.n if spec.k is None else spec.k
     metric = spec.metric
     if is_overall(metric):

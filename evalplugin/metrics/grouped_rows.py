@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["GroupedRows", "group_by_rank", "group_rows"]
+__all__ = ["GroupedRows", "Users", "group_by_rank", "group_rows"]
+
+Users: TypeAlias = slice | npt.NDArray[np.int64]  # consecutive positions of users, or ascending ones
 
 _CHUNK = 2**20  # rows moved at a time
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedRows:
-    """Rows by user: those of user u are ``rows(u, u + 1)``. Codes of users ascend with their raw ids."""
+    """Rows by user: those of some users are ``rows(users)``. Codes of users ascend with their raw ids."""
 
     start: npt.NDArray[np.int64]  # (U,) first row of each user
     count: npt.NDArray[np.int64]  # (U,) their number
@@ -26,17 +28,14 @@ class GroupedRows:
     in_order: bool  # whether users' rows are in the order of users
     origin: npt.NDArray[np.int64] | None = None  # (m,) the row of each in the input; None: unmoved
 
-    def rows(self, low: int, high: int) -> slice | npt.NDArray[np.int64]:
-        """Return an index of the rows of users ``low`` to ``high - 1``, by user."""
-        count = self.count[low:high]
-        if self.in_order:
-            filled = np.flatnonzero(count)
-            if not len(filled):
-                return slice(0, 0)
-            first = int(self.start[low + filled[0]])
-            return slice(first, first + int(count.sum()))
+    def rows(self, users: Users) -> slice | npt.NDArray[np.int64]:
+        """Return an index of the rows of some users, by user."""
+        start, count = self.start[users], self.count[users]
+        total = int(count.sum())
+        if self.in_order and isinstance(users, slice):
+            return slice(first := int(start[np.argmax(count > 0)]) if total else 0, first + total)
         before = np.cumsum(count) - count
-        return np.repeat(self.start[low:high] - before, count) + np.arange(int(count.sum()))
+        return np.repeat(start - before, count) + np.arange(total)
 
     def of(self, users: npt.NDArray[np.int64]) -> GroupedRows:
         """Return the rows of some users, ascending; the others must have none."""

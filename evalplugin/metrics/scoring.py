@@ -22,6 +22,7 @@ from evalplugin.metrics import (
     is_overall,
     precision_recall_curve,
 )
+from evalplugin.metrics.grouped_rows import Users
 from evalplugin.metrics.running_mean import RunningMean
 from evalplugin.metrics.scores import PerUserScores, mean_of_defined
 from evalplugin.models.selection import TopN
@@ -102,8 +103,8 @@ class Scorer:
     def add(self, blocks: Blocks, position: Ints | None = None) -> None:
         """Score blocks; ``position`` (U,) is the row of each of their users; None: their order in ``blocks``."""
 
-        def scored(cut: tuple[int, int]) -> dict[str, Floats]:
-            context = blocks.context(*cut)
+        def scored(users: Users) -> dict[str, Floats]:
+            context = blocks.context(users)
             values = {}
             for name, spec in self.every.items():
                 k = self.n if spec.k is None else spec.k
@@ -123,7 +124,7 @@ class Scorer:
         threads = 1 if serial or len(cuts) < _MIN_BLOCKS else min(_MAX_THREADS, thread_count())
         with ThreadPoolExecutor(threads) as pool:
             for cut, values in zip(cuts, pool.map(scored, cuts), strict=True):
-                rows = slice(*cut) if position is None else position[slice(*cut)]
+                rows = cut if position is None else position[cut]
                 levels = values.pop(_PR_CURVE, np.empty((0, 0))).T
                 for mean, column in zip(self.precision, levels, strict=True):
                     mean.add(column)

@@ -12,6 +12,9 @@ import numpy.typing as npt
 from numba import types
 
 __all__ = [
+    "BytesOut",
+    "CodeRows",
+    "CodeRowsOut",
     "Codes",
     "CodesOut",
     "Flags",
@@ -32,12 +35,15 @@ F = TypeVar("F", bound=Callable[..., object])
 Floats: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 1, "C", readonly=True)]
 Ints: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 1, "C", readonly=True)]
 Codes: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
+CodeRows: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 2, "C", readonly=True)]
 Matrix: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 2, "C", readonly=True)]
 MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 2, "C", readonly=True)]
 # Arrays that a loop writes. A matrix is of any layout: it may be a transposed view.
 FloatsOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[::1]]
 IntsOut: TypeAlias = Annotated[npt.NDArray[np.int64], types.int64[::1]]
 CodesOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
+CodeRowsOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[:, ::1]]
+BytesOut: TypeAlias = Annotated[npt.NDArray[np.uint8], types.uint8[::1]]
 KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
 Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
 MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]
