@@ -60,14 +60,11 @@ class RankedLists:
 
     def _in_order(self, users: Users) -> npt.NDArray[np.int32] | None:
         """Return ranked lists whose rows are in the order of ranks; None if they may not be."""
-        columns = [self.rows.columns.get(name) for name in ("item", "rank")]
-        if any(
-            column is None or column.dtype != np.int64 or not column.flags.c_contiguous for column in columns
-        ):
+        item, rank = self.rows.columns["item"], self.rows.columns.get("rank")
+        if rank is None or not all(c.dtype == np.int64 and c.flags.c_contiguous for c in (item, rank)):
             return None
         from evalplugin.metrics import loops
 
-        item, rank = columns
         return loops.pad_ranked(item, rank, self.rows.start[users], self.rows.count[users])
 
     def _by_rank(

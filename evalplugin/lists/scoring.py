@@ -16,7 +16,7 @@ from evalplugin.lists.catalogue import Catalogue, catalogue_of, interactions_on
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import Blocks, MetricSpec
-from evalplugin.metrics.blocks import worth_compiling
+from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import Scorer, check_request, is_built_in

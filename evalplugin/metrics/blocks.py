@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
@@ -13,18 +12,17 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
+from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["Blocks", "ListSource", "raw_text", "worth_compiling"]
+__all__ = ["Blocks", "ListSource", "raw_text"]
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
 _MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by the lengths of their lists
-# Rows from which compiled loops gain more time than it takes to load them, or to call them once they are loaded.
-_LOADED_FROM, _CALLED_FROM = 2**23, 2**16
 
 
 class ListSource(Protocol):
@@ -187,12 +185,6 @@ class Blocks:
         raise DataError(
             f"the {which} of user {raw_text(user)} has item {raw_text(self.raw_item(item))} twice"
         )
-
-
-def worth_compiling(n_rows: int) -> bool:
-    """Return whether compiled loops save time on lists of so many rows in all."""
-    is_loaded = f"{__package__}.loops" in sys.modules
-    return n_rows >= (_CALLED_FROM if is_loaded else _LOADED_FROM)
 
 
 def _pieces(lengths: npt.NDArray[np.int64]) -> list[slice]:

@@ -46,11 +46,11 @@ def match(
     n_stamps = min(_power_of_two(_STAMPS_PER_ITEM * (width + longest)), _MOST_STAMPS)
     stamps = np.zeros(n_stamps, dtype=np.uint8)
     slots = np.empty(_power_of_two(4 * longest), dtype=np.int64)
-    found = tuple(np.empty(min(item.size, len(truth_item)), dtype=np.int64) for _ in range(3))
+    row, rank, truth = np.empty((3, min(item.size, len(truth_item))), dtype=np.int64)
     n_found = np.zeros(1, dtype=np.int64)
-    _match(np.ascontiguousarray(item), truth_indptr, truth_item, stamps, slots, *found, n_found)
+    _match(np.ascontiguousarray(item), truth_indptr, truth_item, stamps, slots, row, rank, truth, n_found)
     n = int(n_found[0])
-    return None if n < 0 else (found[0][:n], found[1][:n], found[2][:n])
+    return None if n < 0 else (row[:n], rank[:n], truth[:n])
 
 
 def _power_of_two(least: int) -> int:

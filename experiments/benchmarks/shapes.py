@@ -1,0 +1,288 @@
+"""Scoring of lists of other shapes than the usual one: nanoseconds a row, and times those of even lists in order.
+
+``python shapes.py [--rows 2000000] [--only NAME ...]`` writes shapes.csv and shapes.md to its own folder;
+``metrics.py`` runs it too. All shapes have about the same number of rows and are timed in one process, each as the best
+of several calls; files are scored by the command, in processes of their own, on one core and on all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+
+from evalplugin.api import score  # noqa: E402 - from this checkout
+from evalplugin.metrics import METRICS, parse  # noqa: E402
+
+LENGTH, ITEMS, TRUTH = 100, 50_000, 10
+SIX = ("ndcg@10", "recall@10", "precision@10", "ap@100", "rr", "hit@10")
+Frames = tuple[pd.DataFrame, pd.DataFrame]
+
+
+@dataclass
+class Row:
+    """Time of one shape."""
+
+    group: str
+    name: str
+    rows: int
+    seconds: float
+    peak_mb: float = float("nan")  # allocated during a call
+    times: float = float("nan")  # the time of a row against that of even lists in order
+
+    @property
+    def nanoseconds(self) -> float:
+        """Time of a row."""
+        return self.seconds / self.rows * 1e9
+
+
+def frames(lengths: np.ndarray, rng: np.random.Generator) -> Frames:
+    """Return lists of these lengths in order of user and rank, and ten truth items a user, a third of them listed."""
+    users, rows = len(lengths), int(lengths.sum())
+    user = np.repeat(np.arange(users), lengths)
+    position = np.arange(rows) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    catalogue = max(ITEMS, 2 * int(lengths.max()))
+    first, step = rng.integers(0, catalogue, users), 2 * rng.integers(0, catalogue // 2, users) + 1
+    catalogue = 1 << (catalogue - 1).bit_length()  # an odd step repeats no item
+    item = (first[user] + step[user] * position) % catalogue
+    lists = pd.DataFrame({"user": user, "item": item, "rank": position + 1})
+    at = (rng.random((users, TRUTH)) * lengths[:, None]).astype(np.int64)
+    listed = (first[:, None] + step[:, None] * at) % catalogue
+    chosen = np.where(rng.random((users, TRUTH)) < 1 / 3, listed, rng.integers(0, catalogue, (users, TRUTH)))
+    truth = pd.DataFrame({"user": np.repeat(np.arange(users), TRUTH), "item": chosen.ravel()})
+    truth = truth.drop_duplicates(ignore_index=True)
+    return lists, truth.assign(rating=rng.integers(1, 6, len(truth)))
+
+
+def as_text(both: Frames, kind: str) -> Frames:
+    """Return users and items as text: of dtype str or categories."""
+
+    def texts(column: pd.Series) -> pd.Series:
+        codes, values = pd.factorize(column)
+        return pd.Series(
+            pd.Categorical.from_codes(codes, [f"{column.name}-{v}" for v in values]), name=column.name
+        )
+
+    def changed(frame: pd.DataFrame) -> pd.DataFrame:
+        ids = {name: texts(frame[name]) for name in ("user", "item")}
+        return frame.assign(**(ids if kind == "category" else {n: c.astype("str") for n, c in ids.items()}))
+
+    return changed(both[0]), changed(both[1])
+
+
+def with_scores(both: Frames, score_of: Callable[[pd.Series], np.ndarray]) -> Frames:
+    """Return lists that have scores in place of ranks."""
+    lists, truth = both
+    return lists.assign(score=score_of(lists["rank"])).drop(columns="rank"), truth
+
+
+def shuffled(both: Frames, rng: np.random.Generator) -> Frames:
+    """Return the rows of the lists in random order."""
+    return both[0].iloc[rng.permutation(len(both[0]))].reset_index(drop=True), both[1]
+
+
+def rank_major(both: Frames) -> Frames:
+    """Return the rows of the lists by rank and then by user."""
+    return both[0].sort_values(["rank", "user"], ignore_index=True), both[1]
+
+
+def shapes(rows: int) -> Iterator[tuple[str, str, Frames, tuple[str, ...]]]:
+    """Yield group, name, tables and metrics of every shape; the first is what the others are compared with."""
+    rng = np.random.default_rng(0)
+    even = frames(np.full(rows // LENGTH, LENGTH), rng)
+    yield "lengths", "even: 100 items each, in order", even, SIX
+    yield "lengths", "even: 10 items each", frames(np.full(rows // 10, 10), rng), SIX
+    blocks = max(1, rows // (20_000 + 199 * 10))
+    yield "lengths", "one user in 200 has 20,000, the others 10", frames(
+        np.tile(np.r_[np.full(199, 10), 20_000], blocks), rng
+    ), SIX  # fmt: skip
+    drawn = np.exp(rng.normal(3, 1.2, rows // 20)).astype(np.int64) + 1
+    yield "lengths", "log-normal", frames(drawn[np.cumsum(drawn) <= rows], rng), SIX
+    long = frames(np.r_[np.full(10_000, 10), 20_000, np.full(10_000, 10)], rng)
+    yield "lengths", "one of 20,000 among 20,000 of 10, coverage@10", long, ("coverage@10",)
+    yield "order of rows", "shuffled", shuffled(even, rng), SIX
+    yield "order of rows", "by rank, then user", rank_major(even), SIX
+    yield "ids", "text", as_text(even, "str"), SIX
+    yield "ids", "text, shuffled", shuffled(as_text(even, "str"), rng), SIX
+    yield "ids", "text, by rank", rank_major(as_text(even, "str")), SIX
+    yield "ids", "categories", as_text(even, "category"), SIX
+    yield "ids", "64-bit integers far apart", tuple(
+        f.assign(user=f["user"] * 10**12 + 7, item=f["item"] * 10**11 + 3) for f in even
+    ), SIX  # type: ignore[misc]  # fmt: skip
+    yield "scores", "descending", with_scores(even, lambda rank: 1.0 / rank.to_numpy()), SIX
+    yield "scores", "in random order", with_scores(even, lambda rank: rng.random(len(rank))), SIX
+    yield "scores", "in random order, float32", with_scores(
+        even, lambda rank: rng.random(len(rank), dtype=np.float32)
+    ), SIX  # fmt: skip
+    yield "scores", "shuffled", shuffled(with_scores(even, lambda rank: 1.0 / rank.to_numpy()), rng), SIX
+    yield "scores", "all tied", with_scores(even, lambda rank: np.zeros(len(rank))), SIX
+    yield "scores", "sparse: 40 above zero", with_scores(
+        even, lambda rank: np.where(rank <= 40, rng.random(len(rank)), 0.0)
+    ), SIX  # fmt: skip
+
+
+def timed(call: Callable[[], object], seconds: float) -> float:
+    """Return the seconds of the fastest of several calls."""
+    best, begun = float("inf"), time.perf_counter()
+    while best == float("inf") or time.perf_counter() - begun < seconds:
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def peak_mb(call: Callable[[], object]) -> float:
+    """Return the most memory that NumPy and Python allocate during a call."""
+    tracemalloc.start()
+    call()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 2**20
+
+
+def of_shapes(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
+    """Yield the time of every shape."""
+    for number, (group, name, (lists, truth), metrics) in enumerate(shapes(rows)):
+        if number and chosen and not any(word in f"{group}, {name}" for word in chosen):
+            continue
+
+        def call(
+            lists: pd.DataFrame = lists, truth: pd.DataFrame = truth, asked: tuple[str, ...] = metrics
+        ) -> object:
+            return score(lists, truth, asked)
+
+        best = timed(call, 5 * seconds if not number else seconds)  # long enough to load the compiled loops
+        yield Row(group, name, len(lists), best, peak_mb(call))
+
+
+def of_metrics(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
+    """Yield the time of every metric alone, at a cutoff of 10 where it takes one, on even lists in order."""
+    rng = np.random.default_rng(0)
+    lists, truth = frames(np.full(rows // LENGTH, LENGTH), rng)
+    users = rows // LENGTH
+    popular = (ITEMS * rng.random(50 * users) ** 3).astype(np.int64)
+    train = pd.DataFrame({"user": rng.integers(0, users, len(popular)), "item": popular})
+    train = train.drop_duplicates(ignore_index=True)
+    lists = lists.assign(item=(ITEMS * (lists["item"] / lists["item"].max()) ** 3).astype(np.int64))
+    lists = lists.drop_duplicates(["user", "item"], ignore_index=True)
+    lists["rank"] = lists.groupby("user").cumcount() + 1
+    for name in METRICS.names():
+        metric = parse(name).metric
+        if "predictions" in metric.needs or (chosen and name not in chosen):
+            continue
+        asked = f"{name}@10" if metric.takes_k else name
+        given = train if "train" in metric.needs else None
+
+        def call(asked: str = asked, given: pd.DataFrame | None = given) -> object:
+            return score(lists, truth, [asked], train=given)
+
+        yield Row("each metric alone", asked, len(lists), timed(call, seconds), peak_mb(call))
+
+
+def of_files(rows: int, chosen: list[str]) -> Iterator[Row]:
+    """Yield the time of the command on Parquet files: in memory and out of core, on one core and on all."""
+    if chosen and "files" not in chosen:
+        return
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+        for order, both in (
+            ("in order", even := frames(np.full(rows // LENGTH, LENGTH), rng)),
+            ("shuffled", shuffled(even, rng)),
+        ):
+            for name, frame in zip(("lists", "truth"), both, strict=True):
+                frame.to_parquet(Path(folder) / f"{name}.parquet", index=False, row_group_size=2**19)
+            for memory in (None, "600MB"):
+                for cores in dict.fromkeys((1, os.cpu_count() or 1)):
+                    where = "in memory" if memory is None else "out of core"
+                    seconds = min(_command(folder, memory, cores) for _ in range(2))
+                    yield Row("files", f"{order}, {where}, {cores} cores", rows, seconds)
+
+
+def _command(folder: str, memory: str | None, cores: int) -> float:
+    """Return the seconds of one score of the folder's files, without the start of Python."""
+    code = (
+        "import sys, time; from evalplugin.api import score; import pandas, pyarrow.parquet; s = time.perf_counter(); "
+        "score('lists.parquet', 'truth.parquet', sys.argv[2:], memory=sys.argv[1] or None); "
+        "print(time.perf_counter() - s)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, memory or "", *SIX], cwd=folder, capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(cores)},
+    )  # fmt: skip
+    return float(done.stdout)
+
+
+def markdown(found: list[Row]) -> str:
+    """Return the tables in Markdown."""
+    lines = [
+        "# Scoring lists of other shapes",
+        "",
+        "Time of a row of the lists, two DataFrames to every user's values of the same six metrics as in "
+        "[metrics.md](metrics.md), and times that of even lists in order; best of several calls in one process on "
+        f"{os.cpu_count()} processors. Memory is what is allocated during a call. Files are scored in processes of "
+        "their own, without the start of Python.",
+    ]
+    for group in dict.fromkeys(row.group for row in found):
+        lines += ["", f"## {group[0].upper()}{group[1:]}", "", "| | rows | ns a row | times | memory |"]
+        lines += ["|---|--:|--:|--:|--:|"]
+        lines += [
+            f"| {r.name} | {r.rows:,} | {r.nanoseconds:.1f} | {r.times:.1f} | "
+            + ("" if np.isnan(r.peak_mb) else f"{r.peak_mb:,.0f} MB")
+            + " |"
+            for r in found
+            if r.group == group
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def run(rows: int, seconds: float, to: Path, chosen: list[str] | None = None) -> None:
+    """Measure all shapes, print each, and write the table."""
+    chosen, found = chosen or [], []
+    for part in (
+        of_shapes(rows, seconds, chosen),
+        of_metrics(rows // 4, seconds / 2, chosen),
+        of_files(rows, chosen),
+    ):
+        for row in part:
+            found.append(row)
+            row.times = row.nanoseconds / found[0].nanoseconds
+            print(
+                f"{row.group}: {row.name}: {row.nanoseconds:.1f} ns a row, {row.times:.1f} times", flush=True
+            )
+    with (to / "shapes.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(asdict(found[0])), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in found)
+    (to / "shapes.md").write_text(markdown(found))
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--seconds", type=float, default=2, help="how long calls of a shape are repeated")
+    parser.add_argument(
+        "--only", nargs="+", default=[], help="shapes whose name has this text, metrics, or files"
+    )
+    parser.add_argument("--to", type=Path, default=HERE)
+    args = parser.parse_args()
+    run(args.rows, args.seconds, args.to, args.only)
+
+
+if __name__ == "__main__":
+    main()

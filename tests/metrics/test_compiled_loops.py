@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evalplugin.data.interactions import Interactions
+from evalplugin.metrics import METRICS, compilation, loops, parse
+from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.matching import PairTable
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scoring import score_top_n
+from evalplugin.models.selection import NO_ITEM, TopN
+
+
+def drawn(
+    seed: int, users: int, n: int, n_items: int, levels: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    item = np.argsort(rng.random((users, n_items)), axis=1)[:, :n].astype(np.int32)
+    item[np.arange(item.shape[1]) >= rng.integers(0, 2 * n, users)[:, None]] = NO_ITEM
+    row, truth = np.nonzero(rng.random((users, n_items)) < rng.choice([0, 0.05, 0.5, 1], (users, 1)))
+    return item, row, truth.astype(np.int32), rng.integers(0, levels, len(row)) / 4
+
+
+def starts(row: np.ndarray, users: int) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.bincount(row, minlength=users))])
+
+
+drawn_cases = given(
+    seed=st.integers(0, 2**32),
+    users=st.sampled_from([1, 2, 9, 300]),
+    n=st.integers(1, 15),
+    n_items=st.integers(15, 60),
+    levels=st.sampled_from([1, 5, 1000]),
+)
+
+
+@drawn_cases
+def test_matches_are_those_of_the_hash_table(
+    seed: int, users: int, n: int, n_items: int, levels: int
+) -> None:
+    item, row, truth, _ = drawn(seed, users, n, n_items, levels)
+    expected = PairTable.of(row, truth, users).match(item)
+    found = loops.match(item, starts(row, users), truth)
+    assert found is not None
+    for ours, theirs in zip(found, (expected.row, expected.rank, expected.truth), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@drawn_cases
+def test_the_best_list_is_that_of_a_sort(seed: int, users: int, n: int, n_items: int, levels: int) -> None:
+    item, row, truth, rating = drawn(seed, users, n, n_items, levels)
+    whole = [
+        ScoringContext(item, starts(row, users), truth, rating, rating > 1, n_items, compiled=compiled).ideal
+        for compiled in (False, True)
+    ]
+    for name in ("row", "rank", "gain", "relevant"):
+        np.testing.assert_array_equal(*(getattr(ideal, name) for ideal in whole))
+
+
+@pytest.mark.parametrize(
+    ("item", "truth"),
+    [
+        ([[4, 5, 6], [1, 2, 1]], [7, 8]),
+        ([[4, 5, 6], [1, 2, 3]], [7, 7]),
+        ([[4, 7, 7], [1, 2, 3]], [7, 8]),  # in the truth and twice in the list
+    ],
+)
+def test_a_repeated_item_is_noticed(item: list[list[int]], truth: list[int]) -> None:
+    arrays = np.array(item, dtype=np.int32), np.array([0, 2, 2]), np.array(truth, dtype=np.int32)
+    assert loops.match(*arrays) is None
+
+
+@pytest.mark.parametrize("factor", [0, 2**31])
+def test_repetition_is_exact_where_hashes_collide(factor: int) -> None:
+    """Codes that are multiples of a power of two share most bytes of the table."""
+    item = (np.arange(2000, dtype=np.int64) * (factor or 1) % 2**31).astype(np.int32)[None]
+    item = np.unique(item)[None]
+    found = loops.match(item, np.array([0, 1]), item[0, -1:].copy())
+    assert found is not None
+    assert found[1].tolist() == [item.shape[1]]
+    assert loops.match(np.append(item, item[:, :1], axis=1), np.array([0, 0]), item[0, :0].copy()) is None
+
+
+def test_rows_are_padded_only_if_ranks_are_in_order() -> None:
+    item, rank = np.array([5, 6, 7, 8, 9]), np.array([1, 2, 1, 1, 2])
+    start, count = np.array([3, 0, 2]), np.array([2, 0, 1])
+    padded = loops.pad_ranked(item, rank, start, count)
+    assert padded is not None
+    assert padded.tolist() == [[8, 9], [NO_ITEM, NO_ITEM], [7, NO_ITEM]]
+    assert loops.pad_ranked(item, rank, np.array([1]), np.array([2])) is None
+    assert loops.pad_ranked(item, rank, np.array([1]), np.array([1])) is None
+
+
+@pytest.mark.parametrize(("seed", "threshold"), [(0, None), (1, 1.0), (2, 1.0)])
+def test_scores_are_the_same_to_the_last_bit(
+    seed: int, threshold: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item, row, truth, rating = drawn(seed, 200, 12, 60, 9)
+    known = Interactions(
+        user=row.astype(np.int32), item=truth, rating=rating.astype(np.float32), timestamp=None,
+        users=np.arange(200), items=np.arange(60),
+    )  # fmt: skip
+    specs = [parse(name) for name in METRICS.names() if parse(name).metric.needs != ("predictions",)]
+
+    def scores() -> PerUserScores:
+        return score_top_n(
+            TopN(np.arange(200, dtype=np.int32), item, np.zeros(item.shape)), known, known, specs,
+            threshold=threshold, curve_ks=(1, 5),
+        )  # fmt: skip
+
+    monkeypatch.setattr("evalplugin.metrics.blocks.worth_compiling", lambda n_rows: False)
+    without = scores()
+    monkeypatch.setattr("evalplugin.metrics.blocks.worth_compiling", lambda n_rows: True)
+    monkeypatch.setattr("evalplugin.metrics.matching.PairTable.of", None)  # nothing else matches
+    compiled = scores()
+    np.testing.assert_array_equal(without.values, compiled.values)
+    np.testing.assert_equal(without.at_k, compiled.at_k)
+    assert without.pr_curve == compiled.pr_curve
+
+
+def test_loops_are_loaded_once_many_rows_are_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "evalplugin.metrics.loops")
+    monkeypatch.setattr(compilation, "_scored", 0)
+    small, large = 10**5, 10**7
+    assert [compilation.worth_compiling(large) for _ in range(5)] == [False, False, False, True, True]
+    assert not compilation.worth_compiling(100)
+    monkeypatch.setattr(compilation, "_scored", 0)
+    assert not compilation.worth_compiling(small)
+    monkeypatch.setitem(sys.modules, "evalplugin.metrics.loops", loops)
+    assert compilation.worth_compiling(small)
