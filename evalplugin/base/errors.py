@@ -23,6 +23,7 @@ __all__ = [
     "Problem",
     "StoreError",
     "TrackingError",
+    "TrackingUriError",
     "UnchangedError",
     "UnknownNameError",
     "did_you_mean",
@@ -110,6 +111,12 @@ class ModelError(EvalpluginError):
 
 class TrackingError(EvalpluginError):
     """A tracking store that cannot be reached or refuses a request."""
+
+
+class TrackingUriError(TrackingError):
+    """A tracking URI that names no store."""
+
+    exit_code = EXIT_USAGE
 
 
 class StoreError(EvalpluginError):

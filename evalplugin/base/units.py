@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.text import shorten
 
 __all__ = ["bytes_of", "count_text", "seconds_of", "size_text"]
 
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 _BYTES = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
+_LONGEST = 1e12  # seconds, 30,000 years: more than any clock can show
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -21,10 +23,10 @@ def bytes_of(size: str | int, name: str = "memory") -> int:
     """
     found = _AMOUNT.fullmatch(str(size))
     unit = None if found is None else _BYTES.get(found[2].upper().replace("IB", "B"))
-    number = 0 if found is None or unit is None else int(float(found[1]) * unit)
+    number = 0.0 if found is None or unit is None else float(found[1]) * unit
     if not 1 <= number < 2**63:
-        raise DataError(f"{name} must be a size such as 2GB or 500MB, not {size!r}")
-    return number
+        raise DataError(f"{name} must be a size such as 2GB or 500MB, not {shorten(repr(size), 100)}")
+    return int(number)
 
 
 def seconds_of(time: str, name: str) -> float:
@@ -36,7 +38,7 @@ def seconds_of(time: str, name: str) -> float:
     found = _AMOUNT.fullmatch(time)
     if found is None or found[2].lower() not in _SECONDS:
         raise DataError(f"{name} must be a time such as 30d, 12h, 15m or 90s, not {time!r}")
-    return float(found[1]) * _SECONDS[found[2].lower()]
+    return min(float(found[1]) * _SECONDS[found[2].lower()], _LONGEST)
 
 
 def count_text(n: int, noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,15 +14,43 @@ import yaml
 
 from evalplugin.base.errors import ConfigError, KeyPath, Problem
 from evalplugin.base.secrets import redact_values
+from evalplugin.base.text import escape_controls, shorten
+from evalplugin.base.units import size_text
 from evalplugin.data.reading import path_text, reason_of
 
 __all__ = ["Document", "format_path", "parse_document", "parse_override", "read_document"]
 
-MAX_NODES = 100_000  # aliases inside aliases can make a small file grow without bound
+MAX_NODES = 20_000  # values, those that aliases repeat included
+MAX_BYTES = 2**20  # of a file
+MAX_DEPTH = 50  # mappings and lists inside each other
+_INTEGERS = range(-(2**63), 2**64)  # those that other programs can read
+_MAX_SHOWN = 200  # characters of an assignment in a message
+_MAX_DIGITS = 1000  # of an integer, leading zeros included
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader with the scalars of YAML 1.2: 1e-3 is a number; yes, on and 2026-01-01 are text."""
+    """The safe loader with the scalars of YAML 1.2: 1e-3 is a number; yes, on and 2026-01-01 are text.
+
+    The depth and the number of its nodes are bounded.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.depth = self.nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """Return the next node; the parser calls this for each, also for those inside of it."""
+        self.depth += 1
+        self.nodes += 1
+        too_many = f"nested deeper than {MAX_DEPTH} levels" if self.depth > MAX_DEPTH else ""
+        if self.nodes > MAX_NODES:
+            too_many = f"more than {MAX_NODES:,} values"
+        if too_many:
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, too_many, mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self.depth -= 1
+        return node
 
 
 _Loader.yaml_implicit_resolvers = {}
@@ -100,7 +129,13 @@ def read_document(path: Path) -> Document:
     """
     name = str(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise ConfigError(
+                [f"{name}: is larger than {size_text(MAX_BYTES)}, the most that a config may have"]
+            )
+        text = content.decode()
     except FileNotFoundError:
         raise ConfigError([f"{path_text(name)}: no such file{_nearby(path)}"]) from None
     except (OSError, ValueError) as error:
@@ -125,7 +160,12 @@ def parse_document(text: str, name: str) -> Document:
             [f"{name}:{line}:{column}: {context}{error.problem}{_quoting_hint(error, text)}"]
         ) from None
     except yaml.reader.ReaderError as error:
-        raise ConfigError([f"{name}: character {error.position}: {error.reason}"]) from None
+        before = text[: error.position]
+        line, column = before.count("\n") + 1, error.position - before.rfind("\n")
+        sign = escape_controls(text[error.position : error.position + 1])
+        raise ConfigError([f"{name}:{line}:{column}: the character {sign} is not allowed in YAML"]) from None
+    except ValueError as error:  # of a version with thousands of digits
+        raise ConfigError([f"{name}:1:1: cannot be read as YAML: {error}"]) from None
     if node is None:
         raise ConfigError(
             [
@@ -156,13 +196,18 @@ def parse_override(assignment: str) -> tuple[KeyPath, Any]:
     parts = key.strip().split(".")
     if not equals or not all(parts):
         raise ConfigError([f"--set {_redacted(assignment)}: must look like models.0.params.k=20"])
+    if len(parts) > MAX_DEPTH:
+        raise ConfigError(
+            [f"--set {_redacted(assignment)}: the key is nested deeper than {MAX_DEPTH} levels"]
+        )
     if text.lstrip().startswith(("*", "@")):
         # YAML would read an alias, of which there are none here, or refuse it.
         value: Any = text.strip()
     else:
         # The text is read inside a mapping, so that scalars, [lists] and {mappings} all work.
         value = parse_document(f"value: {text}", f"--set {_redacted(assignment)}").data["value"]
-    return tuple(int(part) if part.isdecimal() else part for part in parts), value
+    # A longer number is no position in any list.
+    return tuple(int(part) if part.isdecimal() and len(part) < 10 else part for part in parts), value
 
 
 def _quoting_hint(error: yaml.MarkedYAMLError, text: str) -> str:
@@ -176,7 +221,7 @@ def _quoting_hint(error: yaml.MarkedYAMLError, text: str) -> str:
 def _redacted(assignment: str) -> str:
     """Return an assignment for messages, its value hidden if its key is that of a secret."""
     key, equals, text = assignment.partition("=")
-    return f"{key}{equals}{redact_values({key: text})[key]}"
+    return shorten(f"{key}{equals}{redact_values({key: text})[key]}", _MAX_SHOWN)
 
 
 def format_path(path: KeyPath) -> str:
@@ -231,8 +276,8 @@ class _Builder:
         if isinstance(node, yaml.ScalarNode) and kind in ("str", "int", "float", "bool", "null"):
             try:
                 return _scalar(kind, node.value)
-            except ValueError:
-                self._refuse(node, path, f"{node.value!r} is no {kind}")
+            except ValueError as error:
+                self._refuse(node, path, f"{shorten(node.value, 40)!r} {error}")
                 return None
         self._refuse(node, path, f"the YAML tag {node.tag!r} is not allowed; write plain values")
         return None
@@ -259,10 +304,18 @@ class _Builder:
 
 def _scalar(kind: str, text: str) -> Any:
     if kind == "int":
-        # Python's base 0 refuses the leading zeros that YAML's decimals may have.
-        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+        # Python refuses to read thousands of digits, and in base 0 the leading zeros that YAML's decimals may have.
+        if len(text) > _MAX_DIGITS:
+            raise ValueError("is no 64-bit integer")
+        integer = int(text, 0) if text[:2] in ("0o", "0x") else int(text)
+        if integer not in _INTEGERS:
+            raise ValueError("is no 64-bit integer")
+        return integer
     if kind == "float":
-        return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        number = float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+        if math.isinf(number) and "inf" not in text.lower():
+            raise ValueError("is too large for a number")
+        return number
     if kind == "bool":
         return text.lower() == "true"
     return None if kind == "null" else text
@@ -284,7 +337,8 @@ def _set(data: Any, path: KeyPath, value: Any, assignment: str) -> None:
         if isinstance(data, list):
             if not isinstance(part, int) or part >= len(data):
                 raise refuse(
-                    f"{container} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, not {part!r}"
+                    f"{container} is a list of {len(data)}; name a position from 0 to {len(data) - 1}, "
+                    f"not {shorten(repr(part), 100)}"
                 )
             # The shorthand `- random` has no parameters to set: write it out first.
             if not last and isinstance(data[part], str):

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
 
@@ -32,12 +33,12 @@ class Closed(BaseModel):
 
 
 def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
-    """Return a validator that turns the DataError of a check into a mistake of the config."""
+    """Return a validator that turns the error of a check into a mistake of the config."""
 
     def validate(value: str) -> str:
         try:
             check(value)
-        except DataError as error:
+        except EvalpluginError as error:
             raise ValueError(str(error).lstrip()) from None
         return value
 
@@ -92,7 +93,7 @@ class Tracking(Closed):
     """The logging of results to MLflow."""
 
     uri: Annotated[
-        str | None,
+        Annotated[str, _accepted_by(check_tracking_uri)] | None,
         Field(description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db."),
     ] = None
     board: Annotated[bool, Field(description="Whether to save a chart board in the MLflow UI.")] = True

@@ -9,9 +9,9 @@ import shlex
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from evalplugin.base.errors import TrackingError
-from evalplugin.base.placeholders import variables_in
+from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
+from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_tracking_uri, scheme_of
 
 __all__ = [
     "DEFAULT_URI",
@@ -26,11 +26,6 @@ __all__ = [
 
 DEFAULT_URI = "sqlite:///mlflow.db"
 UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
-_DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
-_NO_FOLDERS = (
-    "MLflow keeps no runs in plain folders any more; use a database such as sqlite:///mlflow.db, "
-    "and bring old runs over with: mlflow migrate-filestore"
-)
 
 
 def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
@@ -39,8 +34,8 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
     A relative SQLite path is relative to ``folder`` (default: the working directory).
 
     Raises:
-        TrackingError: A plain folder, a database in memory, an unknown kind of store, or old runs in ``./mlruns``
-            while no store is named.
+        TrackingUriError: As ``check_tracking_uri``; a folder in place of a database's file.
+        TrackingError: Old runs in ``./mlruns`` while no store is named.
     """
     folder = (folder or Path.cwd()).absolute()
     given = uri or os.environ.get("MLFLOW_TRACKING_URI", "").strip()
@@ -48,32 +43,14 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
         if old := _old_runs(folder):
             raise TrackingError(
                 f"no tracking store is named, and {old} holds runs of an older MLflow, which MLflow would turn to. "
-                f"{_NO_FOLDERS}; or name a store: --tracking-uri {DEFAULT_URI}"
+                f"{NO_FOLDERS}; or name a store: --tracking-uri {DEFAULT_URI}"
             )
         given = DEFAULT_URI
-    if variables_in(given):
-        raise TrackingError(
-            f"tracking URI {given!r}: variables are not filled in here; leave it out and set MLFLOW_TRACKING_URI"
-        )
-    if given == "databricks" or given.startswith("databricks://"):
-        return given
-    scheme = (
-        given.partition(":")[0].partition("+")[0].lower()
-        if "://" in given or given.startswith("file:")
-        else ""
-    )
-    if scheme in ("http", "https"):
-        return given.rstrip("/")
+    check_tracking_uri(given)
+    scheme = scheme_of(given)
     if scheme == "sqlite":
         return _absolute_sqlite(given, folder)
-    if scheme in _DATABASES:
-        return given
-    if scheme in ("", "file"):
-        raise TrackingError(f"tracking URI {given!r} is a plain folder. {_NO_FOLDERS}")
-    raise TrackingError(
-        f"tracking URI {given!r}: {scheme!r} is no kind of tracking store; "
-        f"allowed: http, https, databricks, {', '.join(_DATABASES)}"
-    )
+    return given.rstrip("/") if scheme in ("http", "https") else given
 
 
 def artifact_location(uri: str, experiment: str) -> str | None:
@@ -100,7 +77,7 @@ def ui_command(uri: str) -> str | None:
 
 def is_database(uri: str) -> bool:
     """Return whether a tracking URI is that of a database, not of a server."""
-    return urlsplit(uri).scheme.partition("+")[0] in _DATABASES
+    return urlsplit(uri).scheme.partition("+")[0] in DATABASES
 
 
 def ui_base_url(uri: str) -> str:
@@ -116,15 +93,9 @@ def ui_base_url(uri: str) -> str:
 def _absolute_sqlite(uri: str, folder: Path) -> str:
     head, _, rest = uri.partition("://")
     path, query = (rest[1:] if rest.startswith("/") else rest).partition("?")[::2]
-    if not rest.startswith("/") and rest:
-        raise TrackingError(f"tracking URI {uri!r}: a path follows three slashes, as in sqlite:///mlflow.db")
-    if path in ("", ":memory:"):
-        raise TrackingError(
-            f"tracking URI {uri!r} is a database in memory, which is gone when the program ends"
-        )
     absolute = Path(os.path.abspath(folder / path))
     if absolute.is_dir():
-        raise TrackingError(
+        raise TrackingUriError(
             f"tracking URI {uri!r}: {absolute} is a folder; name a file in it, such as mlflow.db"
         )
     return f"{head}:///{absolute.as_posix()}{'?' + query if query else ''}"

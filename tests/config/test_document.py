@@ -149,7 +149,12 @@ def test_any_text_is_parsed_or_refused_with_config_error(text: str) -> None:
     assert message.startswith(("a.yaml", "dict"))
 
 
-@given(st.integers() | st.booleans() | st.none() | st.floats(allow_nan=False, allow_infinity=False))
+@given(
+    st.integers(-(2**63), 2**64 - 1)
+    | st.booleans()
+    | st.none()
+    | st.floats(allow_nan=False, allow_infinity=False)
+)
 def test_override_round_trips_the_value(value: object) -> None:
     import json
 

@@ -1,0 +1,93 @@
+"""The form of a tracking URI: its scheme, host, port and driver."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from evalplugin.base.errors import TrackingUriError, did_you_mean
+from evalplugin.base.placeholders import variables_in
+from evalplugin.base.text import escape_controls
+
+__all__ = ["DATABASES", "NO_FOLDERS", "check_tracking_uri", "scheme_of"]
+
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
+_SCHEMES = ("http", "https", "databricks", *DATABASES)
+NO_FOLDERS = (
+    "MLflow keeps no runs in plain folders any more; use a database such as sqlite:///mlflow.db, "
+    "and bring old runs over with: mlflow migrate-filestore"
+)
+
+
+def scheme_of(uri: str) -> str:
+    """Return the scheme without a driver, in lower case: ``postgresql`` of ``postgresql+psycopg2://``."""
+    if uri == "databricks":
+        return uri
+    has_scheme = "://" in uri or uri.startswith("file:")
+    return uri.partition(":")[0].partition("+")[0].lower() if has_scheme else ""
+
+
+def check_tracking_uri(uri: str) -> None:
+    """Check the form of a tracking URI; nothing is connected to.
+
+    Raises:
+        TrackingUriError: A plain folder, a database in memory, an unknown kind of store, a malformed host or port, a
+            database without its driver.
+    """
+    about = f"tracking URI {uri!r}"
+    if escape_controls(uri) != uri or uri != uri.strip() or "\n" in uri:
+        raise TrackingUriError(f"{about}: has white space around it, or a control character")
+    if variables_in(uri):
+        raise TrackingUriError(
+            f"{about}: variables are not filled in here; leave it out and set MLFLOW_TRACKING_URI"
+        )
+    scheme = scheme_of(uri)
+    if scheme in ("", "file"):
+        raise TrackingUriError(f"{about} is a plain folder. {NO_FOLDERS}")
+    if scheme not in _SCHEMES:
+        near = did_you_mean(scheme, _SCHEMES, noun=None)
+        raise TrackingUriError(
+            f"{about}: {scheme!r} is no kind of tracking store; allowed: {', '.join(_SCHEMES)}{near}"
+        )
+    if scheme in ("http", "https"):
+        _check_server(uri, about)
+    elif scheme == "sqlite":
+        _check_sqlite(uri, about)
+    elif scheme in DATABASES:
+        _check_database(uri, about)
+
+
+def _check_server(uri: str, about: str) -> None:
+    try:
+        parts = urlsplit(uri)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise TrackingUriError(f"{about}: {error}; it must look like http://host:5000") from None
+    if not host:
+        raise TrackingUriError(f"{about}: names no host; it must look like http://host:5000")
+
+
+def _check_sqlite(uri: str, about: str) -> None:
+    rest = uri.partition("://")[2]
+    if rest and not rest.startswith("/"):
+        raise TrackingUriError(f"{about}: a path follows three slashes, as in sqlite:///mlflow.db")
+    if rest.removeprefix("/").partition("?")[0] in ("", ":memory:"):
+        raise TrackingUriError(f"{about} is a database in memory, which is gone when the program ends")
+    if "+" in uri.partition(":")[0]:
+        _check_database(uri, about)
+
+
+def _check_database(uri: str, about: str) -> None:
+    # Imported for databases alone: it takes longer than everything else that `validate` does.
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+    try:
+        url = make_url(uri)
+        url.get_dialect().import_dbapi()
+    except ImportError as error:
+        raise TrackingUriError(f"{about}: its driver is not installed: {error}") from None
+    except NoSuchModuleError:
+        raise TrackingUriError(f"{about}: {url.drivername!r} is no driver that SQLAlchemy knows") from None
+    except (ArgumentError, ValueError) as error:
+        example = "postgresql://host:5432/mlflow"
+        raise TrackingUriError(f"{about}: {error}; it must look like {example}") from None

@@ -1,0 +1,134 @@
+"""Hostile configs, assignments and addresses of stores: one line each with its place, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from evalplugin.base.errors import ConfigError, TrackingUriError
+from evalplugin.base.tracking_uri import check_tracking_uri
+from evalplugin.cli import main
+from evalplugin.config.document import MAX_BYTES, MAX_NODES, parse_document
+
+BASE = """\
+experiment: e
+datasets: [synthetic]
+split: {type: last_n, n: 1}
+recommend: {n: 10}
+metrics: [ndcg@10]
+models: [random, {type: surprise.KNNBasic, params: {k: 3}}]
+"""
+BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{i + 1}: &a{i + 1} [*a{i}, *a{i}]\n" for i in range(30))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: " + "[" * 400 + "]" * 400, "c.yaml:1:53: nested deeper than 50 levels"),
+        ("a: " + "{a: " * 400, "nested deeper than 50 levels"),
+        ("a: " + "[" * 100_000, "c.yaml:1:53: nested deeper than 50 levels"),
+        ("a:\n" + "- 1\n" * 50_000, "more than 20,000 values"),
+        (BOMB, "aliases make this file endless"),
+        ("a: &a [*a]", "c.yaml:1:4: a[0]: aliases make this file endless"),
+        ("a: 1" + "0" * 400, "is no 64-bit integer"),
+        ("a: 1" + "0" * 10_000, "is no 64-bit integer"),
+        ("a: 0x" + "f" * 10_000, "is no 64-bit integer"),
+        ("a: 1e400", "c.yaml:1:4: a: '1e400' is too large for a number"),
+        ("%YAML " + "9" * 5000 + ".1\n---\na: 1", "c.yaml:1:1: cannot be read as YAML"),
+        ("a: 1\nb: \0", r"c.yaml:2:4: the character \u0000 is not allowed in YAML"),
+        ("a: \ud800", r"c.yaml:1:4: the character \ud800 is not allowed in YAML"),
+        ("a: !!python/name:os.system x", "c.yaml:1:4: a: the YAML tag"),
+    ],
+)  # fmt: skip
+def test_hostile_yaml_is_one_line_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse_document(text, "c.yaml")
+    assert message in str(raised.value)
+    assert len(str(raised.value)) < 500
+
+
+def test_bounds_hold_for_what_is_allowed() -> None:
+    found = parse_document("a: [" + "1," * (MAX_NODES - 10) + "]\nb: " + str(2**63) + "\nc: .inf", "c.yaml")
+    assert found.data["b"] == 2**63
+    assert len(found.data["a"]) == MAX_NODES - 10
+
+
+def test_large_file_is_refused_before_it_is_parsed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("a: " + "x" * MAX_BYTES)
+    assert main(["validate", str(file)]) == 2
+    assert (
+        capsys.readouterr().err == f"error: {file}: is larger than 1.0 MB, the most that a config may have\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("assignment", "message"),
+    [
+        ("models.99999999999999999999.k=1", "name a position from 0 to 1"),
+        ("models.1" + "0" * 5000 + ".k=1", "name a position from 0 to 1"),
+        ("models.1.params.k=1" + "0" * 400, "is no 64-bit integer"),
+        ("recommend.n=1" + "0" * 5000, "is no 64-bit integer"),
+        ("models.1.params.k=" + "[" * 400, "nested deeper than 50 levels"),
+        ("recommend" + ".a" * 5000 + "=1", "the key is nested deeper than 50 levels"),
+        ("models.1.params.k=1e999", "is too large for a number"),
+        ("limits.memory=" + "9" * 400 + "GB", "must be a size such as 2GB"),
+        ("seed=-1", "must be greater than or equal to 0"),
+        ("..=1", "must look like"),
+        ("=", "must look like"),
+    ],
+)  # fmt: skip
+def test_hostile_assignment_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], assignment: str, message: str
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(BASE)
+    assert main(["validate", str(file), "--set", assignment]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert shown.startswith(("--set ", "error: --set "))
+    assert shown.count("\n") == 1
+    assert len(shown) < 800
+
+
+URIS = [
+    ("http://[", "Invalid IPv6 URL"),
+    ("http://host:99999", "Port out of range"),
+    ("http://host:port", "it must look like http://host:5000"),
+    ("https://", "names no host"),
+    ("htp://host", "did you mean 'http'?"),
+    ("postgresql://host:port/db", "it must look like postgresql://host:5432/mlflow"),
+    ("postgresql+unknown://host/db", "is no driver that SQLAlchemy knows"),
+    ("oracle+cx_oracle://host/db", "its driver is not installed: No module named 'cx_Oracle'"),
+    (" http://host", "has white space around it"),
+    ("http://ho\x1bst", "or a control character"),
+    ("mlruns", "is a plain folder"),
+]
+
+
+@pytest.mark.parametrize(("uri", "message"), URIS)
+def test_malformed_tracking_uri_is_a_mistake_of_the_config(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], uri: str, message: str
+) -> None:
+    with pytest.raises(TrackingUriError) as raised:
+        check_tracking_uri(uri)
+    assert message in str(raised.value)
+    file = tmp_path / "c.yaml"
+    file.write_text(BASE + yaml.safe_dump({"tracking": {"uri": uri}}))
+    assert main(["validate", str(file)]) == 2
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert f"{file}:8:8: tracking.uri: " in shown
+
+
+@pytest.mark.parametrize("command", [["history", "--experiment", "e"], ["compare"], ["gate", "x.yaml"]])
+def test_malformed_tracking_uri_is_a_usage_error_of_every_command(
+    capsys: pytest.CaptureFixture[str], command: list[str]
+) -> None:
+    Path("x.yaml").write_text(BASE + "gate: {min_gain: 1 %}\ncompare: {baseline: random}\n")
+    assert main([*command, "--tracking-uri", "http://["]) == 2
+    assert "Traceback" not in capsys.readouterr().err
