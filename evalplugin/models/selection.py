@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Floats, Ints
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
@@ -20,7 +21,8 @@ __all__ = ["NO_ITEM", "TopN", "rank_entries", "select_top_n", "selection_rows"]
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
-_STRIDE = 16  # every 16th item is sampled to estimate the n-th best score
+_STRIDE = 16  # one item in 16 is sampled to estimate the n-th best score
+_LARGE = 4  # a catalogue is large if its sample is so many times the sample's share of the best items
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +70,9 @@ class TopN:
 def select_top_n(scores: npt.NDArray[np.floating[Any]], n: int) -> tuple[Codes, Floats]:
     """Return the n best items of each row: score descending, then item code ascending; -inf is never listed.
 
-    Exact for every input without NaN. The catalogue is not sorted: a sample of it gives a threshold that somewhat
-    more than n items reach, and only those are sorted. A row where fewer reach it is partitioned as a whole.
+    Exact for every input without NaN. The catalogue is not sorted: items above a threshold are, and items that tie
+    with it are taken in order of code. In a large catalogue a sample gives a threshold that somewhat more than n items
+    reach; in a small one, and for a row where the sample misled, it is the best score that the list has no space for.
 
     Args:
         scores: (B, I), float32 or float64, no NaN; it is only read.
@@ -96,52 +99,120 @@ def selection_rows(n_items: int) -> int:
 
 def _select(scores: npt.NDArray[np.floating[Any]], item: Codes, score: Floats) -> None:
     """Write the best items of some rows into ``item`` and ``score`` (B, n), which hold NO_ITEM and NaN before."""
-    n_rows, n_items = scores.shape
-    n = item.shape[1]
-    lowest = np.finfo(scores.dtype).min
-    # The mean of a negative hypergeometric is about _STRIDE * rank; three standard deviations are added as a margin.
+    n_items, n = scores.shape[1], item.shape[1]
+    # The number of sampled items among the n best has a mean of n / _STRIDE; a margin of three standard deviations.
     share = n / _STRIDE
     rank = int(share + 3 * share**0.5) + 4
-    if 2 * rank * _STRIDE > n_items:
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :n]
-        _fill(item, score, slice(None), best, np.take_along_axis(scores, best, axis=1))
+    if n_items <= _LARGE * rank * _STRIDE:
+        _select_above(scores, _nth_best(scores.copy(), n + 1), item, score)
         return
-    sample = scores[:, ::_STRIDE].copy()
-    sample.partition(sample.shape[1] - rank, axis=1)
-    low = np.maximum(sample[:, -rank], lowest)  # so that -inf never reaches it
-    cell = np.flatnonzero(scores >= low[:, None])  # several times faster than nonzero in two dimensions
+    low = _nth_best(scores[:, _sampled_items(n_items)], rank)
+    # Sorting far more items than needed would be slow for all rows.
+    failed = _select_above(scores, low, item, score, most=4 * rank * _STRIDE)
+    if len(failed):
+        some = scores[failed]
+        again = np.full((len(failed), n), NO_ITEM, dtype=np.int32), np.full((len(failed), n), np.nan)
+        _select_above(some, _nth_best(some.copy(), n + 1), *again)
+        item[failed], score[failed] = again
+
+
+@lru_cache(maxsize=4)
+def _sampled_items(n_items: int) -> Ints:
+    """Return one item at random of every ``_STRIDE``: a fixed one would mislead where scores repeat with its period."""
+    first = np.arange(0, n_items - _STRIDE + 1, _STRIDE)
+    return first + np.random.default_rng(0).integers(0, _STRIDE, len(first))
+
+
+def _nth_best(scores: npt.NDArray[np.floating[Any]], n: int) -> npt.NDArray[np.floating[Any]]:
+    """Return the n-th highest score of each row, -inf if there are fewer; the scores are sorted in place."""
+    n_rows, n_items = scores.shape
+    if n > n_items:
+        return np.full(n_rows, -np.inf, dtype=scores.dtype)
+    scores.sort(axis=1)  # a partition takes ten times as long where most scores tie
+    return scores[:, n_items - n]
+
+
+def _select_above(
+    scores: npt.NDArray[np.floating[Any]],
+    low: npt.NDArray[np.floating[Any]],
+    item: Codes,
+    score: Floats,
+    most: int | None = None,
+) -> Ints:
+    """Write the best items that reach the thresholds ``low`` (B,); return the rows whose threshold does not fit.
+
+    Those are rows with more than ``most`` items above the threshold, and rows where fewer than n reach it, unless these
+    are all that can be listed.
+    """
+    n_rows, n_items = scores.shape
+    n = item.shape[1]
+    cell = np.flatnonzero(scores > low[:, None])  # several times faster than nonzero in two dimensions
     row = cell // n_items
+    counts = np.bincount(row, minlength=n_rows)
+    failed = np.zeros(n_rows, dtype=np.bool_)
+    if most is not None and counts.max(initial=0) > most:
+        failed = counts > most
+        cell, row = cell[~failed[row]], row[~failed[row]]
+        counts[failed] = 0
     code = cell - row * n_items
     value = scores[row, code]
-    # Of the items that tie with the threshold, only as many as the list has space for, in order of code.
-    above = value > low[row]
-    room = n - np.bincount(row[above], minlength=n_rows)
-    tied = np.flatnonzero(~above)
-    tied = tied[_position(row[tied], n_rows) < room[row[tied]]]
-    chosen = above
-    chosen[tied] = True
-    row, code, value = row[chosen], code[chosen], value[chosen]
-    counts = np.bincount(row, minlength=n_rows)
-    # A row with too few has its n-th best score below the threshold, unless it has no others at all.
-    redo = (counts < n) & (low > lowest)
-    redo |= counts > 4 * rank * _STRIDE  # the sample was unlucky: sorting so many would be slow for all rows
-    if redo.any():
-        done = ~redo[row]
-        row, code, value = row[done], code[done], value[done]
-        counts[redo] = 0
-    width = int(counts.max(initial=0))
-    if width:
-        column = _position(row, n_rows)
-        padded = np.full((n_rows, width), np.inf, dtype=scores.dtype)
-        padded[row, column] = -value
-        codes = np.zeros((n_rows, width), dtype=np.int32)
-        codes[row, column] = code
-        order = np.argsort(padded, axis=1, kind="stable")[:, :n]
-        best, best_value = (np.take_along_axis(array, order, axis=1) for array in (codes, padded))
-        _fill(item, score, slice(None), best, -best_value)
-    for r in np.flatnonzero(redo):
-        best = _best_of_row(scores[r], n)
-        _fill(item, score, slice(r, r + 1), best[None], scores[r, best][None])
+    column = _position(row, n_rows)
+    shape = n_rows, int(counts.max(initial=0))
+    codes, values = np.zeros(shape, dtype=np.int32), np.full(shape, -np.inf, dtype=scores.dtype)
+    codes[row, column], values[row, column] = code, value
+    order = _descending(values, n)
+    width = order.shape[1]
+    listed = np.arange(width) < counts[:, None]
+    item[:, :width] = np.where(listed, np.take_along_axis(codes, order, axis=1), NO_ITEM)
+    score[:, :width] = np.where(listed, np.take_along_axis(values, order, axis=1), np.nan)
+    short = np.flatnonzero((counts < n) & (low > -np.inf) & ~failed)
+    failed[short[_append_ties(scores, low, item, score, short, counts)]] = True
+    return np.flatnonzero(failed)
+
+
+def _descending(values: npt.NDArray[np.floating[Any]], n: int) -> Ints:
+    """Return the positions of the n highest values of each row, ties in order; those of -inf in any order."""
+    # Other sorts than the stable one are several times faster, and equal where no values tie.
+    order = np.argsort(-values, axis=1)[:, : n + 1]
+    ranked = np.take_along_axis(values, order, axis=1)
+    tied = np.flatnonzero(((ranked[:, 1:] == ranked[:, :-1]) & (ranked[:, 1:] > -np.inf)).any(axis=1))
+    if len(tied):
+        order[tied] = np.argsort(-values[tied], axis=1, kind="stable")[:, : n + 1]
+    return order[:, :n]
+
+
+def _append_ties(
+    scores: npt.NDArray[np.floating[Any]],
+    low: npt.NDArray[np.floating[Any]],
+    item: Codes,
+    score: Floats,
+    rows: Ints,
+    counts: Ints,
+) -> Flags:
+    """Append the first items that tie with the threshold to the lists of ``rows``; return whether a list lacks items.
+
+    Ties are sought in windows of columns, as there are often far more than a list has space for.
+    """
+    n_items, n = scores.shape[1], item.shape[1]
+    lacking = np.ones(len(rows), dtype=np.bool_)
+    start, width = 0, 4 * n
+    while start < n_items and lacking.any():
+        sought = np.flatnonzero(lacking)
+        some = rows[sought]
+        window = slice(start, start + width)
+        cell = np.flatnonzero(scores[some, window] == low[some, None])
+        size = min(width, n_items - start)
+        row = cell // size
+        column = counts[some[row]] + _position(row, len(some))
+        fits = column < n
+        row, column = row[fits], column[fits]
+        code = start + cell[fits] - row * size
+        item[some[row], column] = code
+        score[some[row], column] = scores[some[row], code]  # a zero of its own sign
+        counts[some] += np.bincount(row, minlength=len(some))
+        lacking[sought] = counts[some] < n
+        start, width = start + width, 4 * width
+    return lacking
 
 
 def rank_entries(
@@ -165,28 +236,7 @@ def rank_entries(
     return item, score
 
 
-def _best_of_row(scores: npt.NDArray[np.floating[Any]], n: int) -> Ints:
-    low = np.partition(scores, len(scores) - n)[len(scores) - n]
-    above = np.flatnonzero(scores > low)
-    tied = np.flatnonzero(scores == low)[: n - len(above)]
-    best = np.sort(np.concatenate([above, tied]))
-    return best[np.argsort(-scores[best], kind="stable")]
-
-
 def _position(row: Ints, n_rows: int) -> Ints:
     """Return the position of each entry among those of its row; rows are ascending."""
     counts = np.bincount(row, minlength=n_rows)
     return np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
-
-
-def _fill(
-    item: Codes,
-    score: Floats,
-    rows: slice,
-    best: npt.NDArray[np.integer[Any]],
-    value: npt.NDArray[np.floating[Any]],
-) -> None:
-    listed = value > -np.inf
-    width = best.shape[1]
-    item[rows, :width] = np.where(listed, best, NO_ITEM)
-    score[rows, :width] = np.where(listed, value, np.nan)

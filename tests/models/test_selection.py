@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -33,8 +35,58 @@ def blocks(draw):
     scores[rng.random(shape) < masked] = -np.inf
     if draw(st.booleans()):
         # Everything high hides between the items of the sample, or all of it stands in the sample.
-        scores[:, draw(st.sampled_from([0, 1])) :: 16] += 10**10
+        sampled = np.zeros(n_items, dtype=np.bool_)
+        sampled[selection._sampled_items(n_items)] = True
+        scores[:, sampled ^ draw(st.booleans())] += 10**10
     return scores
+
+
+def shapes(n_rows, n_items):
+    """Scores on which a threshold from every 16th item, or a sort of all that reach it, fails."""
+    rng = np.random.default_rng(0)
+    normal = rng.standard_normal((n_rows, n_items))
+    few = np.zeros((n_rows, n_items))
+    few[:, rng.choice(n_items, 40, replace=False)] = rng.random((n_rows, 40)) + 1
+    strided = normal.copy()
+    strided[:, ::16] -= 100
+    return {
+        "40 above zero, the rest tied": few,
+        "40 above zero, the rest excluded": np.where(few > 0, few, -np.inf),
+        "all equal": np.ones((n_rows, n_items)),
+        "every 16th worse": strided,
+        "every 16th better": -strided,
+        "ascending": np.sort(normal, axis=1),
+        "descending": -np.sort(-normal, axis=1),
+        "five values": rng.integers(1, 6, (n_rows, n_items)).astype(np.float64),
+        "two values, the higher one last": (np.arange(n_items) >= n_items - 50) * np.ones((n_rows, 1)),
+        "a random walk": normal.cumsum(axis=1),
+    }
+
+
+SHAPES = shapes(6, 20_000)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_selection_is_exact_and_frugal_on_scores_of_any_shape(shape, dtype, monkeypatch):
+    scores = SHAPES[shape].astype(dtype)
+    selected = []  # numbers of rows
+
+    def spy(some, *arguments, **options):
+        selected.append(len(some))
+        return select_above(some, *arguments, **options)
+
+    select_above = selection._select_above
+    monkeypatch.setattr(selection, "_select_above", spy)
+    tracemalloc.start()
+    item, score = select_top_n(scores, 100)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    expected_item, expected_score = by_full_sort(scores, 100)
+    np.testing.assert_array_equal(item, expected_item)
+    np.testing.assert_array_equal(score, expected_score)
+    assert sum(selected) == len(scores)  # the sample misled for no row
+    assert peak < 4 * scores.size  # one flag a score, the sample, and lists
 
 
 @given(blocks(), st.sampled_from([1, 2, 3, 10, 25, 4000]), st.sampled_from([np.float64, np.float32]))
@@ -52,11 +104,19 @@ def test_selection_equals_a_full_sort(scores, n, dtype):
 def test_selection_is_exact_where_the_sample_misestimates():
     # Only the sampled items are high, so that the threshold leaves too few; only others are high: far too many.
     few, many = np.zeros((1, 3200)), np.ones((1, 3200))
-    few[0, ::16] = np.arange(200)
-    many[0, ::16] = 0
+    sampled = selection._sampled_items(3200)
+    few[0, sampled] = np.arange(200)
+    many[0, sampled] = 0
     scores = np.concatenate([few, many, np.arange(3200.0)[None]])
     for n in (1, 5, 50):
         np.testing.assert_array_equal(select_top_n(scores, n)[0], by_full_sort(scores, n)[0])
+
+
+def test_listed_zeros_keep_their_sign():
+    scores = np.array([[0.0, -0.0, 1.0, -0.0, 0.0, -1.0]])
+    for n in (2, 3, 5, 6):
+        item, score = select_top_n(scores, n)
+        np.testing.assert_array_equal(np.signbit(score[0]), np.signbit(scores[0, item[0]]))
 
 
 def test_threads_and_chunks_make_the_same_lists(monkeypatch):
