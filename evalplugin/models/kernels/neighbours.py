@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut
 from evalplugin.models.kernels.sorting import chunk_of, sort_neighbours
@@ -35,15 +33,10 @@ def neighbour_means(
         orders: From ``sort_all``, if ``xs`` are all x; None: neighbours are sorted here, chunk by chunk.
     """
     chunk = chunk_of(similarity)
-    loop: Callable[..., None] = walk
-    if len(rows.position):
-        from evalplugin.models.kernels.walk_in_lists import walk_in_lists
-
-        loop = walk_in_lists
 
     def some_rows(start: int, stop: int) -> None:
         some = xs[start:stop]
         order = sort_neighbours(similarity, some) if orders is None else orders[start // chunk]
-        loop(similarity, some, order, rows, options, means[start:stop])
+        walk(similarity, some, order, rows, options, means[start:stop])
 
     for_ranges(some_rows, len(xs), chunk)

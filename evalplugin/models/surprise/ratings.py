@@ -36,10 +36,10 @@ class RatingLists:
         """Return the lists of a trainset (``ur`` or ``ir``) as arrays."""
         rows = [lists[inner] for inner in range(n)]
         indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-        pairs = list(chain.from_iterable(rows))
-        other = np.fromiter((pair[0] for pair in pairs), dtype=np.int32, count=len(pairs))
-        rating = np.fromiter((pair[1] for pair in pairs), dtype=np.float64, count=len(pairs))
-        return cls(indptr, other, rating)
+        # All numbers one after another, which no loop in Python touches.
+        numbers = chain.from_iterable(chain.from_iterable(rows))
+        pairs = np.fromiter(numbers, dtype=np.float64, count=2 * int(indptr[-1])).reshape(-1, 2)
+        return cls(indptr, pairs[:, 0].astype(np.int32), pairs[:, 1].copy())
 
     @cached_property
     def own(self) -> Codes:
