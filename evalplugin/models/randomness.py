@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
+from evalplugin.models.threads import for_ranges
 
 __all__ = ["RandomState", "UserStreams", "draw_seed"]
 
@@ -35,21 +37,27 @@ class UserStreams:
 
     def uniform(self, users: Codes, n: int) -> Floats:
         """Return n numbers from [0, 1) for each user: float64 (len(users), n)."""
-        drawn = np.empty((len(users), n))
-        for row, user in zip(drawn, users.tolist(), strict=True):
-            self._of(user).random(out=row)
-        return drawn
+        return self._fill(users, n, lambda stream, row: stream.random(out=row))
 
     def normal(self, users: Codes, n: int) -> Floats:
         """Return n standard normal numbers for each user: float64 (len(users), n)."""
-        drawn = np.empty((len(users), n))
-        for row, user in zip(drawn, users.tolist(), strict=True):
-            self._of(user).standard_normal(out=row)
-        return drawn
+        return self._fill(users, n, lambda stream, row: stream.standard_normal(out=row))
 
-    def _of(self, user: int) -> np.random.Generator:
-        # The lowest word counts within a stream, the next one is the user.
-        return np.random.Generator(np.random.Philox(key=self.key, counter=[0, user, 0, 0]))
+    def _fill(self, users: Codes, n: int, draw: Callable[[np.random.Generator, Floats], object]) -> Floats:
+        drawn = np.empty((len(users), n))
+
+        def rows(start: int, stop: int) -> None:
+            bits = np.random.Philox(key=self.key)
+            stream, state = np.random.Generator(bits), bits.state
+            for row, user in zip(drawn[start:stop], users[start:stop].tolist(), strict=True):
+                # The lowest word counts within a stream, the next one is the user. A new generator for each user would
+                # take longer than the numbers of a small catalogue.
+                state["state"]["counter"][:] = 0, user, 0, 0
+                bits.state = state
+                draw(stream, row)
+
+        for_ranges(rows, len(users), 64)
+        return drawn
 
 
 def draw_seed(random_state: int | None, rng: np.random.Generator) -> int:

@@ -12,7 +12,14 @@ from evalplugin.base.arrays import Codes, Flags, Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
-from evalplugin.models.selection import NO_ITEM, TopN, rank_entries, select_top_n, selection_rows
+from evalplugin.models.selection import (
+    NO_ITEM,
+    TopN,
+    position_in_row,
+    rank_entries,
+    select_top_n,
+    selection_rows,
+)
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["BLOCK_BYTES", "predict_ratings", "recommend", "user_blocks"]
@@ -124,6 +131,9 @@ def _from_scores(
         )
     scores = np.asarray(returned)
     _check_array(model, "scores", scores, (len(users), n_items))
+    if scores.strides[0] == 0 and candidates.included is None:
+        _check_finite(model, users[:1], scores[:1])
+        return _from_one_order(scores[0], users, n, candidates.excluded)
     item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
 
     def some(start: int, stop: int) -> None:
@@ -141,6 +151,39 @@ def _best_of(
     n: int,
     candidates: Candidates,
 ) -> Block:
+    _check_finite(model, users, scores)
+    if candidates.excluded is not None:
+        scores = scores.copy()  # the array may belong to the model
+        scores[_entries(candidates.excluded, users)] = -np.inf
+    if candidates.included is None:
+        return select_top_n(scores, n)
+    row_of, code_of = _entries(candidates.included, users)
+    return rank_entries(row_of, code_of, scores[row_of, code_of].astype(np.float64), (len(users), n))
+
+
+def _from_one_order(
+    scores: npt.NDArray[np.floating[Any]], users: Codes, n: int, excluded: Rows | None
+) -> Block:
+    """Return the lists of users who share one row of scores: the first n items of one order that are not excluded."""
+    order = np.argsort(-scores, kind="stable")[: np.count_nonzero(scores > -np.inf)].astype(np.int32)
+    place = np.tile(np.arange(n), (len(users), 1))  # in the order
+    if excluded is not None:
+        rank = np.full(len(scores), len(order))
+        rank[order] = np.arange(len(order))
+        row, code = _entries(excluded, users)
+        near = rank[code] < np.minimum(n + excluded.counts[users], len(order))[row]
+        entry = np.sort(row[near] * len(scores) + rank[code[near]])
+        row, behind = np.divmod(entry, len(scores))
+        # An excluded item moves all places from the number of the items that are left before it.
+        left = behind - position_in_row(row, len(users))
+        row, left = row[left < n], left[left < n]
+        place += np.bincount(row * n + left, minlength=place.size).reshape(place.shape).cumsum(axis=1)
+    listed = place < len(order)
+    item = np.where(listed, np.append(order, NO_ITEM)[np.minimum(place, len(order))], NO_ITEM)
+    return item, np.where(listed, scores[item], np.nan)
+
+
+def _check_finite(model: ScoringRecommender, users: Codes, scores: npt.NDArray[np.floating[Any]]) -> None:
     highest = scores.max(axis=1, initial=-np.inf)
     if not (highest < np.inf).all():
         row = int(np.flatnonzero(~(highest < np.inf))[0])
@@ -149,13 +192,6 @@ def _best_of(
             f"{_name(model)}.scores returned {scores[row, code]} for user code {users[row]} and item code {code}; "
             f"a score is a number, or -inf for an item that cannot be recommended"
         )
-    if candidates.excluded is not None:
-        scores = scores.copy()  # the array may belong to the model
-        scores[_entries(candidates.excluded, users)] = -np.inf
-    if candidates.included is None:
-        return select_top_n(scores, n)
-    row_of, code_of = _entries(candidates.included, users)
-    return rank_entries(row_of, code_of, scores[row_of, code_of].astype(np.float64), (len(users), n))
 
 
 def _from_lists(model: ListRecommender, users: Codes, n: int, candidates: Candidates, n_items: int) -> Block:

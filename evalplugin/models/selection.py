@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from evalplugin.data import Interactions
 
-__all__ = ["NO_ITEM", "TopN", "rank_entries", "select_top_n", "selection_rows"]
+__all__ = ["NO_ITEM", "TopN", "position_in_row", "rank_entries", "select_top_n", "selection_rows"]
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
@@ -156,7 +156,7 @@ def _select_above(
         counts[failed] = 0
     code = cell - row * n_items
     value = scores[row, code]
-    column = _position(row, n_rows)
+    column = position_in_row(row, n_rows)
     shape = n_rows, int(counts.max(initial=0))
     codes, values = np.zeros(shape, dtype=np.int32), np.full(shape, -np.inf, dtype=scores.dtype)
     codes[row, column], values[row, column] = code, value
@@ -203,7 +203,7 @@ def _append_ties(
         cell = np.flatnonzero(scores[some, window] == low[some, None])
         size = min(width, n_items - start)
         row = cell // size
-        column = counts[some[row]] + _position(row, len(some))
+        column = counts[some[row]] + position_in_row(row, len(some))
         fits = column < n
         row, column = row[fits], column[fits]
         code = start + cell[fits] - row * size
@@ -227,7 +227,7 @@ def rank_entries(
     n_rows, n = shape
     listed = np.flatnonzero(value > -np.inf)
     listed = listed[np.lexsort((code[listed], -value[listed], row[listed]))]
-    column = _position(row[listed], n_rows)
+    column = position_in_row(row[listed], n_rows)
     listed, column = listed[column < n], column[column < n]
     item = np.full(shape, NO_ITEM, dtype=np.int32)
     score = np.full(shape, np.nan)
@@ -236,7 +236,7 @@ def rank_entries(
     return item, score
 
 
-def _position(row: Ints, n_rows: int) -> Ints:
+def position_in_row(row: Ints, n_rows: int) -> Ints:
     """Return the position of each entry among those of its row; rows are ascending."""
     counts = np.bincount(row, minlength=n_rows)
     return np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -14,8 +15,8 @@ from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.dot_products import dot_products
 from evalplugin.models.randomness import RandomState, draw_seed
-from evalplugin.models.recommend import user_blocks
-from evalplugin.models.selection import NO_ITEM, select_top_n
+from evalplugin.models.selection import NO_ITEM, select_top_n, selection_rows
+from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -53,7 +54,7 @@ class _MatrixModel:
     def prepare(self) -> None:
         """Import scikit-learn."""
         import sklearn.decomposition
-        import sklearn.metrics  # noqa: F401
+        import sklearn.preprocessing  # noqa: F401
 
 
 @dataclass
@@ -214,29 +215,66 @@ class NearestNeighbors(_MatrixModel):
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the nearest neighbours of every item that has train data; fewer in a small catalogue."""
         from scipy.sparse import csr_array
-        from sklearn.metrics import pairwise_distances
 
         self._interactions = _matrix(train, self.values)
-        present = np.flatnonzero(train.item_counts).astype(np.int32)
-        n = min(self.n_neighbors, len(present) - 1)
-        columns = self._interactions.T.tocsr()[present]
-        items, neighbours, similarity = [], [], []
-        for block in user_blocks(np.arange(len(present), dtype=np.int32), len(present)):
-            distance = pairwise_distances(columns[block], columns, metric=self.metric)
-            distance[np.arange(len(block)), block] = np.inf  # an item is not its own neighbour
-            nearest, negative = select_top_n(-distance, max(n, 1))
-            row, column = np.nonzero(nearest != NO_ITEM)
-            items.append(present[block[row]])
-            neighbours.append(present[nearest[row, column]])
-            selected = -negative[row, column]
-            similarity.append(1 - selected if self.metric == "cosine" else 1 / (1 + selected))
-        entries = (np.concatenate(similarity), (np.concatenate(items), np.concatenate(neighbours)))
-        self._similarity = csr_array(entries, shape=(train.n_items, train.n_items))
+        present = np.flatnonzero(train.item_counts)
+        size = max(1, min(self.n_neighbors, len(present) - 1))
+        nearest = np.empty((len(present), size), dtype=np.int32)
+        similarity = np.empty(nearest.shape)
+        similarities = _similarities(self._interactions.T.tocsr()[present], self.metric)
+
+        def some(start: int, stop: int) -> None:
+            closeness, similarity_of = similarities(start, stop)
+            closeness[
+                np.arange(stop - start), np.arange(start, stop)
+            ] = -np.inf  # it is not its own neighbour
+            nearest[start:stop], selected = select_top_n(closeness, size)
+            similarity[start:stop] = similarity_of(selected)
+
+        for_ranges(some, len(present), selection_rows(len(present)))
+        row, column = np.nonzero((nearest != NO_ITEM) & (similarity != 0))
+        pairs = present[row], present[nearest[row, column]]
+        self._similarity = csr_array((similarity[row, column], pairs), shape=(train.n_items, train.n_items))
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""
         scores: Floats = (self._interactions[users] @ self._similarity).toarray()
         return scores
+
+
+def _similarities(
+    rows: csr_array, metric: str
+) -> Callable[[int, int], tuple[Floats, Callable[[Floats], Floats]]]:
+    """Return a function that compares some rows (from start to stop) with all rows by sparse products.
+
+    It returns their closeness to every row, float64 (stop - start, len(rows)), higher is closer, and a function that
+    turns closeness into similarity. Both are to the bit those of scikit-learn's distances.
+    """
+    if metric == "cosine":
+        from sklearn.preprocessing import normalize
+
+        normalised = normalize(rows)
+        transposed = normalised.T.tocsr()
+
+        def cosine(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
+            product = normalised[start:stop] @ transposed
+            product.data = 1 - (1 - product.data).clip(0, 2)  # rounded as a distance is
+            return product.toarray(), lambda closeness: closeness
+
+        return cosine
+    from sklearn.utils.extmath import row_norms
+
+    squares, columns = row_norms(rows, squared=True), rows.T.tocsr()
+
+    def euclidean(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
+        distance = (rows[start:stop] @ columns).toarray()
+        distance *= -2
+        distance += squares[start:stop, None]
+        distance += squares
+        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
+        return -distance, lambda closeness: 1 / (1 - closeness)
+
+    return euclidean
 
 
 def _present(matrix: csr_array, train: Interactions) -> csr_array:

@@ -6,6 +6,7 @@ import pytest
 from evalplugin.base.errors import ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.models import MODELS
+from evalplugin.models.randomness import UserStreams
 from evalplugin.testing.model import checkerboard
 
 
@@ -30,6 +31,20 @@ def test_random_scores_belong_to_the_user_and_the_seed():
     assert len(np.unique(scores)) == scores.size
     assert ((scores >= 0) & (scores < 1)).all()
     assert abs(scores.mean() - 1 / 2) < 4 * (1 / 12 / scores.size) ** 0.5
+
+
+def test_random_numbers_are_those_of_philox_at_the_counter_of_the_user():
+    streams = UserStreams(np.array([7, 8], dtype=np.uint64))
+    users = np.array([0, 3, 2**31 - 1, 70], dtype=np.int32)
+    for draw, name in ((streams.uniform, "random"), (streams.normal, "standard_normal")):
+        for n in (1, 2, 7):
+            expected = [
+                getattr(
+                    np.random.Generator(np.random.Philox(key=streams.key, counter=[0, user, 0, 0])), name
+                )(n)
+                for user in users.tolist()
+            ]
+            np.testing.assert_array_equal(draw(users, n), expected)
 
 
 def test_legacy_seed_draws_the_numbers_of_the_old_generator_user_by_user():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -67,6 +68,40 @@ def test_recommend_selects_best_candidates(kind, n, block_users):
     np.testing.assert_array_equal(top.user, USERS)
     np.testing.assert_array_equal(top.item, item)
     np.testing.assert_array_equal(top.score, score)
+
+
+class SameForAll(Model):
+    """Scores of some levels and without some items, the same for every user."""
+
+    def __init__(self):
+        row = SCORES[0] // 4
+        row[::7] = -np.inf
+        super().__init__(row)
+
+    def scores(self, users):
+        return np.broadcast_to(self.table, (len(users), N_ITEMS))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [1, 10, N_ITEMS + 5])
+@pytest.mark.parametrize("block_users", [1, 7, 1000])
+def test_one_row_of_scores_for_all_users_makes_the_lists_of_whole_scores(kind, n, block_users):
+    candidates, allowed = KINDS[kind]
+    model = SameForAll()
+    top = recommend(model, USERS, n, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
+    item, score = select_top_n(np.where(allowed, model.table, -np.inf), n)
+    np.testing.assert_array_equal(top.item, item)
+    np.testing.assert_array_equal(top.score, score)
+
+
+def test_memory_of_one_row_of_scores_for_all_users_grows_with_the_excluded_items():
+    many = np.arange(20_000, dtype=np.int32) % N_USERS
+    few = Rows(np.arange(N_USERS + 1), np.zeros(N_USERS, dtype=np.int32), np.ones(N_USERS, np.float32))
+    tracemalloc.start()
+    recommend(SameForAll(), many, 3, Candidates("unseen", excluded=few), N_ITEMS, block_bytes=2**30)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < len(many) * N_ITEMS * 8 / 4  # a quarter of all scores
 
 
 def test_recommend_removes_excluded_from_included_items():
@@ -151,6 +186,14 @@ def changed(value):
 def test_scores_that_break_the_contract_are_refused(scores, message):
     with pytest.raises(ModelError, match=re.escape(message)):
         recommend(ByScores(scores), USERS, 3, Candidates("all"), N_ITEMS)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_one_row_of_scores_must_be_numbers(value):
+    model = SameForAll()
+    model.table = np.where(np.arange(N_ITEMS) == 17, value, model.table)
+    with pytest.raises(ModelError, match=f"returned {value} for user code 0 and item code 17"):
+        recommend(model, USERS, 3, KINDS["unseen"][0], N_ITEMS)
 
 
 def listing(items, scores):

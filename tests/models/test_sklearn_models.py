@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import fields
+import tracemalloc
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from sklearn.metrics import pairwise_distances
 from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Interactions
-from evalplugin.models import MODELS
+from evalplugin.models import MODELS, limit_threads
 
 
 def random_data(seed=0, n_users=30, n_items=20, low=1):
@@ -64,20 +65,53 @@ def test_nmf_is_scikit_learns_factorisation():
     np.testing.assert_allclose(scores[:-1, :-1], expected, atol=1e-9)
 
 
+def duplicated(data):
+    """Each item twice, so that every similarity ties."""
+    twice = {name: np.tile(getattr(data, name), 2) for name in ("user", "rating")}
+    item = np.concatenate([data.item, data.item + data.n_items])
+    return replace(data, item=item, items=np.arange(2 * data.n_items), **twice)
+
+
+@pytest.mark.parametrize("n_neighbors", [1, 5, 30])
 @pytest.mark.parametrize("values", ["rating", "binary"])
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
-def test_nearest_neighbors_sum_the_similarities_of_the_users_items(metric, values):
-    data = random_data()
-    matrix = matrix_of(data, values == "binary")
-    distances = pairwise_distances(csr_array(matrix.T[:-1]), metric=metric)
-    expected = np.zeros_like(matrix)
-    for j, distance in enumerate(distances):
-        distance[j] = np.inf
-        nearest = np.argsort(distance, kind="stable")[:5]
-        similarity = 1 - distance if metric == "cosine" else 1 / (1 + distance)
-        expected[:, nearest] += matrix[:, [j]] * similarity[nearest]
-    scores = all_scores(fit("NearestNeighbors", data, n_neighbors=5, metric=metric, values=values), data)
-    np.testing.assert_allclose(scores, expected, atol=1e-9)
+@pytest.mark.parametrize("low", [1, -5])
+def test_nearest_neighbors_sum_the_similarities_of_the_users_items(metric, values, low, n_neighbors):
+    data = duplicated(random_data(low=low))
+    matrix = csr_array(matrix_of(data, values == "binary"))
+    present = np.flatnonzero(data.item_counts)
+    distances = pairwise_distances(csr_array(matrix.T)[present], metric=metric)
+    similarity = np.zeros((data.n_items, data.n_items))
+    for j, distance in zip(present, distances, strict=True):
+        distance[present == j] = np.inf
+        nearest = np.argsort(distance, kind="stable")[: min(n_neighbors, len(present) - 1)]
+        similarity[j, present[nearest]] = (1 - distance if metric == "cosine" else 1 / (1 + distance))[
+            nearest
+        ]
+    expected = (matrix @ csr_array(similarity)).toarray()
+    params = {"n_neighbors": n_neighbors, "metric": metric, "values": values}
+    np.testing.assert_array_equal(all_scores(fit("NearestNeighbors", data, **params), data), expected)
+
+
+def test_memory_of_nearest_neighbors_grows_with_the_items_not_with_their_pairs():
+    n_items = 6000
+    item = np.arange(n_items, dtype=np.int32).repeat(2)
+    data = Interactions(
+        user=(np.arange(len(item), dtype=np.int32) * 7 % 997),
+        item=item,
+        rating=np.ones(len(item), dtype=np.float32),
+        timestamp=None,
+        users=np.arange(997),
+        items=np.arange(n_items),
+    )
+    model = MODELS.create("sklearn.NearestNeighbors", {})
+    model.prepare()
+    tracemalloc.start()
+    with limit_threads(1):
+        model.fit(data, generator(5, "x"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < n_items**2 * 8 / 4
 
 
 def test_more_neighbours_than_items_are_all_of_them():

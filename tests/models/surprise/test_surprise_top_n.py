@@ -89,6 +89,19 @@ def test_many_equal_similarities_in_any_order_are_cut_as_surprise_cuts_them(user
     assert_same(algorithm, 60, exclude_seen=False)
 
 
+@pytest.mark.parametrize("user_based", [True, False])
+def test_ties_in_lists_longer_than_a_byte_are_broken_by_their_order(user_based):
+    shape = (600, 8) if user_based else (8, 600)
+    trainset = trainset_of(shuffled_rows(7, *shape, 0.9, (1, 2, 3, 4, 5)))
+    algorithm = surprise.KNNWithMeans(k=40, sim_options={"user_based": user_based}, verbose=False).fit(
+        trainset
+    )
+    algorithm.sim = np.round(algorithm.sim, 1)
+    assert max(map(len, (trainset.ir if user_based else trainset.ur).values())) > 500
+    users = [trainset.to_raw_uid(u) for u in range(min(8, trainset.n_users))]
+    assert_same(algorithm, 20, users=users, exclude_seen=False)
+
+
 @pytest.mark.parametrize("name", ["SVD", "SVDpp", "NMF", "SlopeOne", "CoClustering", "BaselineOnly"])
 def test_surprise_top_n_of_other_algorithms_equals_predict(name):
     np.random.seed(3)  # noqa: NPY002 - what Surprise's algorithms start from
