@@ -44,7 +44,8 @@ class ScoringRecommender(Recommender, Protocol):
         """Return a score for every item: floats (len(users), n_items), higher is better.
 
         -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the other users
-        of the call. Users without train data get the scores that the model has for cold users.
+        of the call. Users without train data get the scores that the model has for cold users. If all users have the
+        same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
         """
 
 
