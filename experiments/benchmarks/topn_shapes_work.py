@@ -1,4 +1,4 @@
-"""Run one job of ``topn_shapes.py`` in a process of its own: ``python topn_shapes_work.py JOB [ARGUMENT ...]``; prints JSON.
+"""Run one job of ``topn_shapes.py`` in its own process: ``python topn_shapes_work.py JOB [ARGUMENT ...]``; prints JSON.
 
 Only what a job needs is imported, so that those of other libraries run in their environments.
 """
