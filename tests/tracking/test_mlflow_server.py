@@ -43,8 +43,9 @@ def test_a_bakeoff_logged_over_http_is_whole(
     links: Links, server: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = MlflowClient(tracking_uri=server.url)
-    runs = {run.info.run_name: run for run in client.search_runs([links.experiment_id])}
-    assert {name: run.info.status for name, run in runs.items() if not name.startswith("summary")} == {
+    found = client.search_runs([links.experiment_id], "tags.`evalplugin.role` = 'model'")
+    runs = {run.info.run_name: run for run in found}
+    assert {name: run.info.status for name, run in runs.items()} == {
         "random": "FINISHED",
         "knn": "FINISHED",
         "svd": "FINISHED",
@@ -101,9 +102,25 @@ def test_the_board_shows_all_models_best_first_in_its_own_sections(
     page.locator(".js-plotly-plot .scatterlayer path.js-line").first.wait_for()
     assert page.get_by_text("Bake-off 20260101-120000-3f2a").count() >= 1
     shown = [name.strip() for name in page.get_by_role("link").all_inner_texts()]
-    models = ("random", "knn", "svd", "broken", "summary")
+    models = ("random", "knn", "svd", "broken")
     assert [name for name in shown if name.startswith(models)] == ["svd", "knn", "random", "broken"]
+    page.get_by_text("Parameters that differ", exact=True).first.wait_for()
+    page.get_by_text("Show differences only").first.wait_for()
     assert page.screenshot(path=tmp_path / "board.png")
+
+
+@browser
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_table_of_the_board_begins_with_the_metrics(links: Links, page: Page) -> None:
+    page.goto(links.board_url.replace("compareRunsMode=CHART", "compareRunsMode=TABLE"))
+    page.get_by_role("columnheader", name="ndcg_at_10").first.wait_for()
+    left = {}
+    for name in ("ndcg_at_10", "recall_at_10", "cost/fit_seconds"):
+        box = page.get_by_role("columnheader", name=name).first.bounding_box()
+        assert box is not None
+        left[name] = box["x"]
+    assert sorted(left, key=lambda name: left[name]) == ["ndcg_at_10", "recall_at_10", "cost/fit_seconds"]
 
 
 @browser

@@ -17,7 +17,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
 from evalplugin.tracking.connection import tracking_call
-from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.names import flatten, metric_names
 from evalplugin.tracking.write.links import models_filter
 
 if TYPE_CHECKING:
@@ -41,6 +41,20 @@ _BOARDS_KEPT = 20  # MLflow's page offers 40 saved views, people's own among the
 _CLOSED = ("dist", "ci", "segment", "undefined", "Model metrics", "System metrics")
 # MLflow does not document saved views; this is the first version in which ours was seen to open.
 _VIEWS_SINCE = (3, 17)
+_WIDTH = 120  # pixels of a column, so that the names of metrics can be read
+_MOST_PARAMS = 4  # parameters that are shown as columns
+# MLflow's compare page always opens on all parameters: this chart shows those that differ.
+_DIFFERENCES = {
+    "type": "DIFFERENCE",
+    "chartName": "Parameters that differ",
+    "compareGroups": ["Parameters"],
+    "showChangeFromBaseline": False,
+    "showDifferencesOnly": True,
+    "baselineColumnUuid": "",
+    "runsCountToCompare": 100,
+    "deleted": False,
+    "isGenerated": False,
+}
 _COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
 
 
@@ -122,13 +136,14 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board 
                 for i, card in enumerate(cards)
             )
     sections.extend(_section(name, display=False) for name in _CLOSED)
-    columns = [f"metrics.`{key}`" for key in headline]
-    columns += ["metrics.`users`", "metrics.`cost/fit_seconds`", "metrics.`cost/recommend_seconds`"]
-    columns += ["params.`model.type`", "attributes.`Dataset`"]
+    metrics = [*headline, "users", "cost/fit_seconds", "cost/recommend_seconds"]
+    params = ["model.type", *_differing_params(result)]
+    columns = [*(f"metrics.`{key}`" for key in metrics), *(f"params.`{key}`" for key in params)]
     state: dict[str, Any] = {
         "selectedColumns": columns,
-        "columnOrder": [],
-        "columnWidths": {},
+        # Without an order, metrics come after the dataset, and those of costs first.
+        "columnOrder": columns,
+        "columnWidths": dict.fromkeys(columns, _WIDTH),
         "runsExpanded": {},
         "runsPinned": [],
         "runsHidden": [],
@@ -173,7 +188,17 @@ def _layout(
     differences = [_bar(f"vs_baseline/{key}") for key in compared]
     yield "Difference from the baseline over the same users", differences, 3, 280
     yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold], 3, 340
+    yield "Parameters that differ", [_DIFFERENCES] if len(result.models) > 1 else [], 1, 340
     yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS], 4, 260
+
+
+def _differing_params(result: BakeoffResult) -> list[str]:
+    """Return the keys of the models' parameters that have several values, in MLflow; the first few."""
+    values: dict[str, set[str]] = {}
+    for model in result.models:
+        for key, value in flatten("model", model.params, taken={}).items():
+            values.setdefault(key, set()).add(json.dumps(value, default=str))
+    return [key for key, found in values.items() if len(found) > 1][:_MOST_PARAMS]
 
 
 def _section(name: str, *, display: bool) -> dict[str, Any]:

@@ -8,17 +8,20 @@ from evalplugin.comparison.comparison import Comparison, metric_cells
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.report.markdown import decision_markdown, leaderboard_markdown
+from evalplugin.report.decision import title_of
+from evalplugin.report.markdown import decision_markdown, escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.run_summary import note_markdown
-from evalplugin.tracking.names import MAX_TAG
+from evalplugin.report.verdict import verdict, verdict_sentence
+from evalplugin.report.words import location
+from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import dataset_inputs, model_params, summary_params, table_tag
 from evalplugin.tracking.write.links import PAGE, Links
 from evalplugin.tracking.write.metrics import model_metrics, summary_metrics
 
-__all__ = ["DECISION", "decision_files", "decision_tags", "model_items", "summary_items"]
+__all__ = ["DECISION", "decision_files", "decision_tags", "model_items", "summary_items", "summary_name"]
 
 DECISION = "decision.json"
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
@@ -37,6 +40,14 @@ def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     yield from model_artifacts(bakeoff, result, cells, left_out_params=too_long)
 
 
+def summary_name(comparisons: Sequence[Comparison]) -> str:
+    """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
+    names = [verdict(one).headline for one in comparisons]
+    if len(comparisons) > 1:
+        names = [f"{name} on {_place(one)}" for name, one in zip(names, comparisons, strict=True)]
+    return shorten("; ".join(names), MAX_KEY_LENGTH)
+
+
 def summary_items(
     bakeoff: Bakeoff,
     comparisons: Sequence[Comparison],
@@ -50,7 +61,7 @@ def summary_items(
     leaderboard = leaderboard_markdown(bakeoff, comparisons)
     pages = {"Board": links.board_url, "Compare": links.compare_url}
     line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
-    yield Tag(_NOTE, f"{leaderboard}\n{line}")
+    yield Tag(_NOTE, "\n\n".join([*_verdict_lines(comparisons, decision), f"{leaderboard}\n{line}"]))
     yield Tag("evalplugin.board", links.board_url_path)
     # A link to very many runs would be shortened and lead nowhere.
     if links.compare_url_path is not None and len(links.compare_url_path) <= MAX_TAG:
@@ -61,6 +72,19 @@ def summary_items(
     if decision is not None:
         yield from decision_files(decision)
         yield from decision_tags(decision)
+
+
+def _verdict_lines(comparisons: Sequence[Comparison], decision: Decision | None) -> Iterator[str]:
+    """Yield paragraphs of Markdown: the decision of the gate, if any, and the verdict on each dataset and split."""
+    if decision is not None:
+        yield f"**{escape(title_of(decision))}.** {escape(decision.reason)}"
+    for one in comparisons:
+        where = f"{escape(_place(one))}: " if len(comparisons) > 1 else ""
+        yield f"{where}{escape(verdict_sentence(one, one.contest.primary))}"
+
+
+def _place(comparison: Comparison) -> str:
+    return location(comparison.contest.dataset, comparison.contest.split)
 
 
 def decision_tags(decision: Decision) -> Iterator[Tag]:

@@ -25,7 +25,7 @@ from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import DONE
 from evalplugin.tracking.write.artifacts import picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
-from evalplugin.tracking.write.contents import model_items, summary_items
+from evalplugin.tracking.write.contents import model_items, summary_items, summary_name
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
@@ -199,7 +199,7 @@ class MlflowTracker:
         links = Links(
             tracking_uri=redact(self.uri),
             experiment_id=self.experiment_id,
-            summary_run_id=self._start_summary(),
+            summary_run_id=self._start_summary(comparisons),
             bakeoff=self.bakeoff.id,
             board=None if saved is None else saved.key,
             compared=compared,
@@ -253,11 +253,11 @@ class MlflowTracker:
             self.summary_run_id = self.writer.attach(run)
             self.writer.open_runs.add(self.summary_run_id)
 
-    def _start_summary(self) -> str:
+    def _start_summary(self, comparisons: Sequence[Comparison]) -> str:
         tags = [*self.common_tags, Tag("evalplugin.role", "summary")]
         if self.summary_run_id is None:
             with tracking_call(self.uri, "start the summary run"):
-                return self.writer.start(f"summary {self.bakeoff.id}", tags)
+                return self.writer.start(summary_name(comparisons), tags)
         with tracking_call(self.uri, "tag the summary run"):
             # The source that `mlflow run` has logged must not change.
             self.writer.log(self.summary_run_id, [tag for tag in tags if not tag.key.startswith("mlflow.")])

@@ -39,6 +39,7 @@ def test_a_board_has_a_section_for_each_kind_of_chart(board: Board) -> None:
         "Every user, lowest to highest (step = percentile of users)",
         "Metric at k (step = k)",
         "Difference from the baseline over the same users",
+        "Parameters that differ",
         "Cost",
     ]
     charts = board.state["compareRunCharts"]
@@ -53,6 +54,23 @@ def test_a_board_shows_the_models_of_its_bakeoff_best_first(board: Board) -> Non
     assert board.state["orderByAsc"] is False
     assert "20260101-120000-3f2a" in board.state["searchFilter"]
     assert board.state["runsHiddenMode"] == "SHOW_ALL"
+
+
+def test_the_table_of_a_board_begins_with_the_headline_metrics(board: Board) -> None:
+    order = board.state["columnOrder"]
+    assert order[:2] == ["metrics.`ndcg_at_10`", "metrics.`recall_at_10`"]
+    assert set(order) == set(board.state["selectedColumns"])
+    assert "params.`model.type`" in order
+
+
+def test_a_board_shows_the_parameters_that_differ(make: SimpleNamespace) -> None:
+    models = tuple(make.model_result(f"knn{k}", params={"k": k, "sim": {"shrink": 1}}) for k in (10, 40))
+    result = BakeoffResult(make.bakeoff(("knn10", "knn40"), baseline=None), models)
+    board = board_of(result, make.comparisons(result))
+    assert board is not None
+    assert board.state["columnOrder"][-2:] == ["params.`model.type`", "params.`model.k`"]
+    (card,) = [card for card in board.state["compareRunCharts"] if card["type"] == "DIFFERENCE"]
+    assert card["showDifferencesOnly"] is True
 
 
 def test_the_best_error_is_the_lowest(make: SimpleNamespace) -> None:

@@ -51,14 +51,17 @@ def text(client: MlflowClient, run: Run, path: str) -> str:
     return Path(client.download_artifacts(run.info.run_id, path)).read_text(encoding="utf-8")
 
 
+SUMMARY = "svd leads by ndcg@10, and beats the baseline random"  # named after the winner
+
+
 def test_there_is_one_flat_run_a_model_and_a_summary(logged: SimpleNamespace) -> None:
-    assert set(logged.runs) == {"random", "knn", "svd", "broken", "summary 20260101-120000-3f2a"}
+    assert set(logged.runs) == {"random", "knn", "svd", "broken", SUMMARY}
     assert {name: run.info.status for name, run in logged.runs.items()} == {
         "random": "FINISHED",
         "knn": "FINISHED",
         "svd": "FINISHED",
         "broken": "FAILED",
-        "summary 20260101-120000-3f2a": "FINISHED",
+        SUMMARY: "FINISHED",
     }
     assert not any("mlflow.parentRunId" in run.data.tags for run in logged.runs.values())
 
@@ -125,13 +128,15 @@ def test_each_model_has_its_own_colour_and_the_baseline_is_grey(logged: SimpleNa
 
 
 def test_the_summary_run_compares_all_models(logged: SimpleNamespace) -> None:
-    summary = logged.runs["summary 20260101-120000-3f2a"]
+    summary = logged.runs[SUMMARY]
     assert summary.info.run_id == logged.links.summary_run_id
     assert summary.data.tags["evalplugin.role"] == "summary"
     assert summary.data.metrics["diff/ndcg_at_10/svd.low"] > 0
     assert summary.data.metrics["models_failed"] == 1
     assert "| 1 | svd |" in text(logged.client, summary, "leaderboard.md")
-    assert logged.links.board_url_path in summary.data.tags["mlflow.note.content"]
+    note = summary.data.tags["mlflow.note.content"]
+    assert note.splitlines()[0].startswith("svd wins by ndcg@10: \\+0.")
+    assert logged.links.board_url_path in note
 
 
 def test_links_have_ui_command_board_and_compare_page(logged: SimpleNamespace) -> None:
