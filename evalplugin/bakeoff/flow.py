@@ -27,6 +27,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult, new_id
 from evalplugin.execution.runner import (
     Executor,
@@ -168,21 +169,24 @@ def run_bakeoff(
         bakeoff = replace(bakeoff, id=journal.header.id)
         jobs = jobs_of(config, prepared)
         load_cached(jobs, cache)
-        missing = _missing(jobs, cache, journal, mode, observer)
+        _check_missing(jobs, cache, journal, mode, observer)
         with _open_tracker(bakeoff, uri, journal, cache, observer) as tracker:
             on_start(bakeoff.id)
             abandon_older(journal, observer)
-            with _executor(config, cache.store, observer, workers=workers, total=missing) as execute:
-                result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer)
+            pace = Pace(jobs, workers or config.spec.workers)
+            with _executor(config, cache.store, observer, workers=pace.workers) as execute:
+                result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
             outcome = _compare_and_log(config, gated, result, run_ids, tracker, observer)
             return _register(gated, prepared, outcome, tracker, cache.store, journal, observer)
 
 
-def _missing(jobs: Sequence[Job], cache: StepCache, journal: Journal, mode: Mode, observer: Observer) -> int:
-    """Report which tasks are cached and return how many are to be computed.
+def _check_missing(
+    jobs: Sequence[Job], cache: StepCache, journal: Journal, mode: Mode, observer: Observer
+) -> None:
+    """Report which tasks are cached.
 
     Raises:
-        StoreError: There are some, with ``sync``.
+        StoreError: Some are not, with ``sync``.
     """
     to_run = [job for job in jobs if not job.failed]
     tasks, cached = sum(len(job.tasks) for job in to_run), sum(len(job.done) for job in to_run)
@@ -202,7 +206,6 @@ def _missing(jobs: Sequence[Job], cache: StepCache, journal: Journal, mode: Mode
             f"{count_text(missing, 'task')} of the bake-off {journal.header.id} not computed yet; "
             f"{resume_hint(journal)}"
         )
-    return missing
 
 
 @contextmanager
@@ -219,17 +222,16 @@ def _open_tracker(
 
 @contextmanager
 def _executor(
-    config: CheckedConfig, store: Store, observer: Observer, *, workers: int | None, total: int
+    config: CheckedConfig, store: Store, observer: Observer, *, workers: int
 ) -> Generator[Executor]:
     """Yield the executor of the tasks: this process, or worker processes with a scratch folder for files."""
     limits = Limits.of(config.spec.limits)
-    workers = workers or config.spec.workers
     with store.scratch() as folder:
         if workers == 1 and limits == Limits():
             yield sequential_executor(observer)
         else:
             yield process_executor(
-                observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder, total=total
+                observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder
             )
 
 
@@ -240,6 +242,7 @@ def _run_tasks(
     cache: StepCache,
     tracker: MlflowTracker,
     observer: Observer,
+    pace: Pace,
 ) -> tuple[BakeoffResult, list[str]]:
     """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
 
@@ -248,10 +251,21 @@ def _run_tasks(
     """
     runs = _ModelRuns(tracker, observer)
     results: dict[int, ModelResult] = {}
-    for number, result in results_of(jobs, execute, cache, lambda number: runs.start(number, jobs[number])):
-        runs.finish(number, result)
-        results[number] = result
-        observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
+    label = f"compute {count_text(pace.total, 'task')}"
+    label += f" in {pace.workers} processes" if pace.workers > 1 else ""
+    with observer.overall(label, pace.total, pace.seconds_left) as advance:
+        advance(pace.done)
+        found = results_of(
+            jobs,
+            execute,
+            cache,
+            starting=lambda number: runs.start(number, jobs[number]),
+            task_ended=lambda: advance(pace.advance()),
+        )
+        for number, result in found:
+            runs.finish(number, result)
+            results[number] = result
+            observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
     runs.raise_if_lost()
     numbers = range(len(jobs))
     return BakeoffResult(bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]

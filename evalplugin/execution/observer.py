@@ -22,3 +22,14 @@ class Observer:
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
         """Show a piece of work while it runs; yields a function that receives how many more of ``total`` are done."""
         yield lambda done: None
+
+    @contextmanager
+    def overall(
+        self, label: str, total: int | None, seconds_left: Callable[[], float | None]
+    ) -> Iterator[Callable[[int], None]]:
+        """Show how much of all the work is done, around the progress of its pieces; as ``progress``.
+
+        ``seconds_left`` returns an estimate of the seconds until it is done; None: nothing is known yet.
+        """
+        with self.progress(label, total) as advance:
+            yield advance

@@ -242,6 +242,7 @@ def results_of(
     execute: Executor,
     cache: StepCache | None = None,
     starting: Callable[[int], None] = lambda job: None,
+    task_ended: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[int, ModelResult]]:
     """Yield the number and the result of each job as soon as all its folds are done; a failure is part of the result.
 
@@ -250,6 +251,7 @@ def results_of(
         execute: Executes the tasks without a result.
         cache: Stores each new result; None: results are not cached.
         starting: Receives the number of each job before anything is computed for it.
+        task_ended: Called after each task, before its job is yielded.
     """
     for number, job in enumerate(jobs):
         if job.ended:
@@ -278,6 +280,7 @@ def results_of(
             job.done[fold] = result
             if cache is not None:
                 job.done[fold] = _store(job, fold, cache)
+            task_ended()
             if job.ended:
                 yield number, _result_of(job)
 

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from multiprocessing.connection import wait
@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.signals import ENDING
 from evalplugin.base.text import escape_controls
-from evalplugin.base.units import count_text
 from evalplugin.execution.isolation import error_text
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Executor, Result
@@ -49,7 +48,7 @@ _Call = tuple[int, Callable[..., object], Path, Mapping[str, Any]]
 
 
 def process_executor(
-    observer: Observer, *, workers: int, limits: Limits, plugins: Sequence[Path], folder: Path, total: int
+    observer: Observer, *, workers: int, limits: Limits, plugins: Sequence[Path], folder: Path
 ) -> Executor:
     """Return an executor with ``workers`` processes at a time; every task has a process of its own.
 
@@ -57,12 +56,11 @@ def process_executor(
     The data of a fold is written once, and mapped into the memory of every process that needs it.
 
     Args:
-        observer: Receives how many tasks are done.
+        observer: Receives which tasks are running.
         workers: Number of processes at a time; together they have no more threads than there are processors.
         limits: Limits of each task.
         plugins: Files that each process loads.
         folder: An empty folder for data and results.
-        total: Number of tasks, for progress.
 
     Raises:
         EvalpluginError: The system cannot limit memory.
@@ -75,17 +73,22 @@ def process_executor(
     data: dict[int, Path] = {}  # by identity of the fold
 
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
+        shown = ExitStack()  # the progress of the running tasks
+        ends: dict[int, Callable[[], object]] = {}  # by number of the task
+
         def calls() -> Iterator[_Call]:
-            for number, _, task in tasks:
+            for number, label, task in tasks:
                 rest = {f.name: getattr(task, f.name) for f in fields(task) if f.name not in _SHARED}
+                progress = ExitStack()
+                ends[number] = shown.enter_context(progress).close
+                progress.enter_context(observer.progress(f"compute {label}"))
                 yield number, run_fields, _shared_file(task, folder, data), rest
 
-        label = f"compute {count_text(total, 'task')}" + (f" in {workers} processes" if workers > 1 else "")
         start = partial(_start, folder=folder, threads=threads, limits=limits, plugins=plugins)
         ended = _run(calls(), workers, start)
-        with observer.progress(label, total) as advance, closing(ended):
+        with shown, closing(ended):
             for worker in ended:
-                advance(1)
+                ends.pop(worker.number)()
                 yield worker.number, worker.result()
 
     return execute

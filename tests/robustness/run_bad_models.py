@@ -45,7 +45,6 @@ def main() -> None:
             limits=Limits(),
             plugins=config.plugins,
             folder=folder,
-            total=len(jobs),
         )
     found = {result.model: [result.failure, result.error] for _, result in results_of(jobs, execute)}
     Path("found.json").write_text(json.dumps(found))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
 )
@@ -21,9 +25,10 @@ from evalplugin.base.secrets import redact_message
 from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.execution.observer import Observer
 
-__all__ = ["observer"]
+__all__ = ["SECONDS_BETWEEN_LINES", "SecondsLeft", "observer"]
 
-_SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES = 10.0
+SecondsLeft = Callable[[], float | None]
 
 
 def observer() -> Observer:
@@ -35,6 +40,7 @@ def observer() -> Observer:
 class _Bars(Observer):
     def __init__(self, console: Console) -> None:
         self.console = console
+        self.bars = Progress(console=console)  # replaced as soon as there is a step to show
 
     def report(self, text: str) -> None:
         self.console.print(escape(redact_message(text)), highlight=False)
@@ -44,31 +50,121 @@ class _Bars(Observer):
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        count = [BarColumn(bar_width=30), MofNCompleteColumn()] if total is not None else []
-        columns = [SpinnerColumn(), TextColumn("{task.description}"), *count, TimeElapsedColumn()]
-        with Progress(*columns, console=self.console, transient=True) as progress:
-            task = progress.add_task(escape(label), total=total)
-            yield lambda done: progress.advance(task, done)
+        with self.overall(label, total, lambda: None) as advance:
+            yield advance
+
+    @contextmanager
+    def overall(
+        self, label: str, total: int | None, seconds_left: SecondsLeft
+    ) -> Iterator[Callable[[int], None]]:
+        if not self.bars.tasks:
+            count = map(_IfCounted, (BarColumn(bar_width=30), MofNCompleteColumn()))
+            columns = [
+                SpinnerColumn(),
+                TextColumn("{task.description}"),
+                *count,
+                TimeElapsedColumn(),
+                _Left(),
+            ]
+            self.bars = Progress(*columns, console=self.console, transient=True)
+            self.bars.start()
+        bar = self.bars.add_task(escape(redact_message(label)), total=total, seconds_left=seconds_left)
+        try:
+            yield lambda done: self.bars.advance(bar, done)
+        finally:
+            self.bars.remove_task(bar)
+            if not self.bars.tasks:
+                self.bars.stop()
+
+
+class _IfCounted(ProgressColumn):
+    """A column that is empty where it is not known how much is to be done."""
+
+    def __init__(self, column: ProgressColumn) -> None:
+        super().__init__()
+        self.column = column
+
+    def render(self, task: Task) -> RenderableType:
+        return "" if task.total is None else self.column(task)
+
+
+class _Left(ProgressColumn):
+    """The estimated time until a step is done, where there is an estimate."""
+
+    def render(self, task: Task) -> RenderableType:
+        return _left_text(task.fields["seconds_left"]())
+
+
+@dataclass
+class _Step:
+    label: str
+    total: int | None
+    seconds_left: SecondsLeft
+    started: float
+    seen: int = 0
+
+    def status(self, now: float) -> str:
+        count = "" if self.total is None else f"{self.seen:,} of {self.total:,}, "
+        left = _left_text(self.seconds_left())
+        return f"{self.label}: {count}for {_time(now - self.started)}{left and f', {left}'}"
 
 
 class _Lines(Observer):
+    """A log: it has each step as it begins and, of steps that take long, how far they are, but few lines of it."""
+
+    def __init__(self) -> None:
+        self.steps: list[_Step] = []
+        self.said = 0.0  # when the last line was, on the monotonic clock
+        self.idle = threading.Event()
+
     def report(self, text: str) -> None:
+        self.said = time.monotonic()
         print_diagnostic(text)
 
     def warn(self, text: str) -> None:
+        self.said = time.monotonic()
         show_warning(text)
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        # A log needs the step that runs now, but few lines of it.
+        with self.overall(label, total, lambda: None) as advance:
+            yield advance
+
+    @contextmanager
+    def overall(
+        self, label: str, total: int | None, seconds_left: SecondsLeft
+    ) -> Iterator[Callable[[int], None]]:
         self.report(f"{label} ...")
-        seen, reported = 0, time.monotonic()
+        step = _Step(label, total, seconds_left, time.monotonic())
+        self.steps.append(step)
+        if len(self.steps) == 1:
+            self.idle = threading.Event()
+            threading.Thread(target=self._report_long_steps, args=(self.idle,), daemon=True).start()
 
         def advance(done: int) -> None:
-            nonlocal seen, reported
-            seen += done
-            if total is not None and seen < total and time.monotonic() - reported > _SECONDS_BETWEEN_LINES:
-                reported = time.monotonic()
-                self.report(f"{label}: {seen:,} of {total:,}")
+            step.seen += done
 
-        yield advance
+        try:
+            yield advance
+        finally:
+            self.steps.remove(step)
+            if not self.steps:
+                self.idle.set()
+
+    def _report_long_steps(self, idle: threading.Event) -> None:
+        while not idle.wait(max(0.01, self.said + SECONDS_BETWEEN_LINES - time.monotonic())):
+            now = time.monotonic()
+            steps = self.steps[::-1]  # the innermost first; the last one may just have ended
+            if steps and now - self.said >= SECONDS_BETWEEN_LINES:
+                self.report("; ".join(step.status(now) for step in steps))
+
+
+def _left_text(seconds: float | None) -> str:
+    return "" if seconds is None else f"about {_time(seconds)} left"
+
+
+def _time(seconds: float) -> str:
+    """Return a duration as people say it: ``40 s``, ``3 min``, ``2.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import io
+import time
+from contextlib import ExitStack
+
 import pytest
+from rich.console import Console
 
 from evalplugin.cli.show import observer, progress
 
@@ -15,13 +20,60 @@ def test_progress_without_terminal_is_plain_lines_on_stderr(capsys: pytest.Captu
     assert err == "read [bold]data[/bold]\nfit knn ...\n"
 
 
-def test_progress_lines_report_counts_of_long_work(
+def wait_for_lines(capsys: pytest.CaptureFixture[str], n: int) -> list[str]:
+    lines: list[str] = []
+    for _ in range(2000):
+        lines += capsys.readouterr().err.splitlines()
+        if len(lines) >= n:
+            return lines
+        time.sleep(0.01)
+    raise AssertionError(lines)
+
+
+def test_long_steps_without_terminal_report_how_far_they_are(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = [0.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    with observer().progress("recommend knn", 4_000) as advance:
-        for _ in range(4):
-            now[0] += 6.0
-            advance(1_000)
-    assert capsys.readouterr().err.splitlines() == ["recommend knn ...", "recommend knn: 2,000 of 4,000"]
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
+    shown = observer()
+    with (
+        shown.overall("compute 7 tasks", 7, lambda: 200.0) as advance,
+        shown.progress("fit knn, fold 2 of 5"),
+    ):
+        advance(3)
+        lines = wait_for_lines(capsys, 4)
+    assert lines[:2] == ["compute 7 tasks ...", "fit knn, fold 2 of 5 ..."]
+    assert set(lines[2:]) == {
+        "fit knn, fold 2 of 5: for 0 s; compute 7 tasks: 3 of 7, for 0 s, about 3 min left"
+    }
+    time.sleep(0.15)
+    assert capsys.readouterr().err == ""  # nothing runs, nothing is said
+
+
+def test_short_steps_without_terminal_are_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = observer()
+    with shown.progress("recommend knn", 4_000) as advance:
+        advance(4_000)
+    with shown.progress("score knn"):
+        pass
+    assert capsys.readouterr().err.splitlines() == ["recommend knn ...", "score knn ..."]
+
+
+def test_terminal_shows_all_running_steps_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    shown = progress._Bars(Console(file=screen, force_terminal=True, width=120))
+    with ExitStack() as first, ExitStack() as second:
+        advance = first.enter_context(shown.overall("compute 7 tasks", 7, lambda: 12.3))
+        advance(3)
+        second.enter_context(shown.progress("fit [knn]"))
+        shown.bars.refresh()
+        first.close()  # steps of worker processes end in any order
+        shown.bars.refresh()
+        assert [task.description for task in shown.bars.tasks] == [r"fit \[knn]"]
+    assert "3/7" in screen.getvalue()
+    assert "about 12 s left" in screen.getvalue()
+    assert "fit [knn]" in screen.getvalue()
+    assert shown.bars.tasks == []
+    with shown.progress("compare"):
+        assert [task.description for task in shown.bars.tasks] == ["compare"]
