@@ -85,6 +85,10 @@ def test_the_first_command_ends_with_the_output_that_is_shown() -> None:
     real = real[: len(shown)]  # the README leaves out the tables behind the first one
     assert [name for name, _ in shown] == [name for name, _ in real]
     np.testing.assert_allclose([mean for _, mean in shown], [mean for _, mean in real], atol=2e-3)
+    ends = [text.strip().splitlines()[-1] for text in (block("text", "item-neighbours"), done.stdout)]
+    assert ends[0].startswith("item-neighbours wins by ndcg@10: +")
+    words = {re.sub(r"\d+(\.\d+)?", "#", line) for line in ends}
+    assert len(words) == 1
 
 
 def test_the_second_command_runs_the_tests() -> None:
@@ -132,6 +136,9 @@ def test_the_example_config_runs(example: Path, capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     for model in ("popularity (baseline)", "knn(k=10)", "knn(k=40)", "recent"):
         assert model in out
+    assert re.search(
+        r"(wins|is ahead|No model beats the baseline popularity) by ndcg@10", out.splitlines()[-1]
+    )
 
 
 def test_the_example_of_a_mistake_is_what_is_told(example: Path) -> None:

@@ -15,6 +15,7 @@ from evalplugin.cli.show.console import MARKS, WIDTH, coloured, new_table, show_
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
+from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import heading, location, marks_legend, small_legend
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def show_plan(plan: Plan) -> None:
 
 
 def show_outcome(outcome: Outcome) -> None:
-    """Print a leaderboard for each dataset and split, the legend of its marks, and the links."""
+    """Print a leaderboard for each dataset and split, the legend of its marks, the links, and who won."""
     console = stdout()
     bakeoff = outcome.result.bakeoff
     for comparison in outcome.comparisons:
@@ -74,6 +75,15 @@ def show_outcome(outcome: Outcome) -> None:
         *links.warnings,
     ):
         show_warning(warning)
+    console.print()
+    for comparison in outcome.comparisons:
+        console.print(escape(_verdict(comparison, named=len(outcome.comparisons) > 1)), highlight=False)
+
+
+def _verdict(comparison: Comparison, *, named: bool) -> str:
+    contest = comparison.contest
+    sentence = verdict_sentence(comparison, contest.primary)
+    return f"{location(contest.dataset, contest.split)}: {sentence}" if named else sentence
 
 
 def show_scores(rows: Sequence[Row], *, title: str) -> None:
