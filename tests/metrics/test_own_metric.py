@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from pydantic import Field
 
 import evalplugin
-from evalplugin.base.errors import ParameterError, PluginError
+from evalplugin.base.errors import DataError, ParameterError, PluginError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.metrics import METRICS, OverallMetric, ScoringContext, UserMetric, evaluate, metric, parse
 from evalplugin.testing import check_metric
@@ -57,6 +58,18 @@ def test_a_metric_in_one_file_is_used_by_name_and_keeps_the_contract(tmp_path: P
     assert evaluate("weighted_hits(weight=2)@2", lists=[[1, 2, 3]], truth=[{1, 3}]) == [2.0]
     assert parse("weighted_hits(weight=2.50)@2").name == "weighted_hits(weight=2.5)@2"
     check_metric("weighted_hits(weight=0.5)")
+
+
+def test_an_infinite_value_of_a_metric_is_an_error() -> None:
+    @metric("endless", higher_is_better=True, bounds=(0, float("inf")))
+    def endless(context: ScoringContext, k: int) -> np.ndarray:
+        """Infinite for users with a relevant item. Undefined without one."""
+        return np.where(context.n_relevant > 0, np.inf, np.nan)
+
+    lists = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1], "rank": [1, 2, 1]})
+    truth = pd.DataFrame({"user": [1, 1, 2], "item": [1, 2, 1]})
+    with pytest.raises(DataError, match=r"metric endless@2 is infinite for 2 users"):
+        evalplugin.score(lists, truth, metrics=["endless@2"])
 
 
 def test_dense_and_sparse_views_of_the_context_agree() -> None:

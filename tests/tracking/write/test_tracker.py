@@ -356,6 +356,35 @@ def test_unreachable_store_is_an_error_and_ending_open_runs_raises_nothing(
     assert [run.info.run_id for run in deleted] == [run_id]
 
 
+def test_errors_of_any_client_that_mlflow_uses_are_tracking_errors(
+    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class AzureError(Exception):
+        """Like those of the clients of object storage, which share no base class."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise AzureError("the specified container does not exist")
+
+    repository = "mlflow.store.artifact.local_artifact_repo.LocalArtifactRepository"
+    monkeypatch.setattr(f"{repository}.log_artifacts", fail)
+    tracker = MlflowTracker.open(make.bakeoff(("knn",)), uri)
+    run_id = tracker.start_model(make.data_info(), "knn", "x")
+    with pytest.raises(TrackingError, match="cannot log knn: the specified container does not exist"):
+        tracker.finish_model(run_id, make.model_result("knn"))
+
+
+def test_a_database_that_is_not_there_is_tried_once(
+    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow.store.db.utils
+
+    attempts: list[float] = []
+    monkeypatch.setattr(mlflow.store.db.utils.time, "sleep", attempts.append)
+    with pytest.raises(TrackingError, match=r"cannot reach it: .*Connection refused"):
+        MlflowTracker.open(make.bakeoff(("knn",)), "postgresql+psycopg2://me@127.0.0.1:9/none")
+    assert attempts == []
+
+
 def test_other_errors_pass_through_a_tracking_call(uri: str) -> None:
     with pytest.raises(ZeroDivisionError), tracking_call(uri, "divide"):
         raise ZeroDivisionError
