@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["escape_controls", "shorten"]
+__all__ = ["escape_controls", "escape_formula", "shorten"]
 
 # C0 without tab and line feed, DEL and C1; marks that reorder or hide text; separators of lines; halves of a pair.
 _CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
+# How a formula begins, and what begins so and is none: a number, or one sign.
+_FORMULA = tuple("=+-@\t\r")
+_NUMBER = re.compile(r"[-+]?[0-9]*\.?[0-9]*(?:[eE][-+]?[0-9]+)?|[=@]", re.ASCII)
 
 
 def escape_controls(text: str) -> str:
@@ -19,6 +22,15 @@ def escape_controls(text: str) -> str:
     lone surrogates, which no encoding can write. Tabs and line feeds stay.
     """
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def escape_formula(text: str) -> str:
+    """Return the text of a CSV cell, with an apostrophe in front if a spreadsheet would take it for a formula.
+
+    That is text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return, and is more than that sign. A
+    number such as ``-0.5`` is no formula.
+    """
+    return f"'{text}" if text[:1] in _FORMULA and not _NUMBER.fullmatch(text) else text
 
 
 def shorten(text: str, length: int) -> str:

@@ -13,7 +13,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE, DataError, UnknownNameError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import options
-from evalplugin.cli.shared import open_store, print_diagnostic
+from evalplugin.cli.shared import echo, open_store, print_diagnostic
 
 if TYPE_CHECKING:
     from evalplugin.execution.store import EntryInfo
@@ -62,11 +62,11 @@ def show(key: str, folder: Path) -> int:
         "folder": str(store.folder_of(entry.key)),
     }
     for label, text in lines.items():
-        click.echo(f"{label:<10} {text}")
-    click.echo("depends on")
+        echo(f"{label:<10} {text}")
+    echo("depends on")
     for label, value in entry.depends_on.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        click.echo(f"  {label:<10} {text}")
+        echo(f"  {label:<10} {text}")
     return EXIT_DONE
 
 
@@ -116,7 +116,7 @@ def _print_entries(entries: Sequence[EntryInfo]) -> None:
     for entry in entries:
         about = entry.about or "its manifest cannot be read"
         size = size_text(entry.size)
-        click.echo(f"{entry.key[:12]}  {entry.step:<7}  {size:>8}  {_time(entry.used)}  {about}")
+        echo(f"{entry.key[:12]}  {entry.step:<7}  {size:>8}  {_time(entry.used)}  {about}")
 
 
 def _count(entries: Sequence[EntryInfo]) -> str:

@@ -9,6 +9,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
+from evalplugin.cli.shared import echo_data
 
 __all__ = ["compare"]
 
@@ -86,5 +87,5 @@ def compare(
             "markdown": markdown.compare_markdown,
             "latex": latex.compare_latex,
         }
-        click.echo(texts[shown](found.comparisons, names, segment), nl=False)
+        echo_data(texts[shown](found.comparisons, names, segment), nl=False)
     return EXIT_DONE

@@ -7,8 +7,10 @@ import json
 import click
 
 from evalplugin.base.errors import EXIT_DONE
+from evalplugin.base.text import escape_controls
 from evalplugin.cli import options
 from evalplugin.cli.list import KINDS, registry_of
+from evalplugin.cli.shared import echo
 
 __all__ = ["describe"]
 
@@ -25,15 +27,19 @@ def describe(kind: str, name: str) -> int:
     from evalplugin.base.parameters import parameters_of
 
     entry = registry_of(f"{kind}s").entry(name)
-    click.echo(f"{kind} {click.style(entry.name, bold=True)}  ({entry.origin})\n")
+    click.echo(f"{kind} {_bold(entry.name)}  ({escape_controls(entry.origin)})\n")
     if entry.summary:
-        click.echo(f"{cleandoc(entry.cls.__doc__ or '')}\n")
+        echo(f"{cleandoc(entry.cls.__doc__ or '')}\n")
     parameters = parameters_of(entry.cls)
-    click.echo("Parameters:" if parameters else "It takes no parameters.")
+    echo("Parameters:" if parameters else "It takes no parameters.")
     for parameter in parameters:
         default = "required" if parameter.required else f"default {json.dumps(parameter.default)}"
         kind_of = parameter.type if parameter.type == "mapping" else f"{parameter.type}; {default}"
-        click.echo(f"  {click.style(parameter.name, bold=True)}: {kind_of}")
+        click.echo(f"  {_bold(parameter.name)}: {escape_controls(kind_of)}")
         if parameter.description:
-            click.echo(f"      {parameter.description}")
+            echo(f"      {parameter.description}")
     return EXIT_DONE
+
+
+def _bold(text: str) -> str:
+    return click.style(escape_controls(text), bold=True)

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from evalplugin.cli import options
+from evalplugin.cli.shared import echo_data
 
 __all__ = ["gate"]
 
@@ -102,11 +103,11 @@ def gate(
             spec, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect
         )  # fmt: skip
     if shown == "json":
-        click.echo(decision.to_json())
+        echo_data(decision.to_json())
     elif shown == "markdown":
         from evalplugin.report.markdown import decision_markdown
 
-        click.echo(decision_markdown(decision), nl=False)
+        echo_data(decision_markdown(decision), nl=False)
     else:
         from evalplugin.cli.show.gate import show_decision
 

@@ -8,6 +8,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
+from evalplugin.cli.shared import echo_data
 
 __all__ = ["history"]
 
@@ -48,5 +49,5 @@ def history(
     if shown == "table":
         show_history(found)
     else:
-        click.echo(history_json(found) if shown == "json" else history_csv(found), nl=False)
+        echo_data(history_json(found) if shown == "json" else history_csv(found), nl=False)
     return EXIT_DONE

@@ -8,6 +8,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
+from evalplugin.cli.shared import echo
 
 if TYPE_CHECKING:
     from evalplugin.base.registry import Registry
@@ -28,7 +29,7 @@ def list_(kind: str) -> int:
     for entry in entries:
         # The origin of built-in components is left out.
         origin = "" if entry.origin.startswith("evalplugin.") else f"  [{entry.origin}]"
-        click.echo(f"{entry.name:<{width}}  {entry.summary}{origin}")
+        echo(f"{entry.name:<{width}}  {entry.summary}{origin}")
     return EXIT_DONE
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import traceback
@@ -44,7 +45,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print_diagnostic(error.format_message())
         return EXIT_USAGE
     except click.ClickException as error:
-        error.show(sys.stderr)
+        shown = io.StringIO()
+        error.show(shown)
+        print_diagnostic(shown.getvalue().rstrip("\n"))
         return EXIT_USAGE
     except (KeyboardInterrupt, click.Abort):
         with ignore_signals():

@@ -11,7 +11,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
 from evalplugin.cli import options
-from evalplugin.cli.shared import load_all, show_error
+from evalplugin.cli.shared import echo, load_all, show_error
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Mode
@@ -105,7 +105,7 @@ def run(
                 if_changed=if_changed,
             )
         except UnchangedError as nothing:
-            click.echo(f"{config.name}: {nothing}")
+            echo(f"{config.name}: {nothing}")
             continue
         show.show_outcome(outcome)
         failed = failed or bool(outcome.result.failed)

@@ -12,7 +12,7 @@ from evalplugin.base.errors import EXIT_DONE, KeyPath
 from evalplugin.base.secrets import redact
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
-from evalplugin.cli.shared import load_all, print_diagnostic, show_warning
+from evalplugin.cli.shared import echo, load_all, print_diagnostic, show_warning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ def schedule(
 
     from evalplugin.schedule import Scheduler
 
-    return Scheduler(jobs, [*changed, *typed], write=click.echo, report=print_diagnostic).run()
+    return Scheduler(jobs, [*changed, *typed], write=echo, report=print_diagnostic).run()
 
 
 def _data_home_of(context: click.Context, data_home: Path | None, unit: str | None) -> str | None:
@@ -172,7 +172,7 @@ def _write_unit(
     files = units(unit, jobs, folder=Path.cwd(), options=typed, image=image)  # type: ignore[arg-type]
     if out is None:
         several = len(files) > 1
-        click.echo(
+        echo(
             "\n".join(f"# file: {name}\n{text}" if several else text for name, text in files.items()),
             nl=False,
         )
@@ -184,4 +184,4 @@ def _write_unit(
     except OSError as error:
         raise click.UsageError(f"--out {out}: cannot write {error.filename}: {error.strerror}") from None
     for name in files:
-        click.echo(str(out / name))
+        echo(str(out / name))

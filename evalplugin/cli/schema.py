@@ -8,6 +8,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
+from evalplugin.cli.shared import echo_data
 
 __all__ = ["schema"]
 
@@ -18,5 +19,5 @@ def schema() -> int:
     """Print the JSON Schema of configs, for editors."""
     from evalplugin.config.json_schema import json_schema
 
-    click.echo(json.dumps(json_schema(), indent=2))
+    echo_data(json.dumps(json_schema(), indent=2))
     return EXIT_DONE

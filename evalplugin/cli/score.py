@@ -9,7 +9,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import print_diagnostic
+from evalplugin.cli.shared import echo, echo_data, print_diagnostic
 
 __all__ = ["score"]
 
@@ -98,7 +98,7 @@ def score(
 
             show_numbers(numbers, title=f"{inputs['lists']}, as {profile}")
         else:
-            click.echo(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
+            echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
     scores, specs = score_command.score(request, print_diagnostic)
     rows = rows_of(scores)
@@ -107,12 +107,12 @@ def score(
 
         show_scores(rows, title=inputs["lists"])
     else:
-        click.echo(json_text(rows) if shown == "json" else csv_text(rows))
+        echo_data(json_text(rows) if shown == "json" else csv_text(rows))
     if logged:
         name = name or Path(inputs["lists"]).stem
         links = score_command.log(
             request, scores, specs, name=name, experiment=experiment, tracking_uri=tracking_uri
         )
         for label, text in links.items():
-            click.echo(f"{label:<8} {text}", err=shown != "table")
+            echo(f"{label:<8} {text}", err=shown != "table")
     return EXIT_DONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +11,13 @@ import click
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.base.secrets import redact_message
+from evalplugin.base.text import escape_controls
 
 if TYPE_CHECKING:
     from evalplugin.config import CheckedConfig
     from evalplugin.execution.store import StoreView
 
-__all__ = ["load_all", "open_store", "print_diagnostic", "show_error", "show_warning"]
+__all__ = ["echo", "echo_data", "load_all", "open_store", "print_diagnostic", "show_error", "show_warning"]
 
 
 def load_all(
@@ -48,17 +50,29 @@ def open_store(folder: Path) -> StoreView | None:
     return view if view.exists else None
 
 
-def print_diagnostic(text: str) -> None:
-    """Print a line on stderr, without credentials."""
-    click.echo(redact_message(text), err=True)
+def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print text on stdout, or on stderr; a terminal shows its control characters and does not obey them."""
+    click.echo(escape_controls(text), err=err, nl=nl)
+
+
+def echo_data(text: str, *, nl: bool = True) -> None:
+    """Print CSV, JSON or markup on stdout: to a file or a pipe exactly as it is."""
+    if sys.stdout.isatty():
+        text = escape_controls(text)
+    click.echo(text, nl=nl)
+
+
+def print_diagnostic(text: str, *, prefix: str = "") -> None:
+    """Print a line on stderr, without credentials, behind a prefix that may be styled."""
+    click.echo(f"{prefix}{escape_controls(redact_message(text))}", err=True)
 
 
 def show_warning(text: str) -> None:
     """Print a warning on stderr."""
-    print_diagnostic(f"{click.style('warning:', fg='yellow', bold=True)} {text}")
+    print_diagnostic(text, prefix=f"{click.style('warning:', fg='yellow', bold=True)} ")
 
 
 def show_error(text: str) -> None:
     """Print an error on stderr; each of several lines is a mistake with its location."""
-    before = "" if "\n" in text else f"{click.style('error:', fg='red', bold=True)} "
-    print_diagnostic(f"{before}{text}")
+    several = "\n" in text
+    print_diagnostic(text, prefix="" if several else f"{click.style('error:', fg='red', bold=True)} ")

@@ -12,7 +12,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EvalpluginError
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
-from evalplugin.cli.shared import open_store, print_diagnostic, show_error
+from evalplugin.cli.shared import echo, open_store, print_diagnostic, show_error
 
 __all__ = ["sync"]
 
@@ -29,7 +29,7 @@ def sync(context: click.Context, folder: Path) -> int:
     code, store = EXIT_DONE, open_store(folder)
     journals = [] if store is None else unfinished(store.journals)
     if not journals:
-        click.echo(f"nothing to log: no bake-off was cut off ({folder})")
+        echo(f"nothing to log: no bake-off was cut off ({folder})")
     for journal in journals:
         header = journal.header
         about = f"bake-off {header.id}, started {started_at(journal)}"

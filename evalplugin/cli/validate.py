@@ -9,7 +9,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.base.units import count_text
 from evalplugin.cli import options
-from evalplugin.cli.shared import load_all
+from evalplugin.cli.shared import echo, load_all
 
 __all__ = ["validate"]
 
@@ -30,5 +30,5 @@ def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: P
                 (config.splits, "split"),
             )
         )
-        click.echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
+        echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
     return EXIT_DONE

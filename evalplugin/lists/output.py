@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.text import escape_formula
 from evalplugin.data.reading import readable
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics.scores import PerUserScores
@@ -145,4 +146,7 @@ def _write(scores: PerUserScores, path: Path, ending: str) -> None:
 
         pq.write_table(table, path, compression="zstd")
     else:
-        table.to_pandas().to_csv(path, index=False)
+        frame = table.to_pandas()
+        if users.dtype == object:
+            frame["user"] = [escape_formula(user) for user in users.tolist()]
+        frame.to_csv(path, index=False)

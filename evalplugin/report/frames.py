@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.base.text import escape_formula
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.verdict import verdict_sentence
@@ -83,13 +84,17 @@ def segment_frame(
 def compare_csv(
     comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
 ) -> str:
-    """Return ``compare_frame``, or ``segment_frame`` where a segmentation is named, as CSV with all digits."""
+    """Return ``compare_frame``, or ``segment_frame`` where a segmentation is named, as CSV with all digits.
+
+    Text that a spreadsheet would take for a formula has an apostrophe in front.
+    """
     frame = (
         compare_frame(comparisons, metrics)
         if segment is None
         else segment_frame(comparisons, segment, metrics)
     )
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    safe = frame.map(lambda value: escape_formula(value) if isinstance(value, str) else value)
+    return str(safe.astype(frame.dtypes.to_dict()).to_csv(index=False, lineterminator="\n"))
 
 
 def compare_json(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from evalplugin.base.text import escape_controls
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 
@@ -14,6 +15,7 @@ _LATEX = str.maketrans(
         "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": "$<$", ">": "$>$", "|": "$|$", "–": "--",
         "▲": "$^{+}$", "▼": "$^{-}$", "·": r"$\cdot$", "\N{MINUS SIGN}": "$-$", "\N{NO-BREAK SPACE}": "~",
+        "[": "{[}", "]": "{]}", "*": "{*}",  # behind a line break they would be its options
     }
 )  # fmt: skip
 
@@ -59,4 +61,4 @@ def _cell(cell: TextCell) -> str:
 
 
 def _escape(text: str) -> str:
-    return text.translate(_LATEX)
+    return escape_controls(text).replace("\n", " ").replace("\t", " ").translate(_LATEX)

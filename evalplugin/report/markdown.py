@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, percent, seconds
+from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.comparison.gate import Decision
@@ -20,7 +21,7 @@ __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markd
 
 def escape(text: object) -> str:
     """Return text that Markdown and HTML show unchanged, on one line."""
-    plain = html.escape(" ".join(str(text).split()), quote=False)
+    plain = html.escape(escape_controls(" ".join(str(text).split())), quote=False)
     return re.sub(r"([\\`*_{}\[\]()#+!|~$])", r"\\\1", plain)
 
 

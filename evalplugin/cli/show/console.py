@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import Mark
 from evalplugin.report.tables import TextCell, TextTable
 
-__all__ = ["MARKS", "WIDTH", "coloured", "new_table", "rich_table", "show_titled", "stdout"]
+__all__ = ["MARKS", "WIDTH", "Terminal", "coloured", "new_table", "rich_table", "show_titled", "stdout"]
 
 MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
 WIDTH = 110  # of a table that is split to fit and goes to a file
 _UNBOUNDED = 10_000
 
 
+class Terminal(Console):
+    """A console that shows control characters and does not obey them; ``:warning:`` in a name is no emoji."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Return text from markup: every text that is printed passes here, cells of tables included."""
+        return super().render_str(escape_controls(text), **options)
+
+
 def stdout() -> Console:
     """Return the console for results."""
-    console = Console()
+    console = Terminal()
     # Redirected output has no width of its own, and rich would cut tables at a guess of 80 columns.
-    return console if console.is_terminal else Console(width=_UNBOUNDED)
+    return console if console.is_terminal else Terminal(width=_UNBOUNDED)
 
 
 def new_table(*heads: str, title: str | None = None) -> Table:

@@ -10,6 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
+from evalplugin.base.text import escape_formula
 from evalplugin.cli.show.console import WIDTH, coloured, stdout
 from evalplugin.comparison.trends import History
 from evalplugin.report.history import history_tables, worse_lines
@@ -32,7 +33,8 @@ def history_csv(history: History) -> str:
     rows = history.rows()
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    for row in rows:
+        writer.writerow({k: escape_formula(v) if isinstance(v, str) else v for k, v in row.items()})
     return text.getvalue()
 
 

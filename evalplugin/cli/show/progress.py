@@ -22,7 +22,9 @@ from rich.progress import (
 )
 
 from evalplugin.base.secrets import redact_message
+from evalplugin.base.text import escape_controls
 from evalplugin.cli.shared import print_diagnostic, show_warning
+from evalplugin.cli.show.console import Terminal
 from evalplugin.execution.observer import Observer
 
 __all__ = ["SECONDS_BETWEEN_LINES", "SecondsLeft", "observer"]
@@ -33,7 +35,7 @@ SecondsLeft = Callable[[], float | None]
 
 def observer() -> Observer:
     """Return bars that redraw themselves when stderr is a terminal, and plain lines otherwise."""
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     return _Bars(console) if console.is_terminal else _Lines()
 
 
@@ -68,7 +70,9 @@ class _Bars(Observer):
             ]
             self.bars = Progress(*columns, console=self.console, transient=True)
             self.bars.start()
-        bar = self.bars.add_task(escape(redact_message(label)), total=total, seconds_left=seconds_left)
+        bar = self.bars.add_task(
+            escape(escape_controls(redact_message(label))), total=total, seconds_left=seconds_left
+        )
         try:
             yield lambda done: self.bars.advance(bar, done)
         finally:
