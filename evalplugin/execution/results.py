@@ -32,7 +32,8 @@ class Costs:
     fit_seconds: float
     recommend_seconds: float
     score_seconds: float
-    # Highest resident memory of the process while the model ran, in 2**20 bytes; NaN where the system has no count.
+    # How much the resident memory of the process grew at most while the model ran, in 2**20 bytes: without data,
+    # libraries and what other models hold. NaN where the system has no count.
     peak_memory_mb: float
     start_seconds: float = 0.0  # importing libraries and loading compiled code, apart from the work
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evalplugin.base.costs import cheap_collections
 from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
@@ -289,15 +290,16 @@ def sequential_executor(observer: Observer) -> Executor:
     """Return an executor that runs tasks in this process, one after another."""
 
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
-        for number, label, task in tasks:
-            result: Result
-            try:
-                with isolated():
-                    result = run_task(task, label, observer)
-            except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole, the others go on
-                raise_interruption(error)
-                result = error_text()
-            yield number, result
+        with cheap_collections():  # one for each task
+            for number, label, task in tasks:
+                result: Result
+                try:
+                    with isolated():
+                        result = run_task(task, label, observer)
+                except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole, the others go on
+                    raise_interruption(error)
+                    result = error_text()
+                yield number, result
 
     return execute
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -110,14 +111,15 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
 def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
     split, watch = task.split, Stopwatch()
     users = np.unique(split.test.user)
-    with peak_memory() as peak:
-        model = MODELS.create(task.model.type, task.model.params)
-        params = json.dumps(task.model.params, sort_keys=True)
-        rng = generator(task.seed, *task.stream, task.model.type, params)
+    model = MODELS.create(task.model.type, task.model.params)
+    params = json.dumps(task.model.params, sort_keys=True)
+    rng = generator(task.seed, *task.stream, task.model.type, params)
+    with ExitStack() as measured:
         with observer.progress(f"fit {label}"):
-            # Costs that a process has once do not count as those of the first model.
+            # Costs that a process has once, such as imports, do not count as those of the first model.
             with watch.time("start"):
                 getattr(model, "prepare", lambda: None)()
+            peak = measured.enter_context(peak_memory())
             with watch.time("fit"):
                 model.fit(split.train, rng)
         with observer.progress(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
