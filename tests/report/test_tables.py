@@ -194,7 +194,9 @@ def test_names_are_inert_in_markdown_and_latex(make: SimpleNamespace) -> None:
     assert "<b>" not in compare_markdown([comparison])
     assert r"&lt;b&gt;x&lt;/b&gt;\|\*a\*\_&amp;%\$\#\{\}\~^\\" in compare_markdown([comparison])
     body = compare_latex([comparison])
-    assert r"$<$b$>$x$<$/b$>$$|$*a*\_\&\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in body
+    assert (
+        r"$<$b$>$x$<$/b$>$$|${*}a{*}\_\&\%\$\#\{\}\textasciitilde{}\textasciicircum{}\textbackslash{}" in body
+    )
     assert not re.search(r"(?<!\\)[%#]", body.partition("\n")[2])
 
 
