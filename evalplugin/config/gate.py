@@ -155,8 +155,8 @@ class Guardrails(Closed):
     costs: Annotated[
         dict[Cost, CostLimit],
         Field(
-            description="By cost the most that is allowed; a fold's on average. peak_memory_mb is by how much the process "
-            "grows while the model runs, without data and libraries."
+            description="By cost the most that is allowed; a fold's on average. peak_memory_mb is by how much the "
+            "process grows while the model runs, without data and libraries."
         ),
     ] = {}
     segments: Annotated[
