@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[1]
 HEAVY = ("mlflow", "sklearn", "surprise", "numba", "pandas", "scipy", "pyarrow", "matplotlib", "rich")
 
 
-def imported_by(code: str) -> set[str]:
+def imported_by(code: str, depth: int = 1) -> set[str]:
     script = f"import sys\n{code}\nprint('\\n'.join(sorted(sys.modules)), file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    return {line.partition(".")[0] for line in done.stderr.splitlines()}
+    return {".".join(line.split(".")[:depth]) for line in done.stderr.splitlines()}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +51,19 @@ def imported_by(code: str) -> set[str]:
 )
 def test_no_heavy_library_is_imported(what: str, code: str, forbidden: tuple[str, ...]) -> None:
     assert imported_by(code) & set(forbidden) == set()
+
+
+@pytest.mark.parametrize(
+    "command", ["['list', 'datasets']", "['list', 'splits']", "['describe', 'split', 'last_n']"]
+)
+def test_a_command_imports_only_the_components_that_it_shows(command: str) -> None:
+    code = f"from evalplugin.cli import main; assert main({command}) == 0"
+    own = imported_by(code, depth=2)
+    assert "evalplugin.data" in own
+    assert (
+        own & {"evalplugin.metrics", "evalplugin.models", "evalplugin.segments", "evalplugin.config"} == set()
+    )
+    assert "yaml" not in own
 
 
 def test_every_public_name_is_there() -> None:

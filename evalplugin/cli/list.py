@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "list_", "registry_of"]
 
-KINDS = ("models", "metrics", "datasets", "splits", "segments")
+# Only what is asked for is imported: imports are most of the time of a command that prints text.
+_PACKAGES = {
+    "models": "evalplugin.models",
+    "metrics": "evalplugin.metrics",
+    "datasets": "evalplugin.data",
+    "splits": "evalplugin.data",
+    "segments": "evalplugin.segments",
+}
+KINDS = tuple(_PACKAGES)
 
 
 @click.command("list")
@@ -35,13 +44,5 @@ def list_(kind: str) -> int:
 
 def registry_of(kind: str) -> Registry[Any]:
     """Return the registry of a kind of component, named in the plural."""
-    from evalplugin import data, metrics, models, segments
-
-    registries: dict[str, Registry[Any]] = {
-        "models": models.MODELS,
-        "metrics": metrics.METRICS,
-        "datasets": data.DATASETS,
-        "splits": data.SPLITS,
-        "segments": segments.SEGMENTS,
-    }
-    return registries[kind]
+    registry: Registry[Any] = getattr(import_module(_PACKAGES[kind]), kind.upper())
+    return registry
