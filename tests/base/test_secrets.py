@@ -203,3 +203,20 @@ def test_register_webhook_hides_everything_after_the_host() -> None:
     assert redact_message("not 'hooks.example.org/T0/hidden'") == "not '***'"
     register_webhook("https://h/${HOOK_PATH}")
     assert redact_message("${HOOK_PATH}") == "${HOOK_PATH}"
+
+
+def test_a_config_is_parsed_once_and_its_secrets_are_looked_up_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+    compose = yaml.compose
+    monkeypatch.setattr(
+        yaml, "compose", lambda text, **options: (parsed.append(text), compose(text, **options))[1]
+    )
+    config = "password: one-secret-word\nnote: another-secret-word  # once\n"
+    assert (
+        redact_yaml(config) == redact_yaml(config) == 'password: "***"\nnote: another-secret-word  # once\n'
+    )
+    register_secret("another-secret-word")
+    assert redact_yaml(config) == 'password: "***"\nnote: ***  # once\n'
+    assert len(parsed) == 1
