@@ -110,7 +110,23 @@ def decide_bakeoff(gated: GatedConfig, contests: Sequence[Contest]) -> Decision:
     assert gate is not None
     if gated.is_first:
         gate = gate_without_champion(gate)
-    return decide(choose_contest(contests, gate), gate, gated.champion, notes=gated.notes)
+    decision = decide(choose_contest(contests, gate), gate, gated.champion, notes=gated.notes)
+    note = _note_on_old_lists(gated, decision)
+    return decision if note is None else replace(decision, notes=(*decision.notes, note))
+
+
+def _note_on_old_lists(gated: GatedConfig, decision: Decision) -> str | None:
+    """Return a note that the registered lists stay as they are; None where they are replaced or there are none."""
+    register = gated.config.spec.registered
+    if register is None or gated.is_first or decision.outcome == "promote":
+        return None
+    if decision.outcome == "keep" and register.refresh:
+        return None
+    why = "nothing could be judged" if decision.outcome == "refuse" else "register.refresh is false"
+    return (
+        f"{why}: the lists of {register.name}@{CHAMPION_ALIAS} stay those of the data that it was fitted on, and users "
+        f"meet ever more of their items"
+    )
 
 
 def register_winner(
@@ -127,8 +143,8 @@ def register_winner(
 ) -> Registered | None:
     """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
 
-    That is the promoted challenger; or with ``register.refresh`` also the champion that stays. It is fitted again, now
-    on all interactions, with the random stream that it had in the bake-off.
+    That is the promoted challenger; or, unless ``register.refresh`` is false, the champion that stays. It is fitted
+    again, now on all interactions, with the random stream that it had in the bake-off.
 
     Args:
         gated, decision, prepared, result, observer: Of the bake-off.

@@ -18,10 +18,20 @@ from pydantic_core import PydanticSerializationError, PydanticUndefined, to_json
 from evalplugin.base.errors import KeyPath, ParameterError, Problem, did_you_mean
 from evalplugin.base.secrets import redact_values
 
-__all__ = ["Parameter", "as_mapping", "build", "parameters_of", "problems_of", "schema_of"]
+__all__ = [
+    "OMITTED_IF_DEFAULT",
+    "Parameter",
+    "as_mapping",
+    "build",
+    "parameters_of",
+    "problems_of",
+    "schema_of",
+]
 
 T = TypeVar("T")
 
+# Metadata of a field that was added later: without it, hashes of configs stay as they were.
+OMITTED_IF_DEFAULT = {"omitted_if_default": True}
 _MAPPING_KINDS = ("model_type", "model_attributes_type", "dataclass_type", "dict_type")
 _BOUNDS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<", "min_length": "length >="}
 
@@ -62,10 +72,17 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
 
 
 def as_mapping(component: object) -> dict[str, Any]:
-    """Return a component's parameters as plain JSON values, nested dataclasses as mappings."""
+    """Return a component's parameters as plain JSON values, nested dataclasses as mappings.
+
+    Fields with the metadata ``OMITTED_IF_DEFAULT`` are left out where they have their default.
+    """
     adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
-    names = [f.name for f in _init_fields(type(component))]
-    plain: dict[str, Any] = adapter.dump_python({n: getattr(component, n) for n in names}, mode="json")
+    values = {
+        f.name: getattr(component, f.name)
+        for f in _init_fields(type(component))
+        if not ("omitted_if_default" in f.metadata and getattr(component, f.name) == f.default)
+    }
+    plain: dict[str, Any] = adapter.dump_python(values, mode="json")
     return plain
 
 

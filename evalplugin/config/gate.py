@@ -223,9 +223,10 @@ class Register(Closed):
     refresh: Annotated[
         bool,
         Field(
-            description="Whether a champion that stays is registered again too, with lists made from the latest data."
+            description="Whether a champion that stays is registered again where the data has changed: fitted on the "
+            "latest data, with new lists. The lists of a version never change, and users meet ever more of their items."
         ),
-    ] = False
+    ] = True
 
     @field_validator("name")
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -38,7 +38,12 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
             except DataError as error:
                 raise DataError(f"metrics: {metric.name}: {error}") from None
     _check_threshold(config, data, folds)
-    return [*data.warnings, *_threshold_warnings(config, data), *_count_warnings(config, data)]
+    return [
+        *data.warnings,
+        *_threshold_warnings(config, data),
+        *_count_warnings(config, data),
+        *_leakage_warnings(config),
+    ]
 
 
 def _looks_at_relevance(config: CheckedConfig) -> bool:
@@ -126,3 +131,26 @@ def _count_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
         f"({lowest:g} to {highest:g}, median {np.median(data.rating):g}): a few large ones decide who is a neighbour; "
         f"store the logarithm, such as log(1 + count), as the rating{option}"
     )
+
+
+def _leakage_warnings(config: CheckedConfig) -> Iterator[str]:
+    """Yield a warning about each model that reads a registered version, which was fitted on other data."""
+    for model in config.models:
+        if uri := next((text for text in _texts(model.params) if text.startswith("models:/")), None):
+            yield (
+                f"models: {model.name} reads the registered model {uri}: it was fitted before this split, perhaps on "
+                f"the very interactions that are held out here, so that its scores may be too high (leakage); compare "
+                f"its type and parameters, fitted anew, for example by gate.champion: {{registry: NAME@ALIAS}}"
+            )
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in nested parameters."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, Sequence):
+        for inner in value:
+            yield from _texts(inner)

@@ -6,27 +6,40 @@ from evalplugin.base.numbers import p_value, percent
 from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.report.tables import TextCell, TextTable
 
-__all__ = ["LEGEND", "decision_tables", "summary_line", "title_of"]
+__all__ = ["LEGEND", "decision_tables", "headline_of", "summary_line", "title_of"]
 
 LEGEND = (
-    "Of metrics: the difference from the champion, user by user, more is better; what it is at least, one-sided; and "
-    "how likely one at least as large is where the true one is not above what is required. Of a gain both with Holm's "
-    "correction for the number of challengers."
+    "Measured, of metrics: the mean difference from the champion, user by user; + is better, \N{MINUS SIGN} is worse. "
+    "At least: the true difference is not below it, with that confidence. p: how likely a difference as large as the "
+    "measured one is if the true one is just what is required; small is convincing. Of a gain, both allow for the "
+    "number of challengers (Holm's correction)."
 )
-_HEADS = ("", "condition", "required", "measured", "at least", "p", "users")
-_OUTCOMES = {"promote": "promoted", "keep": "the champion stays", "refuse": "no decision"}
+_HEADS = ("", "condition", "required", "measured", "at least (confidence)", "p", "users")
 
 
 def title_of(decision: Decision) -> str:
     """Return the outcome in a few words."""
-    outcome = f"{decision.promoted} is promoted" if decision.promoted else _OUTCOMES[decision.outcome]
-    return f"{decision.outcome.upper()}: {outcome}"
+    return f"{decision.outcome.upper()}: {headline_of(decision)}"
+
+
+def headline_of(decision: Decision) -> str:
+    """Return what happens to the champion, in a few words."""
+    match decision.outcome:
+        case "promote":
+            return f"{decision.promoted} replaces the champion {decision.champion}"
+        case "keep":
+            return f"The champion {decision.champion} stays"
+        case "refuse":
+            return "No decision: the gate could not judge"
 
 
 def summary_line(decision: Decision) -> str:
     """Return bake-off, dataset, split, champion, metric and confidence of a decision, in one line."""
     names = ", ".join(filter(None, (decision.contest, decision.dataset, decision.split)))
-    return f"{names}; champion {decision.champion}; by {decision.metric} at {percent(decision.confidence)}, one-sided"
+    return (
+        f"{names}; champion {decision.champion}; decided by {decision.metric} with {percent(decision.confidence)} "
+        f"confidence"
+    )
 
 
 def decision_tables(decision: Decision) -> list[TextTable]:

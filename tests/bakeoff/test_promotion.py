@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -54,7 +55,8 @@ def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
     observer = RecordingObserver()
     outcome = run_bakeoff(checked, observer=observer)
     client = MlflowClient(uri)
-    registered = client.search_registered_models(f"name = '{NAME}'")
+    name = checked.spec.registered.name if checked.spec.registered else NAME
+    registered = client.search_registered_models(f"name = '{name}'")
     return SimpleNamespace(
         gated=gated,
         decision=outcome.decision,
@@ -76,8 +78,6 @@ class RecordingObserver(Observer):
 
 @pytest.fixture(scope="module")
 def uri(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> str:
-    import shutil
-
     folder = tmp_path_factory.mktemp("nights")
     shutil.copy(_empty_store, folder / "mlflow.db")
     return f"sqlite:///{folder / 'mlflow.db'}"
@@ -178,6 +178,27 @@ def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: S
     )
     tags = MlflowClient(uri).get_run(found.links.summary_run_id).data.tags
     assert tags["evalplugin.registered"] == f"{NAME}, version 3"
+
+
+@pytest.mark.parametrize("refresh", [None, False])
+def test_a_champion_that_stays_is_renewed_when_the_data_changed_unless_refresh_is_false(
+    refresh: bool | None, tmp_path: Path
+) -> None:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    register = {"name": NAME} if refresh is None else {"name": NAME, "refresh": refresh}
+    models = ["popularity", SVD]
+    first = night(uri, models, register=register)
+    assert (first.decision.promoted, first.aliases) == ("svd", {"champion": 1})
+    same = night(uri, models, register=register)
+    assert (same.decision.outcome, same.aliases) == ("keep", {"champion": 1})
+    (data,) = config(uri, models)["datasets"]
+    later = {**data, "n_interactions": data["n_interactions"] + 50}
+    fresh = night(uri, models, register=register, datasets=[later])
+    assert fresh.decision.outcome == "keep"
+    assert fresh.aliases == {"champion": 1 if refresh is False else 2}
+    notes = [note for note in fresh.decision.notes if "register.refresh is false" in note]
+    assert len(notes) == (refresh is False)
+    assert all(f"the lists of {NAME}@champion stay" in note for note in notes)
 
 
 def test_the_champion_of_a_later_bakeoff_stays(
@@ -301,7 +322,7 @@ def test_the_decision_is_logged_on_the_summary_run(
     asked = ["--bakeoff", bakeoff_of(uri, without_gate), "--champion", "svd"]
     assert gate(uri, *asked) == 0
     out, err = capsys.readouterr()
-    assert out.startswith("KEEP: the champion stays\nsvd stays: popularity: ndcg@10 −")
+    assert out.startswith("KEEP: The champion svd stays\nsvd stays: popularity: gain −")
     assert f"logged on the run {run}: decision.md, decision.json\n" in err
     tags = client.get_run(run).data.tags
     logged = {key: tags[f"evalplugin.{key}"] for key in ("outcome", "champion", "promoted")}
@@ -414,7 +435,7 @@ def test_models_of_several_bakeoffs_get_a_run_for_their_decision(
 ) -> None:
     assert gate(uri, "--experiment", "nightly", "--champion", "svd", "--format", "markdown") == 0
     out, err = capsys.readouterr()
-    assert out.startswith("# PROMOTE: nmf is promoted\n")
+    assert out.startswith("# PROMOTE: nmf replaces the champion svd\n")
     run = MlflowClient(uri).get_run(err.split("logged on the run ")[1][:32])
     assert run.data.tags["evalplugin.role"] == "decision"
     assert run.info.status == "FINISHED"

@@ -127,3 +127,28 @@ def test_neighbour_models_on_ratings_or_binary_values_are_no_warning(check: Chec
     assert check(STARS, models=["random", KNN, COSINE]) == []
     binary = {**COSINE, "params": {"values": "binary"}}
     assert check((1, 1, 1, 2, 9000), relevance={}, models=["random", binary]) == []
+
+
+SERVED = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("served")
+@dataclass
+class Served:
+    options: dict[str, str]
+
+    def fit(self, train, rng): ...
+
+    def scores(self, users): ...
+"""
+
+
+def test_a_model_that_reads_a_registered_version_is_a_warning(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "served.py").write_text(SERVED)
+    served = {"name": "live", "type": "served", "params": {"options": {"uri": "models:/shop@champion"}}}
+    (warning,) = check(STARS, models=["random", served], plugins=[str(tmp_path / "served.py")])
+    for part in ("mine", "live", "models:/shop@champion", "leakage", "gate.champion"):
+        assert part in warning
+    other = {**served, "params": {"options": {"uri": "lists.csv"}}}
+    assert check(STARS, models=["random", other], plugins=[str(tmp_path / "served.py")]) == []

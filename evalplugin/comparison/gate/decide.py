@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.numbers import percent
+from evalplugin.base.numbers import percent, signed
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
@@ -158,24 +158,33 @@ def _failures(decision: Decision) -> str:
 def _shortfall(condition: Condition) -> str:
     if condition.measured is None:
         return f"{condition.name}: {condition.note}" if condition.kind != "result" else condition.note
-    note = f" ({condition.note})" if condition.note else ""
-    return f"{condition.name} {_found(condition)}, required: {condition.required}{note}"
+    note = f"; {condition.note}" if condition.note else ""
+    return f"{_found(condition)} (required: {condition.required}{note})"
 
 
 def _found(condition: Condition) -> str:
-    bound = f", at least {condition.bound_text}" if condition.bound_text else ""
-    return condition.measured_text + bound
+    """Return what was measured, such as ``gain +0.0120 ndcg@10, at least +0.0040 with 95 % confidence``."""
+    if condition.kind in ("users", "cost"):
+        return f"{condition.name} {condition.measured_text}"
+    if condition.kind == "gain":
+        lower = parse(condition.name).metric.higher_is_better is False
+        measured = f"gain {condition.measured_text} {condition.name}{' (lower is better)' if lower else ''}"
+    else:
+        place = "in " if condition.kind == "segment" else ""
+        measured = f"change {condition.measured_text} {place}{condition.name}"
+    if condition.bound is None or condition.confidence is None:
+        return measured
+    return f"{measured}, at least {signed(condition.bound)} with {percent(condition.confidence)} confidence"
 
 
 def _success(decision: Decision, gain: Condition, passing: int) -> str:
     tested = sum(c.kind == "gain" for c in decision.conditions)
     holding = len(decision.of(gain.challenger)) - 1
-    parts = [
-        f"{gain.challenger} replaces {decision.champion}: {decision.metric} {_found(gain)}, required: "
-        f"{gain.required}"
-    ]
+    parts = [f"{gain.challenger} replaces {decision.champion}: {_found(gain)} (required: {gain.required})"]
     if tested > 1:
-        parts.append(f"{passing} of {tested} challengers passed at {percent(decision.confidence)} together")
+        parts.append(
+            f"{passing} of {tested} challengers passed, with {percent(decision.confidence)} confidence for all together"
+        )
     if holding:
         parts.append("the guardrail holds" if holding == 1 else f"all {holding} guardrails hold")
     return "; ".join(parts)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import LoadContext, dataset
+from evalplugin.data.datasets.titles import Titles
 from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
@@ -78,13 +80,22 @@ class _PathOption:
 class _FileDataset(_ColumnOptions, _PathOption):
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
+    titles: Annotated[
+        Titles | None,
+        Field(
+            description="a table of items with titles, to be shown: {file, item, title}; null: ids are shown"
+        ),
+    ] = field(default=None, kw_only=True, metadata=OMITTED_IF_DEFAULT)
+
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return a problem if there is no such file, or none in the folder."""
+        """Return a problem if there is no such file, or none in the folder; also of the table of titles."""
+        problems = []
         try:
             self._files(context)
         except DataError as error:
-            return [Problem(("path",), str(error))]
-        return []
+            problems.append(Problem(("path",), str(error)))
+        found = [] if self.titles is None else self.titles.check(context.base)
+        return [*problems, *(replace(one, path=("titles", *one.path)) for one in found)]
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of all files, in the order of their names."""
@@ -94,7 +105,11 @@ class _FileDataset(_ColumnOptions, _PathOption):
         tables.check_columns()
         roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
         table = tables.read({role: n for role, n in roles.items() if n is not None}, context.report)
-        return self._read(table, tables.columns)
+        data = self._read(table, tables.columns)
+        if self.titles is None:
+            return data
+        titles, notes = self.titles.of(data.items, context.base)
+        return replace(data, titles=titles).noting(*notes)
 
     def _files(self, context: LoadContext) -> list[Path]:
         return find_files(context.base, self.path, self._inside)

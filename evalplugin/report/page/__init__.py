@@ -12,7 +12,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.report.decision import title_of
+from evalplugin.report.decision import headline_of
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.library import chart_library
@@ -78,12 +78,22 @@ def _contest(
         "primary": contest.primary,
         "warnings": contest.warnings,
         "verdict": verdict(comparison),
-        "decision": f"{title_of(decision)}. {decision.reason}" if decision and is_decided else "",
+        "decision": _decision(decision) if decision and is_decided else None,
         "leaderboard": leaderboard(comparison, data["models"]),
         "reading": reading(comparison, data["examples"]),
         "sample": sample_text(data["examples"]),
         "data": data,
         "json": _json(data),
+    }
+
+
+def _decision(decision: Decision) -> dict[str, str]:
+    status = {"promote": "better", "keep": "keep", "refuse": "worse"}[decision.outcome]
+    return {
+        "status": status,
+        "label": f"Gate: {decision.outcome}",
+        "headline": headline_of(decision),
+        "reason": decision.reason,
     }
 
 

@@ -80,9 +80,9 @@ def _shares() -> dict[str, Any]:
         tooltip=_tooltip("model", "kind", "text"),
     )
     text = (
-        base.transform_filter("datum.end - datum.start > 0.085")
+        base.transform_filter("datum.inside !== ''")
         .mark_text(fontSize=11, aria=False)
-        .encode(x=alt.X("middle:Q"), text="text:N", color=_as_is(alt.Color, "ink:N"))
+        .encode(x=alt.X("middle:Q"), text="inside:N", color=_as_is(alt.Color, "ink:N"))
     )
     return _layered(bars, text)
 
@@ -133,11 +133,15 @@ def _cost(scale: Literal["linear", "log"]) -> dict[str, Any]:
         description="label:N",
         tooltip=_tooltip("model", "text"),
     )
+    # First an outline in the colour of the page, so that a label is readable on a line.
     labels = [
         base.transform_filter(f"datum.side === '{side}'")
-        .mark_text(align=side, dx=dx, dy=-8, fontSize=11, color="var(--ink)", aria=False)
+        .mark_text(
+            align=side, dx=dx, fontSize=11, color="var(--ink)", aria=False, stroke=outline, strokeWidth=4
+        )
         .encode(y=alt.Y("labelY:Q"), text="name:N")
         for side, dx in _SIDES
+        for outline in ("var(--surface)", alt.Undefined)
     ]
     return _layered(frontier, points, *labels, height=220)
 
@@ -214,7 +218,12 @@ def _layered(*layers: alt.Chart, height: int | None = None) -> dict[str, Any]:
 def _names(field: str, *, headed: bool = False) -> alt.Y:
     """Return the axis of names; if ``headed``, of groups: ``h0|activity`` is a heading, ``g0.1|30-69`` a group."""
     axis = alt.Axis(
-        title=None, labelColor="var(--ink)", labelFontSize=13, labelPadding=8, labelLimit=220, grid=False
+        title=None,
+        labelColor="var(--ink)",
+        labelFontSize=13,
+        labelPadding=8,
+        labelLimit=alt.ExprRef("$limit"),
+        grid=False,
     )
     if not headed:
         return alt.Y(f"{field}:N", sort=None, axis=axis)
@@ -252,7 +261,7 @@ def _config() -> dict[str, Any]:
             "titleFontWeight": "normal",
             "titlePadding": 8,
         },
-        "axisX": {"titleAnchor": "start"},
+        "axisX": {"titleAnchor": "start", "labelPadding": 10},
         "axisY": {"titleAnchor": "end"},
         "axisQuantitative": {"labelFlush": False},
         "text": {"fontSize": 12, "baseline": "middle"},

@@ -3,7 +3,13 @@
 const CHARTS = JSON.parse(document.getElementById("charts").textContent);
 // By an interpreter: no text is run as code.
 const EMBED = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
+const NAMES = 0.4; // most of a figure's width that names of models or groups may take
 const ROW = 26; // pixels of one model or group
+const PEN = document.createElement("canvas").getContext("2d");
+const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif";
+const NAME_FONT = `13px ${FONT}`;
+const LABEL_FONT = `11px ${FONT}`;
+const POINT = 7; // pixels from the middle of a point to its edge
 const LABEL_HEIGHT = 13; // pixels of one label beside a point
 const MANY = 12; // models, from which on only some points are labelled
 
@@ -99,9 +105,12 @@ async function show(figure, { kind, chart = kind, rows, values, description, col
     return;
   }
   details.querySelector(".scroll").replaceChildren(table(columns, numbers));
-  const letters = Math.floor((plot.clientWidth - 130) / 6);
+  const limit = Math.round(Math.min(260, NAMES * plot.clientWidth));
+  const names = JSON.stringify(CHARTS[chart]).includes("$limit") ? values.groups ?? rows.map((row) => row.model) : [];
+  const beside = names.length ? Math.min(limit, widest(names, NAME_FONT)) + 8 : 50;
+  const letters = Math.floor((plot.clientWidth - beside - 20) / 6.2);
   const titles = Object.fromEntries(["title", "cost"].filter((name) => values[name]).map((name) => [name, wrapped(values[name], letters)]));
-  const spec = filled(CHARTS[chart], { description, ...values, ...titles });
+  const spec = filled(CHARTS[chart], { description, limit: String(limit), ...values, ...titles });
   spec.datasets = { rows: rows.map((row) => ({ ...row, label: `${row.model ?? row.name}: ${row.text}` })) };
   const before = figure.view;
   try {
@@ -113,10 +122,17 @@ async function show(figure, { kind, chart = kind, rows, values, description, col
   }
 }
 
-/** Return a text in lines of so many letters at most, as far as its words let it. */
+/** Return the width in pixels of the widest of some texts. */
+function widest(texts, font) {
+  PEN.font = font;
+  return Math.max(0, ...texts.map((text) => PEN.measureText(text).width));
+}
+
+/** Return a text in lines of so many letters at most; a longer word is cut. */
 function wrapped(title, letters) {
   const lines = [];
-  for (const word of title.split(" ")) {
+  for (const long of title.split(" ")) {
+    const word = long.length > letters ? `${long.slice(0, Math.max(4, letters - 1))}…` : long;
     if (lines.length && lines.at(-1).length + word.length < letters) lines[lines.length - 1] += ` ${word}`;
     else lines.push(word);
   }
@@ -178,11 +194,13 @@ function differenceFigures(contest, metric) {
     {
       kind: "shares", why,
       rows: pairs.flatMap((pair) => {
+        const room = barWidth(contest.one('figure[data-chart="shares"] .plot'), pairs.map((one) => models[one.model].name));
         const parts = [[kinds[0], pair[ends[0]], colours[0]], ["same", pair.equal, "var(--equal)"], [kinds[1], pair[ends[1]], colours[1]]];
         let start = 0;
         return parts.map(([kind, share, colour]) => {
           const row = { model: models[pair.model].name, kind, start, end: start + share, middle: start + share / 2, colour,
-            ink: kind === "same" ? "var(--ink)" : "var(--surface)", text: percent(share) };
+            ink: kind === "same" ? "var(--ink)" : "var(--surface)", text: percent(share),
+            inside: widest([percent(share)], LABEL_FONT) + 4 < share * room ? percent(share) : "" };
           start += share;
           return row;
         });
@@ -194,6 +212,12 @@ function differenceFigures(contest, metric) {
         ...[pair[ends[0]], pair.equal, pair[ends[1]]].map((share) => shownAs(share, percent(share)))] })),
     },
   ];
+}
+
+/** Return the width in pixels of a bar from 0 % to 100 %, beside the names of models. */
+function barWidth(plot, names) {
+  const limit = Math.min(260, NAMES * plot.clientWidth);
+  return plot.clientWidth - Math.min(limit, widest(names, NAME_FONT)) - 30;
 }
 
 /** Return a line of every model that has one, the model in focus on top. `pointAt` says where its outline stands. */
@@ -306,24 +330,30 @@ function ticks(left, right, log) {
   return every([1, 2, 5, 10].map((digit) => digit * unit).find((step) => span / step <= 5));
 }
 
-/** Give each point a label on the side where there is room, moved down where it would cover another label. */
+/** Give each point a label where it touches no other label and no point; where there is no such place, it has none. */
 function withLabels(points, { left, right, low, high }, log, width, labelled) {
   const scale = log ? Math.log : (x) => x;
   const height = CHARTS.cost.height;
-  const placed = [];
-  const sorted = [...points].sort((a, b) => b.y - a.y);
-  return sorted.map((point) => {
-    const px = (width * (scale(point.x) - scale(left))) / (scale(right) - scale(left));
-    if (!labelled(point.i)) return { ...point, side: "none" };
-    const length = 6.3 * brief(point.model.name).length + 12;
-    const side = px + length > width && px > width / 2 ? "right" : "left";
-    const [from, to] = side === "left" ? [px, px + length] : [px - length, px];
-    let py = (height * (high - point.y)) / (high - low);
-    for (const other of placed)
-      if (from < other.to && other.from < to && py - other.py < LABEL_HEIGHT) py = other.py + LABEL_HEIGHT;
-    placed.push({ from, to, py });
-    placed.sort((a, b) => a.py - b.py);
-    return { ...point, side, labelY: high - (py / height) * (high - low) };
+  const across = (x) => (width * (scale(x) - scale(left))) / (scale(right) - scale(left));
+  const down = (y) => (height * (high - y)) / (high - low);
+  const taken = points.map(({ x, y }) => ({ left: across(x) - POINT, right: across(x) + POINT, top: down(y) - POINT, bottom: down(y) + POINT }));
+  const sorted = points.map((point, own) => ({ ...point, own })).sort((a, b) => b.y - a.y);
+  return sorted.map(({ own, ...point }) => {
+    const none = { ...point, side: "none", labelY: point.y };
+    if (!labelled(point.i)) return none;
+    const [px, py] = [across(point.x), down(point.y)];
+    const length = widest([brief(point.model.name)], LABEL_FONT) + 4;
+    for (const shift of [-8, 8]) { // no farther, where it would seem to be the label of another point
+      for (const side of px + POINT + length > width ? ["right"] : ["left", "right"]) {
+        const from = side === "left" ? px + POINT : px - POINT - length;
+        const box = { left: from, right: from + length, top: py + shift - LABEL_HEIGHT / 2, bottom: py + shift + LABEL_HEIGHT / 2 };
+        if (box.left < 0 || box.top < -6 || box.bottom > height) continue;
+        if (taken.some((other, i) => i !== own && box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom)) continue;
+        taken.push(box);
+        return { ...point, side, labelY: high - ((py + shift) / height) * (high - low) };
+      }
+    }
+    return none;
   });
 }
 
@@ -393,7 +423,7 @@ function matrix(contest, metric, groups) {
   ] }));
   return [
     el("h4", {}, baseline === null ? "Means of every model" : "Differences of every model from the baseline"),
-    el("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": "Groups of users by model" },
+    scrolling({ class: "scroll", tabindex: 0, role: "group", "aria-label": "Groups of users by model" },
       table([text("Group"), { name: "Users" }, ...columns.map(({ model }) => ({ name: model.name }))], rows)),
   ];
 }

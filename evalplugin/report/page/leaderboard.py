@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,10 +26,10 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
     return {
         "note": _note(comparison),
         "columns": [
-            {"name": "#", "kind": "rank", "first": "ascending", "hint": ""},
-            {"name": "Model", "kind": "text", "first": "ascending", "hint": ""},
+            _column("#", "rank"),
+            _column("Model", "text"),
             *(_metric_column(metric) for metric in metrics),
-            *({"name": name, "kind": "number", "first": "ascending", "hint": ""} for name in _COSTS),
+            *(_column(name, "number") for name in _COSTS),
         ],
         "rows": [
             {
@@ -66,7 +67,10 @@ def _range(row: ComparedModel, metric: str) -> str:
 
 
 def _note(comparison: Comparison) -> str:
-    sentences = [f"Means over users with {percent(comparison.level)} intervals, the best of each in bold."]
+    sentences = [
+        f"Means over users with {percent(comparison.level)} intervals; the best in bold, where higher or lower is "
+        f"better."
+    ]
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
         sentences.append(marks_legend(comparison.contest.baseline, comparison.level))
     if comparison.n_folds > 1:
@@ -74,19 +78,24 @@ def _note(comparison: Comparison) -> str:
     return " ".join(sentences)
 
 
-def _metric_column(metric: str) -> dict[str, str]:
+def _column(name: str, kind: str, first: str = "ascending", hint: str = "") -> dict[str, Any]:
+    """Return a column; between the ``parts`` of its name a line may break."""
+    return {"parts": re.findall(r"[^(=,]+[(=,]*\s*", name), "kind": kind, "first": first, "hint": hint}
+
+
+def _metric_column(metric: str) -> dict[str, Any]:
     up = parse(metric).metric.higher_is_better
     first = "ascending" if up is False else "descending"
     better = "" if up else direction(up) or "neither is better"
     hint = ", ".join(filter(None, (parse(metric).metric.unit, better)))
-    return {"name": metric, "kind": "number", "first": first, "hint": hint}
+    return _column(metric, "number", first, hint)
 
 
 def _best(metric: str, rows: Sequence[ComparedModel]) -> float:
     up = parse(metric).metric.higher_is_better
     means = [row.cells[metric].mean for row in rows if metric in row.cells]
     defined = [mean for mean in means if math.isfinite(mean)]
-    if up is None or len(defined) < 2:
+    if up is None or len(set(defined)) < 2:
         return math.nan
     return max(defined) if up else min(defined)
 

@@ -102,6 +102,33 @@ function sortable(made) {
     }));
 }
 
+/** Mark what can be scrolled sideways to the left or right, for its style, and say so below it. */
+function cueScrolling(scroll) {
+  const update = () => {
+    const hidden = scroll.scrollWidth - scroll.clientWidth;
+    scroll.classList.toggle("more-left", scroll.scrollLeft > 1);
+    scroll.classList.toggle("more-right", hidden - scroll.scrollLeft > 1);
+    hint.hidden = hidden <= 1;
+  };
+  const hint = el("p", { class: "more-hint", hidden: true }, "More columns: scroll sideways →");
+  scroll.after(hint);
+  scroll.addEventListener("scroll", update, { passive: true });
+  const observer = new ResizeObserver(update);
+  observer.observe(scroll);
+  // Its table may be replaced.
+  const watch = () => { [...scroll.children].forEach((child) => observer.observe(child)); update(); };
+  new MutationObserver(watch).observe(scroll, { childList: true });
+  watch();
+}
+
+/** Return a child in a box that scrolls sideways and says so. */
+function scrolling(attributes, child) {
+  const scroll = el("div", attributes, child);
+  const box = el("div", {}, scroll);
+  cueScrolling(scroll);
+  return box;
+}
+
 function options(select, names, chosen) {
   select.replaceChildren(...names.map(([value, name]) => el("option", { value, selected: value === chosen }, name)));
 }
@@ -113,6 +140,7 @@ function start() {
     else delete document.documentElement.dataset.theme;
   });
   document.querySelectorAll("table.sortable").forEach(sortable);
+  document.querySelectorAll(".scroll").forEach(cueScrolling);
   const sections = [...document.querySelectorAll("section.contest")];
   const contests = sections.map(() => null);
   const show = async (shown) => {

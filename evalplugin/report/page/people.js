@@ -125,7 +125,7 @@ class People {
     const faint = held.truth.ratings[user].some((rating) => !this.isRelevant(rating)) ? "Faint: rated too low to be relevant." : "";
     const more = hidden > 0 ? ` ${hidden} more are not shown.` : "";
     return el("div", {}, head,
-      el("div", { class: "scroll" }, table([text("Item"), { name: "Rating" }, ...models.map((i) => this.rankColumn(i))], rows)),
+      scrolling({ class: "scroll" }, table([text("Item"), { name: "Rating" }, ...models.map((i) => this.rankColumn(i))], rows)),
       el("p", { class: "note" }, `Where each stands in the whole list of ${contest.data.n}.${faint ? ` ${faint}` : ""}${more}`));
   }
 
@@ -141,7 +141,7 @@ class People {
     const rows = held.history.items[user].map((code, i) => ({ cells: [
       { value: held.items[code].at(-1), content: [this.item(code)] }, shownAs(held.history.ratings[user][i], short(held.history.ratings[user][i])),
     ] }));
-    return el("div", {}, head, el("div", { class: "scroll tall" }, table([text("Item, latest first"), { name: "Rating" }], rows)));
+    return el("div", {}, head, scrolling({ class: "scroll tall" }, table([text("Item, latest first"), { name: "Rating" }], rows)));
   }
 }
 

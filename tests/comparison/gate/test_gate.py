@@ -93,7 +93,8 @@ def test_a_gain_is_promoted_whose_bound_is_above_0() -> None:
     assert (gain.limit, gain.confidence, gain.users, gain.passed) == (0.0, 0.95, N, True)
     assert gain.p == gain.p_holm == pytest.approx(stats.t.sf(0.05 / SD * math.sqrt(N), N - 1))
     assert decision.reason == (
-        f"new replaces old: ndcg@10 +0.0500, at least +{0.05 - HALF:.4f} (95 %), required: gain above 0"
+        f"new replaces old: gain +0.0500 ndcg@10, at least +{0.05 - HALF:.4f} with 95 % confidence "
+        f"(required: gain above 0)"
     )
 
 
@@ -115,7 +116,7 @@ def test_a_minimum_gain_in_percent_is_of_each_users_score() -> None:
     assert gain.measured == pytest.approx(0.05)
     half = stats.t.ppf(0.95, N - 1) * excess.std(ddof=1) / math.sqrt(N)
     assert gain.bound == pytest.approx(0.05 - half)
-    assert gain.required == "gain above 0.04 (20 % of 0.2000)"
+    assert gain.required == "gain above 0.04 (20 % of the champion's 0.2000)"
     assert decision.outcome == "promote"
 
 
@@ -136,7 +137,8 @@ def test_an_equal_challenger_is_not_promoted() -> None:
     assert (decision.outcome, decision.promoted) == ("keep", None)
     assert (only(decision, "gain").measured, only(decision, "gain").p) == (0.0, 1.0)
     assert (
-        decision.reason == "old stays: same: ndcg@10 +0.0000, at least +0.0000 (95 %), required: gain above 0"
+        decision.reason == "old stays: same: gain +0.0000 ndcg@10, at least +0.0000 with 95 % confidence "
+        "(required: gain above 0)"
     )
 
 
@@ -200,7 +202,7 @@ def test_of_several_that_pass_the_largest_gain_wins() -> None:
     )
     assert decision.promoted == "better"
     assert [name for name in decision.challengers if decision.passed(name)] == ["new", "better"]
-    assert "2 of 3 challengers passed at 95 % together" in decision.reason
+    assert "2 of 3 challengers passed, with 95 % confidence for all together" in decision.reason
 
 
 def test_a_failed_guardrail_promotes_the_second_largest_gain() -> None:
@@ -248,7 +250,10 @@ def test_guardrails_may_have_a_confidence_of_their_own() -> None:
 def test_a_margin_in_percent_is_of_the_champions_score() -> None:
     models = compared_model("old", BASE, rr=BASE), compared_model("new", BASE + WAVE, rr=BASE - WAVE)
     loss = only(decided(*models, guardrails={"metrics": {"rr": "50%"}}), "metric")
-    assert (loss.limit, loss.required) == (pytest.approx(-0.1), "loss below 0.1 (50 % of 0.2000)")
+    assert (loss.limit, loss.required) == (
+        pytest.approx(-0.1),
+        "loss below 0.1 (50 % of the champion's 0.2000)",
+    )
     assert loss.passed
 
 
@@ -412,11 +417,11 @@ def test_a_segment_may_be_judged_by_another_metric() -> None:
         ((OLD, failed("new")), "new: failed: ValueError: k must be <= 12"),
         (
             (OLD, compared_model("new", np.full(499, 0.9))),
-            "new: users 499, required: at least 500 with scores of both models",
+            "new: users 499 (required: at least 500 with scores of both models)",
         ),
         (
             (OLD, compared_model("new", BASE + WAVE, users=np.arange(N, 2 * N))),
-            "new: users 0, required: at least 500 with scores of both models",
+            "new: users 0 (required: at least 500 with scores of both models)",
         ),
     ],
 )
@@ -550,7 +555,7 @@ def test_from_json_refuses_invalid_decisions(text: str, told: str) -> None:
 
 def test_markdown_has_every_condition_with_its_numbers() -> None:
     text = decision_markdown(full_decision())
-    assert text.startswith("# PROMOTE: new is promoted\n")
+    assert text.startswith("# PROMOTE: new replaces the champion old\n")
     assert (
         f"| passed | ndcg@10 | gain above 0 | \\+0.0500 | \\+{0.05 - HALF:.4f} \\(95 %\\) | &lt; 0.0001 | 600 |"
         in text

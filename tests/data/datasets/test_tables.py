@@ -12,6 +12,7 @@ import pytest
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
+from evalplugin.data.datasets.titles import Titles
 
 
 @pytest.fixture
@@ -249,3 +250,69 @@ def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path, context: LoadContext)
     (tmp_path / "log.csv").write_bytes("\u00e4,1\n".encode("latin-1"))
     message = refusal(Csv("log.csv", columns=["user", "item"]), context)
     assert "log.csv: is not UTF-8 text (byte 0); convert it, for instance by iconv" in message
+
+
+ITEMS = "item,name\na,Alien\nb,\nz,Zulu\n"
+NAMED = Titles("items.csv", title="name")
+
+
+def test_titles_come_from_a_table_of_items(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "log.csv", GOOD + "4,c,1,30\n")
+    write(tmp_path, "items.csv", ITEMS)
+    data = Csv("log.csv", titles=NAMED).load(context)
+    assert data.titles is not None
+    assert dict(zip(data.items, data.titles, strict=True)) == {"a": "Alien", "b": "b", "c": "c"}
+    assert data.notes == ("2 items have no title in items.csv: their ids are shown instead",)
+    assert data.digest == Csv("log.csv").load(context).digest
+
+
+def test_titles_of_whole_number_ids_and_from_parquet(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "log.csv", "user,item\n1,10\n1,20\n")
+    write(tmp_path, "items.csv", 'id;title\n20;"Heat; 1995"\n10;1984\n')
+    frame = pd.DataFrame({"id": [20, 10], "title": ["Heat; 1995", "1984"]})
+    frame.to_parquet(tmp_path / "items.parquet")
+    for titles in (Titles("items.csv", item="id", separator=";"), Titles("items.parquet", item="id")):
+        data = Csv("log.csv", titles=titles).load(context)
+        assert data.titles is not None
+        assert data.titles.tolist() == ["1984", "Heat; 1995"]
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        (
+            "item,name\na,Alien\nb,Heat\na,Other\n",
+            "item 'a' is there twice, in row 1 (counted from 1) and row 3",
+        ),
+        ("item,name\n,Alien\n", "column 'item', row 1 (counted from 1) is empty: item ids must be text"),
+        ("item,name\nx,Alien\n", "none of the items of the data is there: column 'item' has ids such as 'x'"),
+    ],
+)
+def test_titles_that_do_not_fit_are_refused(
+    items: str, message: str, tmp_path: Path, context: LoadContext
+) -> None:
+    write(tmp_path, "log.csv", GOOD)
+    write(tmp_path, "items.csv", items)
+    assert message in refusal(Csv("log.csv", titles=NAMED), context)
+
+
+def test_missing_file_or_column_of_titles_is_a_config_problem(tmp_path: Path, context: LoadContext) -> None:
+    write(tmp_path, "log.csv", GOOD)
+    write(tmp_path, "items.csv", ITEMS)
+
+    def problems(**titles: str) -> list[tuple[Any, ...]]:
+        loader = DATASETS.create("csv", {"path": "log.csv", "titles": titles})
+        return [(*problem.path, problem.message) for problem in loader.check(context)]
+
+    assert problems(file="items.csv", title="name") == []
+    ((*path, message),) = problems(file="items.csv", item="itm", title="name")
+    assert path == ["titles", "item"]
+    assert message.endswith("items.csv: no column 'itm'; did you mean 'item'?")
+    ((*path, message),) = problems(file="item.csv")
+    assert path == ["titles", "file"]
+    assert message.endswith("item.csv; did you mean 'items.csv'?")
+
+
+def test_a_dataset_without_titles_has_the_parameters_that_it_always_had() -> None:
+    assert "titles" not in as_mapping(Csv("log.csv"))
+    assert as_mapping(Csv("log.csv", titles=NAMED))["titles"]["file"] == "items.csv"

@@ -130,6 +130,35 @@ def contest(models: Sequence[ComparedModel] | None = None, *, n_users: int = 40,
     return Contest(**(made | changes))
 
 
+def crowded_contest(n: int) -> Contest:
+    """``n`` models with long names that are close together, long names of metrics and of groups."""
+    users = np.arange(100, 300)
+    long = ("two-tower-transformer-with-a-very-long-name", "als(factors=64)", "svd", "slim(l1=0.001, l2=0.5)")
+    models = [
+        compared_model(f"{long[i % 4]} {i}", 0.3 + 0.01 * i, users, seed=i, cost=1.3**i) for i in range(n)
+    ]
+    odd = ["ndcg(gain=exp2, discount=log, base=2)@10", *(f"recall@{k}" for k in range(20, 29))]
+    wide = [
+        replace(
+            model,
+            scores=replace(
+                model.scores,
+                metrics=(*METRICS[:4], *odd),
+                values=np.hstack([model.scores.values, np.repeat(model.scores.values[:, :1], len(odd), 1)]),
+            ),
+        )
+        for model in models
+        if model.scores is not None
+    ]
+    return contest(
+        wide,
+        n_users=200,
+        metrics=(*METRICS, *odd),
+        baseline=wide[0].model,
+        segments=(segmentation(users), segmentation(users, "popularity of what they like")),
+    )
+
+
 def segmentation(users: np.ndarray, name: str = "activity") -> Segmentation:
     return Segmentation(name, ("few", "many"), users, (np.arange(len(users)) % 2).astype(np.int32))
 
@@ -240,6 +269,7 @@ def contests() -> SimpleNamespace:
         ODD=ODD,
         compared_model=compared_model,
         contest=contest,
+        crowded=crowded_contest,
         edges=edge_contests,
         odd=odd_contest,
         scores=scores,

@@ -56,6 +56,7 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
             for name, contest in contests.edges().items()
         ],
     }
+    pages |= {f"{n} models": [compare(contests.crowded(n))] for n in (2, 12)}
     for name, comparisons in pages.items():
         (folder / f"{name}.html").write_text(comparison_page(comparisons), encoding="utf-8")
     odd = contests.odd()
@@ -402,6 +403,54 @@ def test_a_phone_scrolls_no_page_sideways(visit: Callable[..., Page], name: str)
         assert box is not None
         assert box["x"] >= 0
         assert box["x"] + box["width"] <= 375.5
+
+
+# Boxes of text in the charts that touch, those cut by the edge of their chart, and all that is wider than its place
+# or than the window without the cue that it can be scrolled.
+CROWDED = """() => {
+  const found = [];
+  const box = (node) => node.getBoundingClientRect();
+  for (const node of document.querySelectorAll('body *')) {
+    if (node instanceof SVGElement || !node.offsetParent || node.closest('.spoken')) continue;
+    const style = getComputedStyle(node);
+    const hides = node.clientWidth > 0 && node.scrollWidth > node.clientWidth + 1 && style.overflowX !== 'visible';
+    if (hides && style.display !== 'inline' && !node.matches('.more-right, .more-left'))
+      found.push(['no cue', node.className]);
+    if (box(node).right > document.documentElement.clientWidth + 1 && !node.closest('.scroll'))
+      found.push(['beyond the window', node.className]);
+  }
+  for (const svg of document.querySelectorAll('.plot svg')) {
+    const kind = svg.closest('figure').dataset.chart;
+    const texts = [...svg.querySelectorAll('text')].filter((text) =>
+      text.textContent.trim() && getComputedStyle(text).opacity !== '0' && !text.hasAttribute('stroke'));
+    const boxes = texts.map((text) => [text.textContent, box(text)]);
+    boxes.forEach(([text, a], i) => {
+      if (a.left < box(svg).left - 2 || a.right > box(svg).right + 2) found.push(['cut', kind, text]);
+      for (const [other, b] of boxes.slice(0, i)) {
+        const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        if (across > 1 && down > 2) found.push(['overlap', kind, text, other]);
+      }
+    });
+  }
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("width", [1300, 900, 400])
+@pytest.mark.parametrize("models", [2, 12])
+def test_no_label_touches_another_and_what_is_cut_off_says_that_it_scrolls(
+    visit: Callable[..., Page], models: int, width: int
+) -> None:
+    page = visit(f"{models} models", width=width)
+    assert page.evaluate(CROWDED) == []
+    board = page.locator('[aria-label="Leaderboard"]')
+    assert board.locator("xpath=following-sibling::p").inner_text() == "More columns: scroll sideways →"
+    board.evaluate("node => { node.scrollLeft = node.scrollWidth; }")
+    page.wait_for_selector('[aria-label="Leaderboard"].more-left:not(.more-right)')
+    for details in page.locator("figure summary").all():
+        details.click()
+    page.wait_for_function(f"() => ({CROWDED})().every(([problem]) => problem !== 'no cue')")
 
 
 def test_page_works_in_a_sandboxed_iframe(tab: SimpleNamespace, files: dict[str, Path]) -> None:

@@ -299,6 +299,7 @@ def test_a_page_without_comparisons_is_an_error() -> None:
 
 def test_the_leaderboard_lists_all_metrics_and_what_failed(comparison: Comparison) -> None:
     page = comparison_page([comparison])
+    page = page.replace("<wbr>", "")
     head = re.findall(
         r'<th scope="col" class="\w+" data-first="\w+"[^>]*><button type="button">([^<]+)</button>', page
     )

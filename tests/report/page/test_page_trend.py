@@ -115,5 +115,8 @@ def test_page_shows_the_gate_decision_on_its_dataset(contests: SimpleNamespace) 
         "keep", None, "base", "base stays: <b>", "ndcg@10", 0.95, ("knn",), (), "b", "toy", "last_n"
     )
     pages = [comparison_page([one], decision=decision) for one in (here, there)]
-    assert "<dt>Gate</dt><dd>KEEP: the champion stays. base stays: &lt;b&gt;</dd>" in pages[0]
-    assert "<dt>Gate</dt>" not in pages[1]
+    assert "<h2>The champion base stays</h2>" in pages[0]
+    assert '<p class="why">base stays: &lt;b&gt;</p>' in pages[0]
+    assert "<dt>Comparison</dt><dd>knn leads by ndcg@10, and beats the baseline base</dd>" in pages[0]
+    assert "The champion base stays" not in pages[1]
+    assert "<h2>knn leads by ndcg@10, and beats the baseline base</h2>" in pages[1]

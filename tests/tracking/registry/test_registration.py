@@ -99,7 +99,7 @@ def test_failed_refit_of_the_winner_is_reported_with_the_results(
     assert main(["run", config(on_all, limits=limits, notify=told)]) == 1
     out, err = capsys.readouterr()
     assert json.loads(Path("told.json").read_text())["error"].endswith(why)
-    assert "PROMOTE: upright is promoted" in out
+    assert "PROMOTE: upright replaces the champion " in out
     assert f"error: upright cannot be registered: fitted on all data, it failed: {why}\n" in err
     assert "Traceback" not in err
     tags = summary().data.tags
@@ -126,7 +126,7 @@ def test_unreachable_registry_loses_no_results(
         patch.setattr(registration, "register_lists", away)
         assert main(["run", config("fit")]) == 1
     out, err = capsys.readouterr()
-    assert "PROMOTE: upright is promoted" in out
+    assert "PROMOTE: upright replaces the champion " in out
     assert "it is away; to go on: python -m evalplugin run --resume config.yaml\n" in err
     first = summary()
     assert len(journals()) == 1
@@ -151,6 +151,6 @@ def test_full_disk_while_registering_loses_no_results(
         patch.setattr(promotion, "run_in_process", full)
         assert main(["run", config("fit", limits={"seconds": 60})]) == 1
     out, err = capsys.readouterr()
-    assert "PROMOTE: upright is promoted" in out
+    assert "PROMOTE: upright replaces the champion " in out
     assert "No space left on device; to go on: python -m evalplugin run --resume config.yaml" in err
     assert summary().data.tags["evalplugin.registered"].startswith("failed: cannot write")
