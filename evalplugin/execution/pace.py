@@ -46,7 +46,10 @@ class Pace:
         return self._done - before
 
     def seconds_left(self) -> float | None:
-        """Return the estimated seconds until all tasks are done; None as long as no task with known costs is."""
+        """Return the estimated seconds until all tasks are done.
+
+        None as long as no task with known costs is done, and while a task takes much longer than it was estimated to.
+        """
         means = {id(job): fmean(seconds) for job in self.jobs if (seconds := _seconds(job))}
         if not means:
             return None
@@ -57,8 +60,11 @@ class Pace:
                 each = means.get(id(job), average)
                 running += job.running * each
                 waiting += (len(job.tasks) - len(job.done) - job.running) * each
-        since = self.clock() - self._changed
-        return waiting / self.workers + max(0.0, running / self.workers - since)
+        starts = [job.started for job in self.jobs if job.running]
+        since, running = self.clock() - max([self._changed, *starts]), running / self.workers
+        if starts and since > 2 * running + 1.0:
+            return None
+        return waiting / self.workers + max(0.0, running - since)
 
 
 def _seconds(job: Job) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -69,6 +70,7 @@ class Job:
         default_factory=dict
     )  # by fold: cached lists that are still to be scored
     running: int = 0  # tasks that have started and not ended
+    started: float = 0.0  # when the last one did, on the monotonic clock
 
     @property
     def failed(self) -> bool:
@@ -271,6 +273,7 @@ def results_of(
                 if fold not in job.done:
                     started.append((number, fold))
                     job.running += 1
+                    job.started = time.monotonic()
                     yield len(started) - 1, job.label(fold), replace(task, lists=job.unscored.get(fold))
 
     with closing(execute(missing())) as results:

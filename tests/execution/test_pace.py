@@ -49,8 +49,24 @@ def test_estimate_shrinks_while_a_task_runs_and_is_never_negative() -> None:
     running.running = 1
     now[0] += 3.0
     assert pace.seconds_left() == pytest.approx(4.0 + 1.0)
-    now[0] += 30.0
+    now[0] += 5.0
     assert pace.seconds_left() == pytest.approx(4.0)  # of the task that has not started
+
+
+def test_nothing_is_estimated_while_a_task_takes_much_longer_than_the_others() -> None:
+    now = [100.0]
+    fast, slow = job(2, done(0.1), done(0.1)), job(2)
+    pace = Pace([fast, slow], workers=1, clock=lambda: now[0])
+    slow.running = 1
+    assert pace.seconds_left() == pytest.approx(0.2)
+    now[0] += 13.0
+    assert pace.seconds_left() is None
+    slow.running, slow.done[0] = 0, done(13.0)
+    pace.advance()
+    now[0] += 60.0  # its results are logged
+    assert pace.seconds_left() == pytest.approx(13.0)
+    slow.running, slow.started = 1, now[0]
+    assert pace.seconds_left() == pytest.approx(13.0)
 
 
 def test_tasks_are_counted_once_with_those_that_a_failure_made_needless() -> None:
