@@ -29,6 +29,8 @@ settings.register_profile(
     database=None,
     suppress_health_check=[HealthCheck.too_slow],
 )
+# For the fuzzers of tests/robustness, which the suite runs on a few examples only.
+settings.register_profile("nightly", settings.get_profile("suite"), max_examples=3000)
 settings.load_profile("suite")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
