@@ -18,7 +18,7 @@ from evalplugin.cli.program import cli
 VALUES = [
     "", " ", "x", "-", "--", "-x", "0", "-1", "1", "9" * 30, "1e400", "nan", "inf", "a" * 5000, "/", ".", "..",
     "/dev/null", "~",
-    "/proc/self/mem", "é", "\u202e", "\x1b[31m", "\ud800", "a=b", "=", "models.0=x", "sqlite:///x/y/z.db", "sqlite://", "http://[",
+    "/proc/self/mem", "é", "\u202e", "\x1b[31m", "\udcff", "a=b", "=", "models.0=x", "sqlite:///x/y/z.db", "sqlite://", "http://[",
     "postgresql://h:x", "file:///", "ndcg@10", "ndcg@0", "ndcg@" + "9" * 400, "ndcg(gain=", "(", "ndcg@10@10", "1GB",
     "999999999999TB",
     "missing.yaml", "missing.csv", "*", "[", "a\nb", "activity", "%s", "{}", "*.parquet",
