@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ from evalplugin.bakeoff.resuming import (
     open_journal,
     resume_hint,
 )
-from evalplugin.bakeoff.unchanged import inputs_of, raise_if_unchanged
+from evalplugin.bakeoff.unchanged import check_declared, inputs_of, named_inputs, raise_if_unchanged
 from evalplugin.base.errors import ModelError, StoreError, TrackingError
+from evalplugin.base.inputs import Inputs
 from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
@@ -49,6 +51,7 @@ from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.read.uris import uri_version
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,18 +159,22 @@ def run_bakeoff(
     make_in_background()
     gated = with_champion(config, uri, observer.report)
     config = config if gated is None else gated.config
-    cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh")
+    resolve = partial(uri_version, tracking_uri=uri)
+    cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh", resolve=resolve)
     prepared = prepare(config, data_home, observer, cache)
+    jobs = jobs_of(config, prepared)
+    with observer.progress("look up the inputs of models"):
+        check_declared(config, cache)
+        named = cache.named(named_inputs(jobs))
     bakeoff = _describe(config, experiment)
     fingerprints = fingerprints_of(config, prepared, experiment=bakeoff.experiment, tracking=uri)
     bakeoff = replace(bakeoff, inputs=inputs_of(config, fingerprints))
     # A bake-off that was cut off, if only before its winner was registered, is not done.
     if if_changed and not is_pending(cache.store.journals, fingerprints):
         with observer.progress("look for the last bake-off"):
-            raise_if_unchanged(uri, bakeoff.experiment, bakeoff.inputs)
-    with open_journal(bakeoff.id, fingerprints, cache, mode, observer, command) as journal:
+            raise_if_unchanged(uri, bakeoff.experiment, bakeoff.inputs, named, observer)
+    with open_journal(bakeoff.id, fingerprints, cache, mode, observer, command, jobs) as journal:
         bakeoff = replace(bakeoff, id=journal.header.id)
-        jobs = jobs_of(config, prepared)
         load_cached(jobs, cache)
         _check_missing(jobs, cache, journal, mode, observer)
         with _open_tracker(bakeoff, uri, journal, cache, observer) as tracker:
@@ -176,7 +183,7 @@ def run_bakeoff(
             pace = Pace(jobs, workers or config.spec.workers)
             with _executor(config, cache.store, observer, workers=pace.workers) as execute:
                 result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
-            outcome = _compare_and_log(config, gated, result, run_ids, tracker, observer)
+            outcome = _compare_and_log(config, gated, result, run_ids, cache.inputs, tracker, observer)
             return _register(gated, prepared, outcome, tracker, cache.store, journal, observer)
 
 
@@ -316,6 +323,7 @@ def _compare_and_log(
     gated: GatedConfig | None,
     result: BakeoffResult,
     run_ids: Sequence[str],
+    inputs: Inputs,
     tracker: MlflowTracker,
     observer: Observer,
 ) -> Outcome:
@@ -327,7 +335,13 @@ def _compare_and_log(
     with observer.progress("log the bake-off"):
         past = tracker.past_bakeoffs(decision)
         links = tracker.finish_bakeoff(
-            result, comparisons, run_ids, board=config.spec.tracking.board, decision=decision, past=past
+            result,
+            comparisons,
+            run_ids,
+            board=config.spec.tracking.board,
+            decision=decision,
+            past=past,
+            inputs=inputs,
         )
     return Outcome(result, comparisons, links, decision, past)
 

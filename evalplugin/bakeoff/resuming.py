@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
 from evalplugin.data import SPLITS
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import PreparedData
+from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
 from evalplugin.execution.store.journal import Header, Journal, is_running, unfinished
 from evalplugin.execution.store.steps import StepCache
@@ -74,10 +74,12 @@ def open_journal(
     mode: Mode,
     observer: Observer,
     command: Sequence[str] = (),
+    jobs: Sequence[Job] = (),
 ) -> Journal:
     """Return the journal of the bake-off to resume, or else a new one under ``id``, and attach it to the cache.
 
-    ``command`` are the arguments of ``evalplugin run`` on the command line.
+    ``command`` are the arguments of ``evalplugin run`` on the command line; ``jobs`` those of the bake-off: it is not
+    resumed where an input of a finished task has changed.
 
     Raises:
         StoreError: With ``sync``, there is no bake-off to resume; or a new journal cannot be written.
@@ -85,7 +87,12 @@ def open_journal(
     folder = cache.store.journals
     journal = None
     if mode in ("resume", "sync"):
-        journal, message = _resumable(folder, fingerprints)
+
+        def changed(one: Journal) -> str | None:
+            tasks = (task for job in jobs for task in job.tasks)
+            return next(filter(None, (cache.changed(task, one) for task in tasks)), None)
+
+        journal, message = _resumable(folder, fingerprints, changed)
         if journal is None and mode == "sync":
             raise StoreError(message)
         observer.report(message if journal is not None else f"{message}; this is a new one")
@@ -147,13 +154,17 @@ def _variable(journal: Journal) -> str:
     return f"{STORE}={shlex.quote(named)} " if from_environment else ""
 
 
-def _resumable(folder: Path, fingerprints: Mapping[str, str]) -> tuple[Journal | None, str]:
+def _resumable(
+    folder: Path, fingerprints: Mapping[str, str], changed: Callable[[Journal], str | None]
+) -> tuple[Journal | None, str]:
     """Return the journal to resume, None if there is none, and a message about it."""
     different = ""
     for one in unfinished(folder):
         parts = [part for part in _CHANGED if one.header.asked.get(part) != fingerprints[part]]
         bakeoff = f"the bake-off {one.header.id}, started {started_at(one)},"
-        if not parts:
+        if not parts and (name := changed(one)) is not None:
+            different = different or f"{bakeoff} has used {name}, which has changed since"
+        elif not parts:
             if (journal := Journal.reopen(one.path)) is not None:
                 return journal, f"continuing {bakeoff} which was cut off"
             different = different or f"{bakeoff} is being run by another process"

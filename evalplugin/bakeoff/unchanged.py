@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from evalplugin.base.errors import UnchangedError
+from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.inputs import Inputs, changed_input, fingerprint_of
 from evalplugin.config import CheckedConfig
+from evalplugin.config.inputs import inputs_at
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import Job
+from evalplugin.execution.store.steps import StepCache
+from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.read.past import last_finished
 
-__all__ = ["inputs_of", "raise_if_unchanged"]
+__all__ = ["check_declared", "inputs_of", "named_inputs", "raise_if_unchanged"]
 
 
 def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[str, str]:
@@ -22,10 +28,38 @@ def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[st
     return {"config": fingerprint(deciding), "data": fingerprints["data"], "code": fingerprints["code"]}
 
 
-def raise_if_unchanged(uri: str, experiment: str, inputs: Mapping[str, str]) -> None:
+def named_inputs(jobs: Sequence[Job]) -> list[str]:
+    """Return the names of the inputs that the models' parameters name and that the config declares."""
+    return list(dict.fromkeys(name for job in jobs for task in job.tasks for name in task.inputs))
+
+
+def check_declared(config: CheckedConfig, cache: StepCache) -> None:
+    """Refuse declared inputs of which it cannot be known whether they have changed.
+
+    Raises:
+        DataError: There is one.
+    """
+    for model in config.models:
+        for text in model.inputs:
+            for name in inputs_at(text, config.folder):
+                try:
+                    fingerprint_of(name, cache.resolve)
+                except DataError as error:
+                    raise DataError(f"inputs of the model {model.name}: {error}") from None
+
+
+def raise_if_unchanged(
+    uri: str, experiment: str, inputs: Mapping[str, str], named: Inputs, observer: Observer
+) -> None:
     """Raise if the results would be those of the last finished bake-off of this config.
 
     A bake-off with a failed model does not count: it may be run again.
+
+    Args:
+        uri, experiment: Where it is looked for.
+        inputs: Hashes of config, data and code.
+        named: Fingerprints of the inputs that the config names.
+        observer: Receives the name of a file or other input that has changed.
 
     Raises:
         UnchangedError: Config, data and code are the same; the message has the time of that bake-off.
@@ -33,6 +67,11 @@ def raise_if_unchanged(uri: str, experiment: str, inputs: Mapping[str, str]) -> 
     """
     last = last_finished(uri, experiment, inputs["config"])
     if last is None or last.mapping("inputs") != dict(inputs):
+        return
+    with tracking_call(uri, "read the inputs of the last bake-off"):
+        recorded = last.recorded_inputs
+    if (name := changed_input(recorded, named)) is not None:
+        observer.report(f"{name} has changed since the bake-off {last.bakeoff}")
         return
     outcome = last.tag("outcome")
     decided = f", decision: {outcome}" if outcome else ""

@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from evalplugin.base.errors import EvalpluginError, PluginError, UnknownNameError, did_you_mean
 from evalplugin.base.parameters import build
+from evalplugin.base.recording import recorded_inputs
 
 __all__ = ["Entry", "Registry", "load_plugin_file", "require_methods"]
 
@@ -31,6 +32,11 @@ class Entry(Generic[T]):
     name: str
     cls: type[T]
     origin: str
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the component is one of evalplugin itself."""
+        return self.cls.__module__.partition(".")[0] == "evalplugin"
 
     @property
     def summary(self) -> str:
@@ -123,7 +129,7 @@ class Registry(Generic[T]):
 
     def _load_entry_point(self, name: str, point: Any) -> None:
         origin = f"package {point.dist.name}" if point.dist is not None else f"entry point {point.value}"
-        with _with_origin(origin):
+        with _with_origin(origin), recorded_inputs(carry=True):
             try:
                 cls = point.load()
             except EvalpluginError:
@@ -174,7 +180,7 @@ def load_plugin_file(path: Path) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _with_origin(str(path)):
+    with _with_origin(str(path)), recorded_inputs(carry=True):
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:

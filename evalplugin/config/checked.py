@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import yaml
 
 from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.config.schema import Config, Effect
 from evalplugin.data import DatasetLoader, Splitter
@@ -41,6 +42,16 @@ class ModelRecipe:
     name: str
     type: str
     params: Mapping[str, Any]  # every parameter, defaults included
+    inputs: tuple[str, ...] = ()  # declared: files, folders, patterns, URIs, and env:NAME
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the model as a config names it, every parameter included."""
+        recipe: dict[str, Any] = {"name": self.name, "type": self.type, "params": dict(self.params)}
+        if self.inputs:
+            recipe["inputs"] = [
+                {"env": name.removeprefix(ENV)} if name.startswith(ENV) else name for name in self.inputs
+            ]
+        return recipe
 
 
 @dataclass(frozen=True)
@@ -70,7 +81,7 @@ class CheckedConfig:
             "datasets": [dataset.as_mapping() for dataset in self.datasets],
             "split": [split.as_mapping() for split in self.splits],
             "metrics": [metric.name for metric in self.metrics],
-            "models": [{"name": m.name, "type": m.type, "params": dict(m.params)} for m in self.models],
+            "models": [model.as_mapping() for model in self.models],
             "segments": [segment.as_mapping() for segment in self.segments],
             "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
         }

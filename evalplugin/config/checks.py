@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from evalplugin.base.errors import EvalpluginError, KeyPath, ParameterError, Problem
+from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.registry import Registry
 from evalplugin.config.checked import ModelRecipe, Named
@@ -15,8 +18,16 @@ from evalplugin.config.document import Document
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import problems_of_gate
 from evalplugin.config.grid import has_parameter, params_at, points_of
+from evalplugin.config.inputs import inputs_at
 from evalplugin.config.names import ConfigNames, unknown_name, unlisted_metric
-from evalplugin.config.schema import ComponentSpec, Config, InlineSpec, ModelSpec, SegmentSpec
+from evalplugin.config.schema import (
+    ComponentSpec,
+    Config,
+    EnvironmentInput,
+    InlineSpec,
+    ModelSpec,
+    SegmentSpec,
+)
 from evalplugin.config.sections import Compare
 from evalplugin.data import LoadContext
 from evalplugin.metrics import MetricSpec, parse
@@ -32,8 +43,9 @@ P = ParamSpec("P")
 class Checks:
     """The checks of one config; each adds to the problems, so that all of them are reported together."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, folder: Path) -> None:
         self.document = document
+        self.folder = folder  # of the config
         self.problems: list[Problem] = []
         self.malformed: set[str | int] = set()  # top-level keys with problems of form
 
@@ -114,14 +126,24 @@ class Checks:
         if both:
             return []
         before = len(self.problems)
+        inputs = tuple(self._inputs(spec, path))
         found = []
         for name, chosen in points_of(spec):
             model = self._model(spec, name, chosen, path)
             if model is not None:
-                found.append(model)
+                found.append(replace(model, inputs=inputs))
         # Points of a grid share mistakes: each is reported once.
         self.problems[before:] = dict.fromkeys(self.problems[before:])
         return found
+
+    def _inputs(self, spec: ModelSpec, path: KeyPath) -> Iterator[str]:
+        """Yield the declared inputs of a model; check that files exist, and that URIs are of a known kind."""
+        for number, one in enumerate(spec.inputs):
+            if isinstance(one, EnvironmentInput):
+                yield f"{ENV}{one.env}"
+                continue
+            self.attempt((*path, "inputs", number), inputs_at, one, self.folder)
+            yield one
 
     def _model(self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: KeyPath) -> ModelRecipe | None:
         try:

@@ -47,7 +47,7 @@ def _check(document: Document, folder: Path, data_home: Path | None) -> CheckedC
     notify = document.data.get("notify")
     if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
         register_webhook(notify["url"])
-    checks = Checks(document)
+    checks = Checks(document, folder)
     try:
         spec = Config.model_validate(document.data)
     except ValidationError as error:

@@ -79,8 +79,14 @@ class SegmentSpec(InlineSpec):
         return self
 
 
+class EnvironmentInput(Closed):
+    """An environment variable that results depend on."""
+
+    env: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$", description="Its name, such as FEATURES_VERSION.")]
+
+
 class ModelSpec(ComponentSpec):
-    """A model: a type, a name, parameters, and a grid of parameters to try."""
+    """A model: a type, a name, parameters, a grid of parameters to try, and further inputs."""
 
     params: Annotated[
         dict[str, Any], Field(description="Parameters of the model, see `evalplugin describe model`.")
@@ -89,6 +95,13 @@ class ModelSpec(ComponentSpec):
         dict[str, Annotated[list[Any], Field(min_length=1)]],
         Field(description="Values to try for each parameter; every combination is a model of its own."),
     ] = {}
+    inputs: Annotated[
+        list[Annotated[str, Field(min_length=1)] | EnvironmentInput],
+        Field(
+            description="What else decides its results, and cannot be seen: files, folders and patterns, relative to "
+            "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}."
+        ),
+    ] = []
 
 
 class Config(Closed):

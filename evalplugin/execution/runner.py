@@ -14,10 +14,13 @@ import numpy as np
 
 from evalplugin.base.costs import cheap_collections
 from evalplugin.base.errors import DataError
+from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.parameters import as_mapping
+from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator
 from evalplugin.config import CheckedConfig, ModelRecipe, Named
-from evalplugin.data import Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
+from evalplugin.config.inputs import inputs_of_model
+from evalplugin.data import SPLITS, Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import error_text, isolated, raise_interruption
 from evalplugin.execution.observer import Observer
@@ -148,11 +151,13 @@ def _prepare(
     seed = config.spec.seed
     # Streams are named by content, so that renaming a dataset, a split or a model changes no result.
     stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
-    folds = None if cache is None else cache.folds(data, split, seed)
+    named = list(inputs_named_in(as_mapping(split.component), [config.folder, Path.cwd()]))
+    folds = None if cache is None else cache.folds(data, split, seed, named)
     if folds is None:
-        folds = split.component.split(data, generator(seed, *stream, "split"))
+        with recorded_inputs(named, carry=not SPLITS.entry(split.type).is_own) as inputs:
+            folds = split.component.split(data, generator(seed, *stream, "split"))
         if cache is not None:
-            cache.store_folds(data, split, seed, folds)
+            cache.store_folds(data, split, seed, folds, inputs, named)
     try:
         warnings = check_data(config, data, folds)
     except DataError as error:
@@ -209,6 +214,7 @@ def jobs_of(config: CheckedConfig, prepared: Sequence[PreparedData]) -> list[Job
 
 
 def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> Job:
+    inputs = tuple(dict.fromkeys(inputs_of_model(model, config.folder)))
     tasks = tuple(
         Task(
             model=model,
@@ -219,6 +225,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> J
             n=config.spec.recommend.n,
             metrics=config.metrics,
             threshold=config.spec.relevance.threshold,
+            inputs=inputs,
         )
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
     )

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.costs import Stopwatch, peak_memory
+from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Split
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
-from evalplugin.metrics import MetricSpec
+from evalplugin.metrics import METRICS, MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
@@ -39,6 +40,7 @@ class Lists:
     costs: Costs  # ``score_seconds`` is the time of predicting
     # The error of a model that predicts, and failed to; it does not matter until a metric needs predictions.
     unpredicted: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict)  # files that it has read, with fingerprints
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,9 @@ class Task:
     metrics: tuple[MetricSpec, ...]
     threshold: float | None
     lists: Lists | None = None  # computed before; they are only scored
+    inputs: tuple[
+        str, ...
+    ] = ()  # names of the inputs of the model that its parameters name or the config declares
 
     @property
     def needs_predictions(self) -> bool:
@@ -68,6 +73,7 @@ class TaskResult:
     lists: Lists
     per_user: PerUserScores
     costs: Costs
+    inputs: Mapping[str, str] = field(default_factory=dict)  # files that scoring has read, with fingerprints
 
     @property
     def top_n(self) -> TopN:
@@ -79,9 +85,14 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
     """Return the lists, the scores and the costs of one model on one fold."""
     # The number of threads of BLAS changes its rounding, and a result must not depend on the machine.
     with one_blas_thread():
-        lists = task.lists or _make_lists(task, label, observer)
+        lists = task.lists or _make_recorded_lists(task, label, observer)
         watch = Stopwatch()
-        with peak_memory() as peak, observer.progress(f"score {label}"), watch.time("score"):
+        with (
+            recorded_inputs(carry=not all(METRICS.entry(m.family).is_own for m in task.metrics)) as inputs,
+            peak_memory() as peak,
+            observer.progress(f"score {label}"),
+            watch.time("score"),
+        ):
             per_user = score_top_n(
                 lists.top_n,
                 task.split.test,
@@ -99,6 +110,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
         lists,
         per_user,
         replace(costs, score_seconds=predicting + watch.seconds["score"], peak_memory_mb=highest),
+        inputs,
     )
 
 
@@ -106,6 +118,13 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
     """Return the cutoffs of metric-at-k curves for lists of length n: the usual ones and those of the metrics."""
     own = {metric.k for metric in metrics if metric.k is not None}
     return sorted({k for k in _CURVE_KS if k <= n} | own | {n})
+
+
+def _make_recorded_lists(task: Task, label: str, observer: Observer) -> Lists:
+    is_plugin = not MODELS.entry(task.model.type).is_own
+    with recorded_inputs(task.inputs, carry=is_plugin) as inputs:
+        lists = _make_lists(task, label, observer)
+    return replace(lists, inputs=inputs)
 
 
 def _make_lists(task: Task, label: str, observer: Observer) -> Lists:

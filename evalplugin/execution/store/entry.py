@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from evalplugin.base.fingerprint import digest
+from evalplugin.base.inputs import Inputs
 from evalplugin.base.secrets import redact_values
 
 __all__ = [
@@ -42,6 +43,7 @@ class EntryInfo:
     used: float  # seconds since 1970, the last time it was read or written
     size: int  # bytes
     depends_on: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Inputs = field(default_factory=dict)  # what else it depends on, compared before it is used
 
 
 def key_of(depends_on: Mapping[str, Any]) -> str:
@@ -50,7 +52,13 @@ def key_of(depends_on: Mapping[str, Any]) -> str:
 
 
 def write_entry(
-    folder: Path, key: str, step: str, about: str, depends_on: Mapping[str, Any], files: Files
+    folder: Path,
+    key: str,
+    step: str,
+    about: str,
+    depends_on: Mapping[str, Any],
+    files: Files,
+    inputs: Inputs | None = None,
 ) -> int:
     """Write and sync an entry in a new folder; return its size in bytes without manifest and checksums."""
     folder.mkdir()
@@ -64,6 +72,7 @@ def write_entry(
         "created": time.time(),
         "size": size,
         "depends_on": redact_values(depends_on),
+        "inputs": dict(inputs or {}),
     }
     _write_file(folder / _MANIFEST, lambda f: f.write(json.dumps(manifest, indent=1).encode()))
     sums = _sums(folder)
@@ -82,7 +91,16 @@ def read_info(folder: Path) -> EntryInfo | None:
     try:
         used = (folder / _SUMS).stat().st_mtime
         m = json.loads((folder / _MANIFEST).read_bytes())
-        return EntryInfo(folder.name, m["step"], m["about"], m["created"], used, m["size"], m["depends_on"])
+        return EntryInfo(
+            key=folder.name,
+            step=m["step"],
+            about=m["about"],
+            created=m["created"],
+            used=used,
+            size=m["size"],
+            depends_on=m["depends_on"],
+            inputs=m.get("inputs", {}),
+        )
     except (OSError, ValueError, KeyError, TypeError):
         pass
     try:

@@ -14,6 +14,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from evalplugin.base.errors import StoreError, UnknownNameError
+from evalplugin.base.inputs import Inputs
 from evalplugin.base.units import bytes_of
 from evalplugin.execution.store.entry import (
     EntryInfo,
@@ -67,6 +68,11 @@ class StoreView:
     def is_intact(self, key: str) -> bool:
         """Return whether the checksums of an entry are right."""
         return is_intact(self.folder_of(key))
+
+    def inputs_of(self, key: str) -> Inputs | None:
+        """Return the inputs of an entry; None if it does not exist."""
+        info = read_info(self.folder_of(key))
+        return None if info is None else info.inputs
 
     def entries(self) -> list[EntryInfo]:
         """Return the info of every entry, the one used last first."""
@@ -165,24 +171,32 @@ class Store(StoreView):
         return folder
 
     def write(
-        self, step: str, about: str, depends_on: Mapping[str, Any], files: Files, *, replace: bool = False
+        self,
+        step: str,
+        about: str,
+        depends_on: Mapping[str, Any],
+        files: Files,
+        *,
+        inputs: Inputs | None = None,
+        replace: bool = False,
     ) -> bool:
-        """Write an entry; return False if it exists already and was not replaced.
+        """Write an entry; return False if it exists already, with the same inputs, and was not replaced.
 
         Args:
             step: Kind of step: folds, lists or scores.
             about: A description for people.
             depends_on: Everything that the entry depends on, as plain values; its key is a hash of them.
             files: Writers of its files, by name.
+            inputs: What else it depends on, and is compared before it is used.
             replace: Whether to replace an entry that exists.
         """
         key = key_of(depends_on)
         with self.scratch() as scratch:
             entry = scratch / key
-            size = write_entry(entry, key, step, about, depends_on, files)
+            size = write_entry(entry, key, step, about, depends_on, files, inputs)
             folder = self.folder_of(key)
             with self._locked():
-                if not replace and is_intact(folder):
+                if not replace and is_intact(folder) and self.inputs_of(key) == (inputs or {}):
                     return False
                 self._remove(folder)
                 folder.parent.mkdir(exist_ok=True)

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-from evalplugin.base.errors import StoreError
+from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
+from evalplugin.base.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
 from evalplugin.base.parameters import as_mapping
+from evalplugin.base.secrets import redact
+from evalplugin.base.uris import uri_fingerprint
 from evalplugin.config import Named
 from evalplugin.config.sections import StoreSpec
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
-from evalplugin.execution.results import Costs
+from evalplugin.execution.store.contents import (
+    folds_files,
+    lists_files,
+    read_folds,
+    read_lists,
+    read_scores,
+    scores_files,
+)
 from evalplugin.execution.store.entry import Files, key_of
 from evalplugin.execution.store.folder import Store, store_path
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Lists, Task, TaskResult, curve_ks
 from evalplugin.metrics import METRICS, definitions_hash
-from evalplugin.metrics.scores import PerUserScores
-from evalplugin.models import MODELS, TopN
+from evalplugin.models import MODELS
 
 __all__ = ["StepCache"]
 
@@ -41,16 +48,30 @@ class StepCache:
     store: Store
     fresh: bool = False  # whether only entries that this bake-off has written itself are used
     journal: Journal | None = None  # of the bake-off, once it has one
+    resolve: Resolve = uri_fingerprint
+    # Fingerprints of all inputs that the steps used so far depend on.
+    inputs: dict[str, str] = field(default_factory=dict, repr=False)
+    _named: dict[str, str] = field(
+        default_factory=dict, repr=False
+    )  # inputs named in the config, as they were first
     _used: list[str] = field(default_factory=list, repr=False)  # keys used before it had one
 
     @classmethod
-    def open(cls, spec: StoreSpec, report: Callable[[str], None], *, fresh: bool = False) -> StepCache:
-        """Return the cache in the store that a config names.
+    def open(
+        cls,
+        spec: StoreSpec,
+        report: Callable[[str], None],
+        *,
+        fresh: bool = False,
+        resolve: Resolve = uri_fingerprint,
+    ) -> StepCache:
+        """Return the cache in the store that a config names; ``resolve`` returns the fingerprint of a URI.
 
         Raises:
             StoreError: The store cannot be used.
         """
-        return cls(Store(store_path(spec.path), max_size=spec.max_size, report=report), fresh)
+        store = Store(store_path(spec.path), max_size=spec.max_size, report=report)
+        return cls(store, fresh, resolve=resolve)
 
     def attach(self, journal: Journal) -> None:
         """Record in a bake-off's journal the entries that it has used so far and will use."""
@@ -58,17 +79,44 @@ class StepCache:
         for key in self._used:
             journal.record_use(key)
 
-    def folds(self, data: Interactions, split: Named[Splitter], seed: int) -> list[Split] | None:
-        """Return the folds of a dataset under a split; None if they are not cached."""
-        return self._read(_folds_depend_on(data, split, seed), lambda folder: _read_folds(folder, data))
+    def named(self, names: Sequence[str]) -> dict[str, str]:
+        """Return the fingerprints of inputs that the config names, as they were when they were first asked for."""
+        for name in names:
+            if name not in self._named:
+                self._named[name] = self._fingerprint(name)
+        return {redact(name): self._named[name] for name in names}
+
+    def changed(self, task: Task, journal: Journal) -> str | None:
+        """Return an input of a step of an unfinished bake-off that is not what it was then; None if there is none."""
+        depends_on = _lists_depend_on(task)
+        key = None if depends_on is None else key_of(depends_on)
+        recorded = self.store.inputs_of(key) if key is not None and key in journal.entries else None
+        return None if recorded is None else changed_input(recorded, self.named(task.inputs))
+
+    def folds(
+        self, data: Interactions, split: Named[Splitter], seed: int, named: Sequence[str] = ()
+    ) -> list[Split] | None:
+        """Return the folds of a dataset under a split; None if they are not cached, or an input has changed.
+
+        ``named`` are the inputs that the parameters of the split name.
+        """
+        depends_on, about = _folds_depend_on(data, split, seed), f"the split {split.name}"
+        return self._read(depends_on, lambda folder: read_folds(folder, data), about=about, named=named)
 
     def store_folds(
-        self, data: Interactions, split: Named[Splitter], seed: int, folds: Sequence[Split]
+        self,
+        data: Interactions,
+        split: Named[Splitter],
+        seed: int,
+        folds: Sequence[Split],
+        inputs: Inputs | None = None,
+        named: Sequence[str] = (),
     ) -> None:
         """Write the folds of a dataset under a split, if they are on its own users and items."""
         if all(_same_ids(data, part) for fold in folds for part in (fold.train, fold.test)):
             about = f"{split.name} of {len(data):,} interactions: {len(folds)} fold{'s' * (len(folds) > 1)}"
-            self._write("folds", about, _folds_depend_on(data, split, seed), _folds_files(folds))
+            depends_on = _folds_depend_on(data, split, seed)
+            self._write("folds", about, depends_on, folds_files(folds), self._known(named, inputs or {}))
 
     def result(self, task: Task) -> TaskResult | None:
         """Return the result of a task, with its costs at that time; None if it is not cached."""
@@ -77,46 +125,87 @@ class StepCache:
 
     def lists(self, task: Task) -> Lists | None:
         """Return the lists of a task; None if they are not cached or lack predictions that a metric needs."""
-        lists = self._read(_lists_depend_on(task), _read_lists)
+        lists = self._read(_lists_depend_on(task), read_lists, about=task.model.name, named=task.inputs)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
 
     def scored(self, task: Task, lists: Lists) -> TaskResult | None:
         """Return the lists of a task with their scores; None if the scores are not cached."""
-        return self._read(_scores_depend_on(task, lists), lambda folder: _read_scores(folder, lists))
+        depends_on, about = _scores_depend_on(task, lists), f"the scores of {task.model.name}"
+        return self._read(depends_on, lambda folder: read_scores(folder, lists), about=about)
 
     def store_result(self, task: Task, result: TaskResult) -> TaskResult:
         """Write the result of a task; return it, or that which another process has written in the meantime."""
         n_users, n = result.top_n.item.shape
         about = f"{task.model.name}: {', '.join(metric.name for metric in task.metrics)}"
         # Scores first: where another process has written lists, it has written their scores too.
-        new = self._write("scores", about, _scores_depend_on(task, result.lists), _scores_files(result))
+        depends_on = _scores_depend_on(task, result.lists)
+        new = self._write("scores", about, depends_on, scores_files(result), result.inputs)
         if task.lists is None:
             about = f"{task.model.name} ({task.model.type}): {n} items for each of {n_users:,} users"
-            new &= self._write("lists", about, _lists_depend_on(task), _lists_files(result.lists))
+            inputs = self._known(task.inputs, result.lists.inputs)
+            new &= self._write("lists", about, _lists_depend_on(task), lists_files(result.lists), inputs)
         return result if new else self.result(task) or result
 
     def _may_use(self, key: str) -> bool:
         return not self.fresh or (self.journal is not None and key in self.journal.written)
 
-    def _read(self, depends_on: Depends | None, read: Callable[[Path], T]) -> T | None:
-        """Return the contents of an entry as ``read`` returns them; None if it does not exist or is pruned."""
+    def _fingerprint(self, name: str) -> str:
+        try:
+            return fingerprint_of(name, self.resolve)
+        except DataError as error:
+            if name not in self._named:
+                self.store.report(f"warning: {error}; stored results are used all the same (--fresh: none)")
+            return "unknown"
+
+    def _known(self, named: Sequence[str], recorded: Inputs) -> dict[str, str]:
+        """Return the inputs of a step that has run: those named in the config, and those that it has read."""
+        known = dict(recorded)
+        for name in named:
+            key, before = redact(name), self._named[name]
+            if known.get(key) != WRITTEN:
+                # The task may have used it before or after a change.
+                is_same = known.get(key, before) == before == self._fingerprint(name)
+                known[key] = before if is_same else CHANGED
+        return known
+
+    def _read(
+        self,
+        depends_on: Depends | None,
+        read: Callable[[Path], T],
+        *,
+        about: str = "a step",
+        named: Sequence[str] = (),
+    ) -> T | None:
+        """Return the contents of an entry as ``read`` returns them; None if it does not exist or cannot be used."""
+        now = self.named(named)
         if depends_on is None or not self._may_use(key := key_of(depends_on)):
+            return None
+        recorded = self.store.inputs_of(key)
+        if recorded is None:
+            return None
+        if (name := changed_input(recorded, now)) is not None:
+            self.store.report(f"store: {about} is computed again: {name} has changed since")
             return None
         self._uses(key)  # first, so that no process prunes it from now on
         folder = self.store.find(key)
         try:
-            return None if folder is None else read(folder)
+            found = None if folder is None else read(folder)
         except OSError:
             return None
+        if found is None or self.store.inputs_of(key) != recorded:  # replaced by another process meanwhile
+            return None
+        self.inputs = merged([self.inputs, recorded])
+        return found
 
-    def _write(self, step: str, about: str, depends_on: Depends | None, files: Files) -> bool:
+    def _write(self, step: str, about: str, depends_on: Depends | None, files: Files, inputs: Inputs) -> bool:
+        self.inputs = merged([self.inputs, inputs])
         if depends_on is None:
             return True
         key = key_of(depends_on)
         self._uses(key)
         try:
-            new = self.store.write(step, about, depends_on, files, replace=self.fresh)
+            new = self.store.write(step, about, depends_on, files, inputs=inputs, replace=self.fresh)
         except (OSError, StoreError) as error:
             # With a full disk the result in memory can still be logged.
             self.store.report(f"store: cannot keep the {step} of {about}: {error}")
@@ -162,7 +251,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "stream": list(task.stream),
         "n": task.n,
         "code": _codes(code),
-    }
+    } | ({"inputs": list(task.model.inputs)} if task.model.inputs else {})
 
 
 def _scores_depend_on(task: Task, lists: Lists) -> Depends | None:
@@ -209,113 +298,3 @@ def _content_of(lists: Lists) -> str:
 def _same_ids(data: Interactions, part: Interactions) -> bool:
     pairs = ((data.users, part.users), (data.items, part.items))
     return all(ours.__array_interface__ == theirs.__array_interface__ for ours, theirs in pairs)
-
-
-_COLUMNS = ("user", "item", "rating", "timestamp")
-
-
-def _folds_files(folds: Sequence[Split]) -> Files:
-    files: dict[str, Callable[[BinaryIO], object]] = {}
-    facts = []
-    for number, fold in enumerate(folds):
-        for name, part in (("train", fold.train), ("test", fold.test)):
-            for column in _COLUMNS:
-                if (array := getattr(part, column)) is not None:
-                    files[f"{number}-{name}-{column}.npy"] = _array(array)
-        facts.append(
-            {
-                "fold": fold.fold,
-                "overlap_allowed": fold.overlap_allowed,
-                "notes": fold.notes,
-                "train": fold.train.notes,
-                "test": fold.test.notes,
-            }
-        )
-    return {**files, "facts.json": _json(facts)}
-
-
-def _read_folds(folder: Path, data: Interactions) -> list[Split]:
-    folds = []
-    names = _names_in(folder)
-    for number, facts in enumerate(_read_json(folder / "facts.json")):
-        parts = {}
-        for name in ("train", "test"):
-            files = {column: f"{number}-{name}-{column}.npy" for column in _COLUMNS}
-            columns: dict[str, Any] = {
-                c: np.load(folder / f) if f in names else None for c, f in files.items()
-            }
-            parts[name] = replace(data, **columns, notes=tuple(facts[name]))
-        notes = tuple(facts["notes"])
-        folds.append(
-            Split(**parts, fold=facts["fold"], overlap_allowed=facts["overlap_allowed"], notes=notes)
-        )
-    return folds
-
-
-def _lists_files(lists: Lists) -> Files:
-    top_n = lists.top_n
-    arrays: dict[str, npt.NDArray[Any]] = {"user": top_n.user, "item": top_n.item, "score": top_n.score}
-    if lists.predictions is not None:
-        arrays["predictions"] = lists.predictions
-    facts = {"costs": asdict(lists.costs), "unpredicted": lists.unpredicted}
-    return {**{f"{name}.npy": _array(a) for name, a in arrays.items()}, "facts.json": _json(facts)}
-
-
-def _read_lists(folder: Path) -> Lists:
-    names, predictions = _names_in(folder), "predictions.npy"
-    facts = _read_json(folder / "facts.json")
-    return Lists(
-        TopN(*(np.load(folder / f"{name}.npy") for name in ("user", "item", "score"))),
-        np.load(folder / predictions) if predictions in names else None,
-        Costs(**facts["costs"]),
-        facts["unpredicted"],
-    )
-
-
-def _scores_files(result: TaskResult) -> Files:
-    scores = result.per_user
-    facts = {
-        "metrics": scores.metrics,
-        "overall": scores.overall,
-        "at_k": [[name, list(curve.items())] for name, curve in scores.at_k.items()],
-        "pr_curve": list(scores.pr_curve.items()),
-        "score_seconds": result.costs.score_seconds,
-        "peak_memory_mb": result.costs.peak_memory_mb,
-    }
-    text = scores.users.dtype == object
-    users = {"users.json": _json(scores.users.tolist())} if text else {"users.npy": _array(scores.users)}
-    return {**users, "values.npy": _array(scores.values), "facts.json": _json(facts)}
-
-
-def _read_scores(folder: Path, lists: Lists) -> TaskResult:
-    facts = _read_json(folder / "facts.json")
-    text = folder / "users.json"
-    users = np.array(_read_json(text), dtype=object) if text.exists() else np.load(folder / "users.npy")
-    per_user = PerUserScores(
-        users=users,
-        values=np.load(folder / "values.npy"),
-        metrics=tuple(facts["metrics"]),
-        overall=facts["overall"],
-        at_k={name: dict(curve) for name, curve in facts["at_k"]},
-        pr_curve=dict(facts["pr_curve"]),
-    )
-    scored = {name: facts[name] for name in ("score_seconds", "peak_memory_mb")}
-    return TaskResult(lists, per_user, replace(lists.costs, **scored))
-
-
-def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:
-    return lambda file: np.save(file, array, allow_pickle=False)
-
-
-def _json(value: object) -> Callable[[BinaryIO], object]:
-    # JSON restores the exact floats: Python writes as many digits as that takes.
-    return lambda file: file.write(json.dumps(value).encode())
-
-
-def _names_in(folder: Path) -> set[str]:
-    # Listed before any file is read: a file pruned meanwhile must not count as one that was never written.
-    return {file.name for file in folder.iterdir()}
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_bytes())

@@ -81,10 +81,9 @@ def code_of(entry: Entry[Any]) -> str | None:
     The direct and indirect imports of a plugin file belong to its code: by a hash of the user's own files, and by the
     versions of packages. Imports by a computed name are not found.
     """
-    name = entry.cls.__module__
-    if name.partition(".")[0] == "evalplugin":
+    if entry.is_own:
         return own_code()
-    file = getattr(sys.modules.get(name), "__file__", None)
+    file = getattr(sys.modules.get(entry.cls.__module__), "__file__", None)
     parts = []
     if entry.origin.startswith("package "):
         package = entry.origin.removeprefix("package ")

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
+from evalplugin.base.inputs import CHANGED
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
@@ -256,6 +257,18 @@ class LoggedRun:
         """The groups of users; none where there are none."""
         table = self.table("segments")
         return () if table is None else segments_of(table)
+
+    @property
+    def recorded_inputs(self) -> dict[str, str]:
+        """The fingerprints of the files and other inputs that a bake-off's models have used; of a summary run."""
+        name = "data/inputs.json"
+        if name not in self._files:
+            return {}
+        with self._downloaded(name) as file:
+            try:
+                return {row["input"]: row["fingerprint"] for row in json.loads(file.read_bytes())}
+            except (ValueError, TypeError, KeyError):  # damaged: nothing is known to be the same
+                return {name: CHANGED}
 
     def _integer(self, key: str) -> int:
         return self._number(key, int)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 
+from evalplugin.base.inputs import Inputs
 from evalplugin.comparison.comparison import Comparison, metric_cells
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
@@ -21,9 +23,18 @@ from evalplugin.tracking.write.labels import dataset_inputs, model_params, summa
 from evalplugin.tracking.write.links import PAGE, Links
 from evalplugin.tracking.write.metrics import model_metrics, summary_metrics
 
-__all__ = ["DECISION", "decision_files", "decision_tags", "model_items", "summary_items", "summary_name"]
+__all__ = [
+    "DECISION",
+    "INPUTS",
+    "decision_files",
+    "decision_tags",
+    "inputs_files",
+    "model_items",
+    "summary_items",
+    "summary_name",
+]
 
-DECISION = "decision.json"
+DECISION, INPUTS = "decision.json", "data/inputs.json"
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
@@ -85,6 +96,14 @@ def _verdict_lines(comparisons: Sequence[Comparison], decision: Decision | None)
 
 def _place(comparison: Comparison) -> str:
     return location(comparison.contest.dataset, comparison.contest.split)
+
+
+def inputs_files(inputs: Inputs) -> Iterator[Artifact]:
+    """Yield the table of the files and other inputs that the models have used, if there are any."""
+    if inputs:
+        rows = [{"input": name, "fingerprint": value} for name, value in sorted(inputs.items())]
+        # As bytes, which are not redacted: names are without credentials, and must stay as they are.
+        yield Artifact(INPUTS, json.dumps(rows, indent=1).encode())
 
 
 def decision_tags(decision: Decision) -> Iterator[Tag]:

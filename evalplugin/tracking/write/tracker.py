@@ -10,6 +10,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Self
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.inputs import Inputs
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
@@ -25,7 +26,7 @@ from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import DONE
 from evalplugin.tracking.write.artifacts import picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
-from evalplugin.tracking.write.contents import model_items, summary_items, summary_name
+from evalplugin.tracking.write.contents import inputs_files, model_items, summary_items, summary_name
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
@@ -170,6 +171,7 @@ class MlflowTracker:
         board: bool = True,
         decision: Decision | None = None,
         past: Sequence[PastBakeoff] = (),
+        inputs: Inputs | None = None,
     ) -> Links:
         """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
@@ -180,6 +182,7 @@ class MlflowTracker:
             board: Whether to save a board.
             decision: The gate's decision, if any.
             past: The bake-offs of the page, from ``past_bakeoffs``.
+            inputs: Fingerprints of the files and other inputs that the models have used.
         """
         rows = {(c.contest.dataset, c.contest.split, row.model): row for c in comparisons for row in c.models}
         run_of = {
@@ -207,7 +210,7 @@ class MlflowTracker:
         )
         with tracking_call(self.uri, "log the summary run"):
             summary = summary_items(self.bakeoff, comparisons, links, decision, past)
-            self.writer.log(links.summary_run_id, summary)
+            self.writer.log(links.summary_run_id, [*summary, *inputs_files(inputs or {})])
             failed = len(result.failed) == len(result.models)
             self.writer.end(links.summary_run_id, "FAILED" if failed else "FINISHED")
         return links

@@ -21,8 +21,9 @@ from evalplugin.base.errors import DataError, StoreError, UnknownNameError
 from evalplugin.base.units import bytes_of, seconds_of, size_text
 from evalplugin.cli import main
 from evalplugin.data import Interactions, Split
-from evalplugin.execution.store import Store, steps, store_path
+from evalplugin.execution.store import Store, store_path
 from evalplugin.execution.store import folder as store_folder
+from evalplugin.execution.store.contents import folds_files, read_folds
 from evalplugin.execution.store.entry import key_of
 from evalplugin.execution.store.journal import (
     PENDING_SECONDS,
@@ -370,7 +371,7 @@ def test_column_pruned_while_folds_are_read_is_not_taken_as_absent(
     data = Interactions(codes, codes, np.ones(2, np.float32), np.arange(2), ids, ids)
     other = replace(data, item=codes[::-1].copy())
     reader = StepCache(Store(tmp_path))
-    reader.store.write("folds", "folds of a test", DEPENDS, steps._folds_files([Split(data, other)]))
+    reader.store.write("folds", "folds of a test", DEPENDS, folds_files([Split(data, other)]))
     load = np.load
 
     def load_and_prune(path: Path) -> object:
@@ -380,7 +381,7 @@ def test_column_pruned_while_folds_are_read_is_not_taken_as_absent(
         return array
 
     monkeypatch.setattr(np, "load", load_and_prune)
-    assert reader._read(DEPENDS, lambda folder: steps._read_folds(folder, data)) is None
+    assert reader._read(DEPENDS, lambda folder: read_folds(folder, data)) is None
 
 
 def killed_while_writing(path: Path) -> None:

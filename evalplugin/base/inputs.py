@@ -1,0 +1,210 @@
+"""Inputs of a result beside data and config: files, folders, URIs and environment variables, with fingerprints.
+
+An input is named by a text:
+
+- ``/folder/file.csv``: a file, by its content, or that it is missing;
+- ``/folder/``: a folder, by the names and contents of its files;
+- ``glob:/folder/*.csv``: the names of the files that match a pattern;
+- ``env:NAME``: the value of an environment variable;
+- ``models:/name@alias``, ``https://...``, ``s3://...``: a URI, by what its store says about it.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+__all__ = [
+    "CHANGED",
+    "ENV",
+    "GLOB",
+    "MLFLOW_SCHEMES",
+    "URI_SCHEMES",
+    "WRITTEN",
+    "Inputs",
+    "Resolve",
+    "Signature",
+    "changed_input",
+    "fingerprint_of",
+    "inputs_named_in",
+    "merged",
+    "scheme_of",
+    "signature_of",
+]
+
+ENV, GLOB = "env:", "glob:"
+# Instead of a fingerprint: the input changed while it was in use; or the task itself has written to it.
+CHANGED, WRITTEN = "changed meanwhile", "written"
+MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")
+URI_SCHEMES = ("file", "http", "https", "s3", "gs", "gcs", "abfs", "abfss", *MLFLOW_SCHEMES)
+# Of a folder, as much is read; of the files beyond, name, size and time of the last change count.
+_MAX_FILES, _MAX_BYTES = 10_000, 10 * 2**30
+_MAX_PATH = 4096  # characters
+_URI = re.compile(r"([a-z][a-z0-9+.-]+):/")
+
+Inputs = Mapping[str, str]  # name of an input -> fingerprint
+Resolve = Callable[[str], str]  # URI -> fingerprint; raises DataError where it cannot be known
+Signature = tuple[int, ...]  # what changes with a file's content, as far as the file system says
+
+_digests: dict[str, tuple[Signature, str]] = {}  # by path: a file is read once, until its signature changes
+
+
+def scheme_of(text: str) -> str | None:
+    """Return the scheme of a URI, in lower case; None for any other text."""
+    match = _URI.match(text.lower())
+    return None if match is None or text.startswith(GLOB) else match[1]
+
+
+def signature_of(path: str) -> Signature | None:
+    """Return size, times and inode of a file; None where there is no regular file."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
+
+
+def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
+    """Yield the inputs that plain values name, nested ones and keys of mappings included.
+
+    These are files, folders and patterns that exist relative to one of the folders, and URIs. A folder that holds the
+    working directory is none: what is logged there would change it.
+    """
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from inputs_named_in(key, folders)
+            yield from inputs_named_in(one, folders)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from inputs_named_in(one, folders)
+    elif isinstance(value, str) and 0 < len(value) < _MAX_PATH and "\0" not in value:
+        scheme = scheme_of(value)
+        if scheme == "file":
+            yield from _paths_named(url2pathname(urlsplit(value).path), folders[:1])
+        elif scheme is not None:
+            if scheme in URI_SCHEMES:
+                yield value
+        else:
+            yield from _paths_named(value, folders)
+
+
+def _paths_named(text: str, folders: Sequence[Path]) -> Iterator[str]:
+    here = Path.cwd()
+    for folder in dict.fromkeys(os.path.abspath(folder) for folder in folders):
+        path = os.path.abspath(os.path.join(folder, os.path.expanduser(text)))
+        if os.path.isfile(path):
+            yield path
+        elif os.path.isdir(path):
+            if not here.is_relative_to(path):
+                yield f"{path}/"
+        elif glob.has_magic(text):
+            pattern = os.path.join(glob.escape(folder), os.path.expanduser(text))
+            if files := _matching(pattern):
+                yield f"{GLOB}{pattern}"
+                yield from filter(os.path.isfile, files)
+
+
+def _matching(pattern: str) -> list[str]:
+    with suppress(OSError, re.error):
+        return sorted(glob.glob(pattern, recursive=True, include_hidden=True))
+    return []
+
+
+def fingerprint_of(name: str, resolve: Resolve) -> str:
+    """Return the fingerprint of an input as it is now: equal as long as the input is the same.
+
+    Raises:
+        DataError: It is a URI, and whether it has changed cannot be known.
+    """
+    if name.startswith(ENV):
+        value = os.environ.get(name.removeprefix(ENV))
+        return "unset" if value is None else _digest(value.encode(errors="surrogateescape"))
+    if name.startswith(GLOB):
+        return _digest("\0".join(_matching(name.removeprefix(GLOB))).encode(errors="surrogateescape"))
+    if scheme_of(name) is not None:
+        return resolve(name)
+    return _folder_digest(name) if name.endswith("/") else _file_digest(name)
+
+
+def changed_input(recorded: Inputs, now: Inputs) -> str | None:
+    """Return the name of an input that is not what it was when it was recorded; None if all are the same.
+
+    Args:
+        recorded: Fingerprints of that time.
+        now: Those of the inputs that are named by parameters or in the config; others are files, and looked up.
+    """
+    for name in {**recorded, **now}:
+        was = recorded.get(name)
+        if was != WRITTEN and (was is None or was == CHANGED or was != (now.get(name) or _local(name))):
+            return name
+    return None
+
+
+def _local(name: str) -> str | None:
+    """Return the fingerprint of an input of this machine; None for a URI."""
+    return None if scheme_of(name) is not None else fingerprint_of(name, lambda uri: "")
+
+
+def merged(recorded: Collection[Inputs]) -> dict[str, str]:
+    """Return the inputs of several results together."""
+    found: dict[str, str] = {}
+    for inputs in recorded:
+        for name, fingerprint in inputs.items():
+            before = found.get(name, WRITTEN)
+            found[name] = fingerprint if before in (WRITTEN, fingerprint) else before
+            if WRITTEN not in (before, fingerprint) and before != fingerprint:
+                found[name] = CHANGED
+    return found
+
+
+def _file_digest(path: str) -> str:
+    signature = signature_of(path)
+    if signature is None:
+        return "a folder" if os.path.isdir(path) else "special" if os.path.exists(path) else "missing"
+    known = _digests.get(path)
+    if known is not None and known[0] == signature:
+        return known[1]
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+    if signature_of(path) == signature:
+        _digests[path] = signature, digest
+    return digest
+
+
+def _folder_digest(folder: str) -> str:
+    if not os.path.isdir(folder):
+        return "missing"
+    content, files, size = hashlib.sha256(), 0, 0
+    for path in _files_below(folder):
+        signature = signature_of(path)
+        if signature is None:
+            continue
+        files, size = files + 1, size + signature[0]
+        within = files <= _MAX_FILES and size <= _MAX_BYTES
+        found: object = _file_digest(path) if within else signature[:2]
+        content.update(f"{os.path.relpath(path, folder)}\0{found}\n".encode(errors="surrogateescape"))
+    return content.hexdigest()[:32]
+
+
+def _files_below(folder: str) -> Iterator[str]:
+    """Yield the files of a folder in a fixed order, without hidden ones and Python's caches."""
+    for at, folders, names in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
+        yield from (os.path.join(at, name) for name in sorted(names) if not name.startswith("."))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]

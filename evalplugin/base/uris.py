@@ -1,0 +1,68 @@
+"""Fingerprints of URIs, as far as their servers say whether their content has changed."""
+
+from __future__ import annotations
+
+import hashlib
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.inputs import scheme_of
+from evalplugin.base.secrets import redact, redact_message
+
+__all__ = ["unknowable", "uri_fingerprint"]
+
+_SECONDS = 10.0  # for an answer of a server
+_OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
+_MAX_OBJECTS = 10_000
+
+
+def uri_fingerprint(uri: str) -> str:
+    """Return a text that changes with the content of a URI: of its ETag, or of its objects' sizes and times.
+
+    Raises:
+        DataError: The server does not say, cannot be reached, or is of another kind.
+    """
+    scheme = scheme_of(uri)
+    if scheme in ("http", "https"):
+        return _of_headers(uri)
+    if scheme in _OBJECT_STORES:
+        return _of_objects(uri)
+    raise unknowable(uri, f"{scheme} is no kind of server that is asked")
+
+
+def unknowable(uri: str, reason: object) -> DataError:
+    """Return the error that it cannot be known whether the content of a URI has changed."""
+    text = " ".join(redact_message(str(reason)).split())
+    return DataError(f"{redact(uri)}: it cannot be known whether its content has changed: {text[:300]}")
+
+
+def _of_headers(uri: str) -> str:
+    import requests
+
+    try:
+        answer = requests.head(uri, timeout=_SECONDS, allow_redirects=True)
+        answer.raise_for_status()
+    except (requests.RequestException, ValueError) as error:
+        raise unknowable(uri, error) from None
+    found = {name: answer.headers.get(name) for name in ("ETag", "Last-Modified", "Content-Length")}
+    if found["ETag"] is None and found["Last-Modified"] is None:
+        raise unknowable(uri, "the server sends neither ETag nor Last-Modified")
+    return found["ETag"] or f"{found['Last-Modified']}, {found['Content-Length']} bytes"
+
+
+def _of_objects(uri: str) -> str:
+    from pyarrow import ArrowException, fs
+
+    try:
+        store, path = fs.FileSystem.from_uri(uri)
+        info = store.get_file_info(path)
+        if info.type == fs.FileType.NotFound:
+            return "missing"
+        if info.type == fs.FileType.File:
+            return f"{info.size} bytes, {info.mtime_ns}"
+        found = store.get_file_info(fs.FileSelector(path, recursive=True))
+    except (ArrowException, OSError, ValueError, NotImplementedError) as error:
+        raise unknowable(uri, error) from None
+    if len(found) > _MAX_OBJECTS:
+        raise unknowable(uri, f"there are more than {_MAX_OBJECTS:,} objects below it")
+    lines = sorted(f"{one.path} {one.size} {one.mtime_ns}" for one in found)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]

@@ -1,0 +1,40 @@
+"""The inputs that models of a config name, by their parameters or under ``inputs``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.inputs import ENV, URI_SCHEMES, inputs_named_in, scheme_of
+from evalplugin.config.checked import ModelRecipe
+from evalplugin.data.files import find_files
+
+__all__ = ["inputs_at", "inputs_of_model"]
+
+
+def inputs_at(text: str, folder: Path) -> list[str]:
+    """Return the names of the inputs that an entry under ``inputs`` declares; paths are relative to ``folder``.
+
+    Raises:
+        DataError: There is no such file or folder, or the URI is of no known kind.
+    """
+    if text.startswith(ENV):
+        return [text]
+    scheme = scheme_of(text)
+    if scheme is not None and scheme not in URI_SCHEMES:
+        near = did_you_mean(scheme, URI_SCHEMES, noun="allowed")
+        raise DataError(f"{text}: {scheme!r} is no kind of URI whose changes can be seen{near}")
+    found = list(inputs_named_in(text, [folder]))
+    if not found:
+        if scheme is None and (folder / Path(text).expanduser()).is_dir():
+            raise DataError(f"{text} holds the working directory; name a folder inside, or its files")
+        find_files(folder, text)  # which raises the error that there is none
+    return found
+
+
+def inputs_of_model(model: ModelRecipe, folder: Path) -> Iterator[str]:
+    """Yield the names of the inputs that a model's parameters name, and of those that it declares."""
+    yield from inputs_named_in(model.params, [folder, Path.cwd()])
+    for text in model.inputs:
+        yield from inputs_at(text, folder)

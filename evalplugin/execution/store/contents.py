@@ -1,0 +1,136 @@
+"""The files of cached steps (folds, lists, scores), written and read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data import Interactions, Split
+from evalplugin.execution.results import Costs
+from evalplugin.execution.store.entry import Files
+from evalplugin.execution.tasks import Lists, TaskResult
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.models import TopN
+
+__all__ = ["folds_files", "lists_files", "read_folds", "read_lists", "read_scores", "scores_files"]
+
+_COLUMNS = ("user", "item", "rating", "timestamp")
+
+
+def folds_files(folds: Sequence[Split]) -> Files:
+    """Return writers of the files of folds."""
+    files: dict[str, Callable[[BinaryIO], object]] = {}
+    facts = []
+    for number, fold in enumerate(folds):
+        for name, part in (("train", fold.train), ("test", fold.test)):
+            for column in _COLUMNS:
+                if (array := getattr(part, column)) is not None:
+                    files[f"{number}-{name}-{column}.npy"] = _array(array)
+        facts.append(
+            {
+                "fold": fold.fold,
+                "overlap_allowed": fold.overlap_allowed,
+                "notes": fold.notes,
+                "train": fold.train.notes,
+                "test": fold.test.notes,
+            }
+        )
+    return {**files, "facts.json": _json(facts)}
+
+
+def read_folds(folder: Path, data: Interactions) -> list[Split]:
+    """Return the folds of a dataset from their files."""
+    folds = []
+    names = _names_in(folder)
+    for number, facts in enumerate(_read_json(folder / "facts.json")):
+        parts = {}
+        for name in ("train", "test"):
+            files = {column: f"{number}-{name}-{column}.npy" for column in _COLUMNS}
+            columns: dict[str, Any] = {
+                c: np.load(folder / f) if f in names else None for c, f in files.items()
+            }
+            parts[name] = replace(data, **columns, notes=tuple(facts[name]))
+        notes = tuple(facts["notes"])
+        folds.append(
+            Split(**parts, fold=facts["fold"], overlap_allowed=facts["overlap_allowed"], notes=notes)
+        )
+    return folds
+
+
+def lists_files(lists: Lists) -> Files:
+    """Return writers of the files of lists."""
+    top_n = lists.top_n
+    arrays: dict[str, npt.NDArray[Any]] = {"user": top_n.user, "item": top_n.item, "score": top_n.score}
+    if lists.predictions is not None:
+        arrays["predictions"] = lists.predictions
+    facts = {"costs": asdict(lists.costs), "unpredicted": lists.unpredicted}
+    return {**{f"{name}.npy": _array(a) for name, a in arrays.items()}, "facts.json": _json(facts)}
+
+
+def read_lists(folder: Path) -> Lists:
+    """Return lists from their files."""
+    names, predictions = _names_in(folder), "predictions.npy"
+    facts = _read_json(folder / "facts.json")
+    return Lists(
+        TopN(*(np.load(folder / f"{name}.npy") for name in ("user", "item", "score"))),
+        np.load(folder / predictions) if predictions in names else None,
+        Costs(**facts["costs"]),
+        facts["unpredicted"],
+    )
+
+
+def scores_files(result: TaskResult) -> Files:
+    """Return writers of the files of scores."""
+    scores = result.per_user
+    facts = {
+        "metrics": scores.metrics,
+        "overall": scores.overall,
+        "at_k": [[name, list(curve.items())] for name, curve in scores.at_k.items()],
+        "pr_curve": list(scores.pr_curve.items()),
+        "score_seconds": result.costs.score_seconds,
+        "peak_memory_mb": result.costs.peak_memory_mb,
+    }
+    text = scores.users.dtype == object
+    users = {"users.json": _json(scores.users.tolist())} if text else {"users.npy": _array(scores.users)}
+    return {**users, "values.npy": _array(scores.values), "facts.json": _json(facts)}
+
+
+def read_scores(folder: Path, lists: Lists) -> TaskResult:
+    """Return lists with their scores from the files of the scores."""
+    facts = _read_json(folder / "facts.json")
+    text = folder / "users.json"
+    users = np.array(_read_json(text), dtype=object) if text.exists() else np.load(folder / "users.npy")
+    per_user = PerUserScores(
+        users=users,
+        values=np.load(folder / "values.npy"),
+        metrics=tuple(facts["metrics"]),
+        overall=facts["overall"],
+        at_k={name: dict(curve) for name, curve in facts["at_k"]},
+        pr_curve=dict(facts["pr_curve"]),
+    )
+    scored = {name: facts[name] for name in ("score_seconds", "peak_memory_mb")}
+    return TaskResult(lists, per_user, replace(lists.costs, **scored))
+
+
+def _array(array: npt.NDArray[Any]) -> Callable[[BinaryIO], object]:
+    return lambda file: np.save(file, array, allow_pickle=False)
+
+
+def _json(value: object) -> Callable[[BinaryIO], object]:
+    # JSON restores the exact floats: Python writes as many digits as that takes.
+    return lambda file: file.write(json.dumps(value).encode())
+
+
+def _names_in(folder: Path) -> set[str]:
+    # Listed before any file is read: a file pruned meanwhile must not count as one that was never written.
+    return {file.name for file in folder.iterdir()}
+
+
+def _read_json(path: Path) -> Any:
+    return json.loads(path.read_bytes())

@@ -1,0 +1,99 @@
+"""Fingerprints of URIs: of MLflow's, by version or contents; of others, by what their servers say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.fingerprint import fingerprint
+from evalplugin.base.inputs import MLFLOW_SCHEMES, scheme_of
+from evalplugin.base.uris import unknowable, uri_fingerprint
+from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
+from evalplugin.tracking.registry.versions import registry_of
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import FileInfo
+    from mlflow.entities.model_registry import ModelVersion
+
+__all__ = ["uri_version"]
+
+
+def uri_version(uri: str, *, tracking_uri: str) -> str:
+    """Return a text that changes with the content of a URI.
+
+    Of ``models:/`` it is the version that an alias, a stage or ``latest`` leads to; of ``runs:/`` and
+    ``mlflow-artifacts:/`` the names and sizes of files, as MLflow knows no more. Others: see ``uri_fingerprint``.
+
+    Args:
+        uri: The URI.
+        tracking_uri: The store of the bake-off; MLFLOW_TRACKING_URI and MLFLOW_REGISTRY_URI win, as they do for models.
+
+    Raises:
+        DataError: It cannot be known.
+    """
+    scheme = scheme_of(uri)
+    if scheme not in MLFLOW_SCHEMES:
+        return uri_fingerprint(uri)
+    store = os.environ.get("MLFLOW_TRACKING_URI", "").strip() or tracking_uri
+    rest = uri.partition(":")[2].strip("/")
+    try:
+        with tracking_call(store, f"look up {uri}", settings=FAIL_FAST):
+            if not store_exists(store):
+                raise unknowable(uri, f"there is no tracking store {store}")
+            from mlflow import MlflowClient
+
+            client = MlflowClient(store, registry_uri=registry_of(store))
+            if scheme == "models":
+                return _model_version(client, uri, rest)
+            if scheme == "runs":
+                run_id, _, path = rest.partition("/")
+                return fingerprint(_files_of_run(client, run_id, path))
+            return fingerprint(_files_at(uri, store))
+    except TrackingError as error:
+        raise unknowable(uri, error) from None
+
+
+def _model_version(client: MlflowClient, uri: str, rest: str) -> str:
+    """Return the version that a URI of the registry leads to, with the time at which it was made."""
+    name, _, which = rest.partition("/")
+    if not which and "@" in name:
+        name, _, alias = name.rpartition("@")
+        found: ModelVersion | None = client.get_model_version_by_alias(name, alias)
+    elif not which:
+        return name  # a logged model, which never changes
+    elif which.isdigit():
+        found = client.get_model_version(name, which)
+    else:
+        versions = [v for v in client.search_model_versions(f"name = '{name}'") if v.name == name]
+        if which != "latest":
+            versions = [v for v in versions if str(v.current_stage).lower() == which.lower()]
+        found = max(versions, key=lambda v: int(v.version), default=None)
+    if found is None:
+        raise unknowable(uri, f"the registered model {name!r} has no version {which!r}")
+    return f"version {found.version} of {found.creation_timestamp}"
+
+
+def _files_of_run(client: MlflowClient, run_id: str, path: str) -> list[list[object]]:
+    ended = [run_id, client.get_run(run_id).info.end_time]
+    return [ended, *_files(lambda at: client.list_artifacts(run_id, at or None), path)]
+
+
+def _files_at(uri: str, store: str) -> list[list[object]]:
+    from mlflow.artifacts import list_artifacts
+
+    def fetch(path: str) -> list[FileInfo]:
+        return list_artifacts(artifact_uri=f"{uri.rstrip('/')}/{path}".rstrip("/"), tracking_uri=store) or []
+
+    return list(_files(fetch, ""))
+
+
+def _files(fetch: Callable[[str], list[FileInfo]], path: str) -> Iterator[list[object]]:
+    """Yield path and size of each file below a path, in a fixed order."""
+    for one in sorted(fetch(path), key=lambda file: str(file.path)):
+        if one.is_dir:
+            yield from _files(fetch, one.path)
+        else:
+            yield [one.path, one.file_size]
