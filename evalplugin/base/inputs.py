@@ -78,7 +78,7 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
     """Yield the inputs that plain values name, nested ones and keys of mappings included.
 
     These are files, folders and patterns that exist relative to one of the folders, and URIs. A folder that holds the
-    working directory is none: what is logged there would change it.
+    working directory or the user's home is none: what is logged there would change it.
     """
     if isinstance(value, Mapping):
         for key, one in value.items():
@@ -99,13 +99,13 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
 
 
 def _paths_named(text: str, folders: Sequence[Path]) -> Iterator[str]:
-    here = Path.cwd()
+    ours = Path.cwd(), Path.home()
     for folder in dict.fromkeys(os.path.abspath(folder) for folder in folders):
         path = os.path.abspath(os.path.join(folder, os.path.expanduser(text)))
         if os.path.isfile(path):
             yield path
         elif os.path.isdir(path):
-            if not here.is_relative_to(path):
+            if not any(one.is_relative_to(path) for one in ours):
                 yield f"{path}/"
         elif glob.has_magic(text):
             pattern = os.path.join(glob.escape(folder), os.path.expanduser(text))

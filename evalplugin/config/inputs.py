@@ -28,7 +28,9 @@ def inputs_at(text: str, folder: Path) -> list[str]:
     found = list(inputs_named_in(text, [folder]))
     if not found:
         if scheme is None and (folder / Path(text).expanduser()).is_dir():
-            raise DataError(f"{text} holds the working directory; name a folder inside, or its files")
+            raise DataError(
+                f"{text} holds the working directory or your home; name a folder inside, or its files"
+            )
         find_files(folder, text)  # which raises the error that there is none
     return found
 

@@ -12,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from mlflow import MlflowClient
 from samples import small_config
 
+from evalplugin.base.errors import DataError
+from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of, sequential_executor
@@ -134,3 +137,216 @@ def test_file_that_a_model_opens_is_compared_before_reuse(workers: bool) -> None
     Path("v.json").touch()  # the same content at another time
     assert compute(workers=workers) == []
     assert fits() == 2
+
+
+READ = "json.loads(pathlib.Path(self.file).read_text())"
+
+
+def run(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str, str]:
+    forget_plugins()
+    capsys.readouterr()
+    code = main(["run", "shop.yaml", *options])
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err.replace(f"{Path.cwd()}/", "")
+
+
+def logged() -> list[dict[str, Any]]:
+    """The tags and the mean of vendor's runs, the oldest first."""
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    (home,) = [e.experiment_id for e in client.search_experiments() if e.name == "shop"]
+    found = client.search_runs([home], "tags.`evalplugin.model` = 'vendor'", order_by=["start_time ASC"])
+    return [{"ndcg": one.data.metrics.get("ndcg_at_10"), **one.data.tags} for one in found]
+
+
+def test_changed_file_changes_the_numbers_and_counts_for_if_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_numbers("v.json", 1)
+    vendor(READ, params={"file": "v.json"})
+    assert run(capsys)[0] == 0
+    code, out, _ = run(capsys, "--if-changed")
+    assert (code, out.split(":")[1]) == (0, " nothing to do")
+    write_numbers("v.json", 2)
+    code, out, err = run(capsys, "--if-changed")
+    assert code == 0
+    assert "v.json has changed since the bake-off " in err
+    assert "store: vendor is computed again: v.json has changed since" in err
+    assert "nothing to do" in run(capsys, "--if-changed")[1]
+    first, second = logged()
+    assert first["ndcg"] != second["ndcg"]
+    assert first["evalplugin.inputs"] == second["evalplugin.inputs"]  # hashes of config, data and code
+    assert fits() == 2
+
+
+def test_file_that_a_plugin_reads_while_it_is_loaded_counts() -> None:
+    write_numbers("top.json", 1)
+    vendor("NUMBERS", "NUMBERS = json.loads(pathlib.Path('top.json').read_text())")
+    assert compute() == []
+    assert compute(workers=True) == []
+    write_numbers("top.json", 2)
+    assert why(compute()) == ["top.json"]
+    write_numbers("top.json", 3)
+    assert why(compute(workers=True)) == ["top.json"]
+    assert compute() == []
+    assert fits() == 3
+
+
+def test_file_that_an_earlier_model_has_loaded_for_all_counts() -> None:
+    write_numbers("v.json", 1)
+    read = "load()"
+    top = "@functools.cache\ndef load():\n    return json.loads(pathlib.Path('v.json').read_text())"
+    vendor(read, top, model={"grid": {"file": ["one", "two"]}})
+    compute()
+    write_numbers("v.json", 2)
+    assert sum("v.json has changed since" in line for line in compute()) == 2
+    assert fits() == 4
+
+
+@pytest.mark.parametrize(
+    ("params", "changes", "expected"),
+    [
+        ({"options": {"weights": ["none", "w.npy"]}}, "w.npy", "w.npy"),
+        ({"options": {"w.npy": 0.5}}, "w.npy", "w.npy"),
+        ({"options": {"folder": "weights"}}, "weights/sub/w.npy", "weights/"),
+        ({"options": {"pattern": "weights/*.npy"}}, "weights/w.npy", "weights/w.npy"),
+        ({"options": {"pattern": "weights/*.npy"}}, "weights/new.npy", "glob:weights/*.npy"),
+        ({"file": "conf/only.npy"}, "conf/only.npy", "conf/only.npy"),
+    ],
+    ids=["in a list", "as a key", "in a folder", "by a pattern", "a new file", "relative to the config"],
+)
+def test_file_that_a_parameter_names_counts_though_no_one_sees_it_read(
+    params: dict[str, Any], changes: str, expected: str
+) -> None:
+    for file in ("w.npy", "weights/w.npy", "weights/sub/w.npy", "conf/only.npy"):
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).write_bytes(b"old")
+    vendor("[1.0]", params=params)
+    assert compute() == []
+    assert compute() == []
+    Path(changes).write_bytes(b"new")
+    assert why(compute()) == [expected]
+    assert compute() == []
+    assert fits() == 2
+
+
+def test_folder_that_a_model_writes_to_is_no_input() -> None:
+    vendor("[os.makedirs('out', exist_ok=True), pathlib.Path(f'out/{{os.getpid()}}').write_text('x')][1:]",
+           params={"options": {"log": "out"}})  # fmt: skip
+    Path("out").mkdir()
+    assert compute() == []
+    assert compute() == []
+    Path("out/more").write_text("x")
+    assert compute() == []
+    assert fits() == 1
+
+
+def test_resume_does_not_continue_a_bake_off_whose_file_has_changed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_numbers("v.json", 1)
+    vendor(READ, params={"file": "v.json"})
+    config = yaml.safe_load(Path("shop.yaml").read_text())
+    config["models"].append({"name": "late", "type": "interrupting"})
+    Path("vendor.py").write_text(Path("vendor.py").read_text() + INTERRUPTING)
+    Path("shop.yaml").write_text(yaml.safe_dump(config))
+    assert run(capsys)[0] == 130
+    assert "continuing" in run(capsys, "--resume")[2]
+    write_numbers("v.json", 2)
+    code, _, err = run(capsys, "--resume")
+    assert code == 130
+    assert "has used v.json, which has changed since; this is a new one" in err
+    assert len({one["evalplugin.bakeoff"] for one in logged()}) == 2
+    Path("go").touch()
+    assert run(capsys, "--resume")[0] == 0
+    assert fits() == 2
+
+
+INTERRUPTING = """
+
+@evalplugin.model("interrupting")
+@dataclass
+class Interrupting(Vendor):
+    def fit(self, train, rng):
+        if not os.access("go", os.R_OK):
+            raise KeyboardInterrupt
+        self.values = np.zeros((train.n_users, train.n_items))
+"""
+
+
+def test_declared_inputs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("weights").mkdir()
+    Path("weights/w.bin").write_bytes(b"old")
+    Path("one.bin").write_bytes(b"old")
+    monkeypatch.setenv("FEATURES", "v1")
+    versions = {"models:/shop@champion": "version 1", "https://example.org/w": '"etag 1"'}
+    declared = ["weights", "one.bin", {"env": "FEATURES"}, *versions]
+    vendor("[1.0]", model={"inputs": declared})
+    assert compute(resolve=versions.__getitem__) == []
+    assert compute(resolve=versions.__getitem__) == []
+    assert fits() == 1
+    changes: dict[str, Callable[[], object]] = {
+        "weights/": lambda: Path("weights/w.bin").write_bytes(b"new"),
+        "one.bin": lambda: Path("one.bin").write_bytes(b"new"),
+        "env:FEATURES": lambda: monkeypatch.setenv("FEATURES", "v2"),
+        "models:/shop@champion": lambda: versions.update({"models:/shop@champion": "version 2"}),
+        "https://example.org/w": lambda: versions.update({"https://example.org/w": '"etag 2"'}),
+    }
+    for name, change in changes.items():
+        change()
+        assert why(compute(resolve=versions.__getitem__)) == [name]
+        assert compute(resolve=versions.__getitem__) == []
+    assert fits() == 1 + len(changes)
+
+
+def test_declared_inputs_of_which_nothing_can_be_known_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    vendor("[1.0]", model={"inputs": ["models:/nothing@champion"]})
+    code, _, err = run(capsys)
+    assert code == 2
+    assert "inputs of the model vendor: models:/nothing@champion: it cannot be known whether its" in err
+    assert fits() == 0
+
+
+def test_uri_in_a_parameter_of_which_nothing_can_be_known_is_reported() -> None:
+    def unknown(uri: str) -> str:
+        raise DataError(f"{uri}: it cannot be known whether its content has changed: no answer")
+
+    vendor("[1.0]", params={"file": "https://example.org/x"})
+    for _ in range(2):
+        assert compute(resolve=unknown) == [
+            "warning: https://example.org/x: it cannot be known whether its content has changed: no answer; "
+            "stored results are used all the same (--fresh: none)"
+        ]
+    assert fits() == 1
+
+
+def test_split_of_a_plugin_that_reads_a_file_is_computed_again() -> None:
+    write_numbers("cut.json", 1)
+    Path("cut.py").write_text(SPLIT)
+    vendor("[1.0]", split={"type": "cut"})
+    config = yaml.safe_load(Path("shop.yaml").read_text())
+    config["plugins"].append("cut.py")
+    Path("shop.yaml").write_text(yaml.safe_dump(config))
+    compute()
+    assert compute() == []
+    write_numbers("cut.json", 2)
+    assert f"store: the split cut is computed again: {Path.cwd()}/cut.json has changed since" in compute()
+
+
+SPLIT = """
+import json
+from dataclasses import dataclass
+import numpy as np
+import evalplugin
+from evalplugin.data import Split
+
+@evalplugin.split("cut")
+@dataclass
+class Cut:
+    def split(self, data, rng):
+        with open("cut.json") as file:
+            numbers = json.load(file)
+        held_out = np.resize(numbers, len(data)) < 0.3
+        return [Split(data.select(~held_out), data.select(held_out))]
+"""

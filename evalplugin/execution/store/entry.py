@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.inputs import Inputs
 from evalplugin.base.secrets import redact_values
+from evalplugin.execution.store.permissions import make_folder, protect
 
 __all__ = [
     "EntryInfo",
@@ -61,7 +62,7 @@ def write_entry(
     inputs: Inputs | None = None,
 ) -> int:
     """Write and sync an entry in a new folder; return its size in bytes without manifest and checksums."""
-    folder.mkdir()
+    make_folder(folder)
     for name, write in files.items():
         _write_file(folder / name, write)
     size = sum(file.stat().st_size for file in folder.iterdir())
@@ -145,3 +146,4 @@ def _write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
         write(file)
         file.flush()
         os.fsync(file.fileno())
+    protect(path)

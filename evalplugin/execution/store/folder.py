@@ -27,6 +27,7 @@ from evalplugin.execution.store.entry import (
     write_entry,
 )
 from evalplugin.execution.store.journal import keys_in_use
+from evalplugin.execution.store.permissions import file_mode, make_folder, make_store_folder, protect
 
 __all__ = ["DEFAULT_PATH", "STORE", "Store", "StoreView", "store_path"]
 
@@ -134,13 +135,15 @@ class Store(StoreView):
                     f"the folder {path} is no store: it holds {', '.join(foreign[:3])}"
                     f"{' and more' * (len(foreign) > 3)}; {elsewhere}"
                 )
+            make_store_folder(path)
             for folder in (self._entries, self.journals, self._scratch):
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
             # A store does not belong in a repository.
             ignore = path / ".gitignore"
             if not ignore.exists() or not ignore.stat().st_size:  # the disk was full
                 ignore.write_text("*\n", encoding="utf-8")
-            self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS)
+                protect(ignore)
+            self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS, mode=file_mode(path))
             with self._locked():
                 self._clear_scratch()
         except OSError as error:
@@ -199,7 +202,7 @@ class Store(StoreView):
                 if not replace and is_intact(folder) and self.inputs_of(key) == (inputs or {}):
                     return False
                 self._remove(folder)
-                folder.parent.mkdir(exist_ok=True)
+                make_folder(folder.parent)
                 entry.rename(folder)
                 sync_folder(folder.parent)
         if self._total is not None:
@@ -279,12 +282,12 @@ class Store(StoreView):
             with self._locked():
                 own = self._scratch / f"{os.getpid()}-{secrets.token_hex(4)}"
                 # The lock shows the next process that uses the store whether this one still runs.
-                self._scratch_lock = FileLock(f"{own}.lock")
+                self._scratch_lock = FileLock(f"{own}.lock", mode=file_mode(self._scratch))
                 self._scratch_lock.acquire(timeout=0)
-                own.mkdir()
+                make_folder(own)
                 self._own_scratch = own
         folder = self._own_scratch / secrets.token_hex(4)
-        folder.mkdir()
+        make_folder(folder)
         return folder
 
     def _remove(self, folder: Path) -> None:

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from evalplugin.base.errors import StoreError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
+from evalplugin.execution.store.permissions import file_mode, protect
 
 __all__ = ["PENDING_SECONDS", "Header", "Journal", "is_running", "keys_in_use", "unfinished"]
 
@@ -78,6 +79,7 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True)
             journal._lock.acquire(timeout=0)
             journal._append(asdict(header))
+            protect(journal.path)
         except OSError as error:
             journal._release(remove=True)
             raise StoreError(
@@ -195,7 +197,8 @@ def _if_idle(path: Path) -> Iterator[bool]:
 
 
 def _lock_of(path: Path) -> FileLock:
-    return FileLock(path.with_suffix(".lock"))
+    mode = file_mode(path.parent) if path.parent.is_dir() else 0o600
+    return FileLock(path.with_suffix(".lock"), mode=mode)
 
 
 def _read(path: Path) -> Journal | None:

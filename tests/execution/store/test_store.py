@@ -77,6 +77,47 @@ def test_written_entry_is_found_with_its_info(tmp_path: Path) -> None:
     assert (tmp_path / "s/.gitignore").read_text() == "*\n"
 
 
+def modes(folder: Path) -> dict[str, set[str]]:
+    """The permissions of the folders and of the files of a store, itself included."""
+    found: dict[str, set[str]] = {"folders": set(), "files": set()}
+    for path in (folder, *folder.rglob("*")):
+        found["folders" if path.is_dir() else "files"].add(oct(path.stat().st_mode & 0o7777))
+    return found
+
+
+def use(folder: Path) -> None:
+    """Write an entry, a journal and a scratch folder."""
+    store = Store(folder)
+    write(store)
+    journal(store, "one", "key").close(finished=False)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_store_is_private_to_its_owner_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        use(tmp_path / "deep/s")
+    finally:
+        os.umask(before)
+    assert modes(tmp_path / "deep/s") == {"folders": {"0o700"}, "files": {"0o600"}}
+
+
+def test_store_of_an_earlier_version_becomes_private_at_its_next_use(tmp_path: Path) -> None:
+    use(tmp_path / "s")
+    for path in (tmp_path / "s", *(tmp_path / "s").rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    Store(tmp_path / "s")
+    assert oct((tmp_path / "s").stat().st_mode & 0o777) == "0o700"  # nobody else reaches what is inside
+
+
+def test_store_that_its_group_may_write_to_stays_shared_with_it(tmp_path: Path) -> None:
+    shared = tmp_path / "s"
+    shared.mkdir()
+    shared.chmod(0o2775)
+    use(shared)
+    assert modes(shared) == {"folders": {"0o2770"}, "files": {"0o660"}}
+
+
 def test_a_key_depends_on_every_value_and_on_no_order() -> None:
     assert key_of({"a": 1, "b": [2]}) == key_of({"b": [2], "a": 1})
     assert len({key_of(d) for d in ({"a": 1}, {"a": 2}, {"a": "1"}, {"b": 1}, {"a": 1.5}, {})}) == 6
