@@ -243,3 +243,42 @@ def test_the_benchmark_numbers_are_those_that_were_measured(name: str) -> None:
     measured = "".join(file.read_text() for file in (ROOT / "experiments" / "benchmarks").glob("*.md"))
     assert len(rows) >= 5
     assert [row for row in rows if f"{row}\n" not in measured] == []
+
+
+def test_the_page_on_caching_shows_a_valid_config_and_what_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = (ROOT / "docs" / "caching.md").read_text()
+    (models,) = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    plugin = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("vendor-lists")
+@dataclass
+class VendorLists:
+    top: int
+
+    def fit(self, train, rng): ...
+    def scores(self, users): ...
+"""
+    Path("vendor.py").write_text(plugin)
+    Path("vendor").mkdir()
+    Path("vendor/lists.parquet").write_bytes(b"lists")
+    head = (
+        "experiment: e\nplugins: [vendor.py]\ndatasets: [blobs]\nsplit: {type: last_n}\nmetrics: [ndcg@10]\n"
+    )
+    Path("shop.yaml").write_text(head + models)
+    assert main(["validate", "shop.yaml"]) == 0
+    (vendor,) = load(Path("shop.yaml")).models
+    assert vendor.inputs == (
+        "vendor/lists.parquet",
+        "models:/shop-recommender@champion",
+        "env:FEATURES_VERSION",
+    )
+    assert main(["describe", "model", "vendor-lists", "--plugin", "vendor.py"]) == 0
+    assert "(docs/caching.md)" in capsys.readouterr().out
+    for command in re.findall(r"`(?:python -m evalplugin )?((?:cache|run) [^`]*)`", page):
+        name = command.split()[: 2 if command.startswith("cache") else 1]
+        assert main([*name, "--help"]) == 0
+        assert all(option in capsys.readouterr().out for option in command.split() if option.startswith("--"))

@@ -14,6 +14,12 @@ from evalplugin.cli.shared import echo
 
 __all__ = ["describe"]
 
+_CACHED = (
+    "Its results are stored, and computed again when its parameters, its code, a file that it opens, or a file or URI\n"
+    "that a parameter names has changed. What it reads over the network, from a database or in another process is not\n"
+    "seen: a model declares it under `inputs`, and --fresh computes anew (docs/caching.md)."
+)
+
 
 @click.command()
 @click.argument("kind", type=click.Choice([kind.removesuffix("s") for kind in KINDS]))
@@ -38,6 +44,8 @@ def describe(kind: str, name: str) -> int:
         click.echo(f"  {_bold(parameter.name)}: {escape_controls(kind_of)}")
         if parameter.description:
             echo(f"      {parameter.description}")
+    if not entry.is_own and kind in ("model", "metric", "split"):
+        echo(f"\n{_CACHED}")
     return EXIT_DONE
 
 

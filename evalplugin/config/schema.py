@@ -20,7 +20,16 @@ from evalplugin.config.sections import (
     Tracking,
 )
 
-__all__ = ["ComponentSpec", "Config", "Decides", "Effect", "InlineSpec", "ModelSpec", "SegmentSpec"]
+__all__ = [
+    "ComponentSpec",
+    "Config",
+    "Decides",
+    "Effect",
+    "EnvironmentInput",
+    "InlineSpec",
+    "ModelSpec",
+    "SegmentSpec",
+]
 
 Effect = Literal[
     "scores",  # lists, per-user scores, and all that follows from them
@@ -82,7 +91,14 @@ class SegmentSpec(InlineSpec):
 class EnvironmentInput(Closed):
     """An environment variable that results depend on."""
 
-    env: Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$", description="Its name, such as FEATURES_VERSION.")]
+    env: Annotated[str, Field(description="Its name, such as FEATURES_VERSION.")]
+
+    @field_validator("env")
+    @classmethod
+    def _is_name(cls, value: str) -> str:
+        if not value.isidentifier():
+            raise ValueError(f"must be the name of an environment variable, not {value!r}")
+        return value
 
 
 class ModelSpec(ComponentSpec):

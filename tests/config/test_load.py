@@ -109,6 +109,18 @@ def test_config_fingerprints_are_stable_between_versions() -> None:
     assert inputs_of(config, asked)["config"] == "5e6c0f1200b8ddba"
 
 
+def test_declared_inputs_change_the_hash_and_are_resolved() -> None:
+    Path("w.bin").write_bytes(b"x")
+    plain = load(small(models=["random", {"type": "popularity", "inputs": []}]))
+    assert plain.hash == load(small(models=["random", "popularity"])).hash
+    assert "inputs" not in plain.resolved["models"][1]
+    declared = ["w.bin", {"env": "FEATURES"}, "models:/shop@champion"]
+    config = load(small(models=["random", {"type": "popularity", "inputs": declared}]))
+    assert config.hash != plain.hash
+    assert config.resolved["models"][1]["inputs"] == declared
+    assert load(yaml.safe_load(config.resolved_yaml)).models == config.models
+
+
 def test_default_segments_and_segments_do_not_change_the_hash() -> None:
     config = load(small())
     assert [(s.name, s.type) for s in config.segments] == [(n, n) for n in ("activity", "popularity", "cold")]
