@@ -22,6 +22,7 @@ __all__ = ["Entry", "Registry", "load_plugin_file", "require_methods"]
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
+_loaded: dict[str, bytes] = {}  # module of a plugin file -> its content when it was run
 _origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
 
 
@@ -155,7 +156,9 @@ def require_methods(*methods: str) -> Callable[[type], str | None]:
 
 
 def load_plugin_file(path: Path) -> None:
-    """Run a plugin file once as a module of its own, so that the components that it registers can be used by name.
+    """Run a plugin file as a module of its own, so that the components that it registers can be used by name.
+
+    A file that was run before is run again only if it has changed.
 
     Raises:
         PluginError: The file does not exist, is no Python file, or raises.
@@ -174,7 +177,9 @@ def load_plugin_file(path: Path) -> None:
         raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")
     # The path is part of the name: two folders may each hold a my_model.py.
     name = f"evalplugin_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    if name in sys.modules:
+    content = path.read_bytes()
+    # In a notebook or a scheduler the code in memory would be older than the file that results are stored under.
+    if name in sys.modules and _loaded.get(name) == content:
         return
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
@@ -183,6 +188,7 @@ def load_plugin_file(path: Path) -> None:
     with _with_origin(str(path)), recorded_inputs(carry=True):
         try:
             spec.loader.exec_module(module)
+            _loaded[name] = content
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             if isinstance(error, EvalpluginError):

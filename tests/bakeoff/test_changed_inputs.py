@@ -89,9 +89,12 @@ def forget_plugins() -> None:
         del sys.modules[name]
 
 
-def compute(*, workers: bool = False, resolve: Callable[[str], str] | None = None) -> list[str]:
+def compute(
+    *, workers: bool = False, same_process: bool = False, resolve: Callable[[str], str] | None = None
+) -> list[str]:
     """Run the tasks of shop.yaml with the cache in a process that starts with it; return the lines reported."""
-    forget_plugins()
+    if not same_process:
+        forget_plugins()
     said: list[str] = []
     config = load(Path("shop.yaml"))
     store = Store(Path(".evalplugin").absolute(), report=said.append)
@@ -229,6 +232,16 @@ def test_file_that_a_parameter_names_counts_though_no_one_sees_it_read(
     assert fits() == 2
 
 
+def test_plugin_that_was_edited_is_run_again_in_the_same_process() -> None:
+    top = "def run_by(text):\n    pathlib.Path('code.txt').write_text(text)\n    return [1.0]"
+    vendor("run_by('old')", top)
+    compute()
+    plugin("run_by('newer')", top)
+    assert compute(same_process=True) == []
+    assert Path("code.txt").read_text() == "newer"
+    assert fits() == 2
+
+
 def test_folder_that_a_model_writes_to_is_no_input() -> None:
     vendor("[os.makedirs('out', exist_ok=True), pathlib.Path(f'out/{{os.getpid()}}').write_text('x')][1:]",
            params={"options": {"log": "out"}})  # fmt: skip
@@ -240,11 +253,19 @@ def test_folder_that_a_model_writes_to_is_no_input() -> None:
     assert fits() == 1
 
 
+class Lines(Observer):
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def report(self, text: str) -> None:
+        self.lines.append(text)
+
+
 def test_resume_does_not_continue_a_bake_off_whose_file_has_changed() -> None:
     def go_on(mode: Mode) -> list[str]:
         forget_plugins()
         said: list[str] = []
-        run_bakeoff(load(Path("shop.yaml")), mode=mode, observer=Observer(said.append))
+        run_bakeoff(load(Path("shop.yaml")), mode=mode, observer=Lines(said))
         return said
 
     write_numbers("v.json", 1)

@@ -37,7 +37,7 @@ _MAX_SIZE = "10GB"
 _LOCK_SECONDS = 60
 _FOLDERS = {"entries", "bakeoffs", "scratch"}
 # Names that a folder may have before it is a complete store.
-_ALLOWED = {*_FOLDERS, "lock", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
+_ALLOWED = {*_FOLDERS, "lock", "size", ".gitignore", ".gitkeep", ".DS_Store", "lost+found"}
 
 
 def store_path(path: str | Path | None = None) -> Path:
@@ -125,7 +125,6 @@ class Store(StoreView):
         """
         super().__init__(path)
         self.max_bytes, self.report = bytes_of(max_size, "max_size"), report
-        self._total: int | None = None  # bytes of the entries that this process knows of; None: not counted
         self._own_scratch: Path | None = None
         self._scratch_lock: FileLock | None = None
         elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"
@@ -202,12 +201,14 @@ class Store(StoreView):
                 if not replace and is_intact(folder) and self.inputs_of(key) == (inputs or {}):
                     return False
                 self._remove(folder)
+                total = self._total
+                if total is not None:
+                    total += size
+                    self._write_total(total)
                 make_folder(folder.parent)
                 entry.rename(folder)
                 sync_folder(folder.parent)
-        if self._total is not None:
-            self._total += size
-        if self._total is None or self._total > self.max_bytes:
+        if total is None or total > self.max_bytes:
             self.prune(max_size=self.max_bytes, keep={key})
         return True
 
@@ -227,8 +228,9 @@ class Store(StoreView):
             keep: Keys of entries that are not removed.
             dry_run: Remove nothing.
         """
+        before = self._total
         entries, now = self.entries(), time.time()
-        total = sum(info.size for info in entries)
+        total = counted = sum(info.size for info in entries)
         in_use = {*keep, *keys_in_use(self.journals)}
         unused = []
         for info in reversed(entries):
@@ -239,7 +241,9 @@ class Store(StoreView):
         if dry_run:
             return unused
         removed = self._remove_unused(unused) if unused else []
-        self._total = sum(info.size for info in entries) - sum(info.size for info in removed)
+        with self._locked():
+            written = (self._total or 0) - (before or 0)  # by other processes, since the entries were counted
+            self._write_total(counted - sum(info.size for info in removed) + max(0, written))
         return removed
 
     @contextmanager
@@ -261,6 +265,19 @@ class Store(StoreView):
     @property
     def _scratch(self) -> Path:
         return self.path / "scratch"
+
+    @property
+    def _total(self) -> int | None:
+        """The bytes of all entries, or more where some were removed; None: they have to be counted."""
+        # Kept in a file: to count them takes the longer, the more bake-offs there were before.
+        try:
+            return int((self.path / "size").read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    def _write_total(self, total: int) -> None:
+        (self.path / "size").write_text(f"{total}\n", encoding="ascii")
+        protect(self.path / "size")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

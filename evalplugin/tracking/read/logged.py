@@ -262,13 +262,14 @@ class LoggedRun:
     def recorded_inputs(self) -> dict[str, str]:
         """The fingerprints of the files and other inputs that a bake-off's models have used; of a summary run."""
         name = "data/inputs.json"
+        lost = {name: CHANGED}  # nothing is known to be the same
         if name not in self._files:
-            return {}
-        with self._downloaded(name) as file:
-            try:
-                return {row["input"]: row["fingerprint"] for row in json.loads(file.read_bytes())}
-            except (ValueError, TypeError, KeyError):  # damaged: nothing is known to be the same
-                return {name: CHANGED}
+            return lost if name in self.checksums else {}
+        try:
+            rows = self._read(name, lambda file: json.loads(file.read_bytes()))
+            return {row["input"]: row["fingerprint"] for row in rows}
+        except (TrackingError, TypeError, KeyError):
+            return lost
 
     def _integer(self, key: str) -> int:
         return self._number(key, int)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LAST", "last_finished", "past_around", "past_of", "read_past"]
 
 LAST = 30  # bake-offs that a trend shows by default
-_PAGE = 500  # runs that are requested at a time
+_PAGE = 100  # runs that are requested at a time; each takes milliseconds to load
 _ROLE = "tags.`evalplugin.role` = '{}'"
 # Parameters that must be the same for the values of two bake-offs to be comparable.
 _RULES = ("eval.n", "eval.candidates", "eval.threshold", "split.type", "split.folds")

@@ -257,6 +257,33 @@ def test_least_recently_used_entries_are_pruned_first(tmp_path: Path) -> None:
     assert {facts.key for facts in store.entries()} == {keys[0], keys[3], last}
 
 
+def test_writing_reads_no_other_entry_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+    read_info = store_folder.read_info
+    monkeypatch.setattr(store_folder, "read_info", lambda folder: (read.append(folder), read_info(folder))[1])
+    counts = []
+    for entries in (3, 60):
+        for number in range(entries):
+            write(Store(tmp_path), number=number)
+        read.clear()
+        write(Store(tmp_path), number=-entries)
+        counts.append(len(read))
+    assert counts == [0, 0]
+
+
+def test_total_size_is_counted_again_where_it_is_not_known(tmp_path: Path) -> None:
+    store = Store(tmp_path, max_size="100B")
+    keys = [write(store, b"x" * 40, number=number) for number in range(2)]
+    for days, key in zip((2, 1), keys, strict=True):
+        use_at(store, key, days * 86_400)
+    (tmp_path / "size").write_text("?")
+    last = write(store, b"x" * 40, number=2)
+    assert {facts.key for facts in store.entries()} == {keys[1], last}
+    assert int((tmp_path / "size").read_text()) == sum(facts.size for facts in store.entries())
+
+
 def test_an_entry_larger_than_the_store_stays_until_the_next_one(tmp_path: Path) -> None:
     store = Store(tmp_path, max_size="100B")
     large = write(store, b"x" * 1000)
