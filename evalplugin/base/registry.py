@@ -177,7 +177,10 @@ def load_plugin_file(path: Path) -> None:
         raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")
     # The path is part of the name: two folders may each hold a my_model.py.
     name = f"evalplugin_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
-    content = path.read_bytes()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise PluginError(f"{path}: plugin cannot be read: {error.strerror or error}") from None
     # In a notebook or a scheduler the code in memory would be older than the file that results are stored under.
     if name in sys.modules and _loaded.get(name) == content:
         return
