@@ -151,7 +151,8 @@ def _is_within(name: str, named: Collection[str]) -> bool:
 
 def _is_foreign(path: str) -> bool:
     """Return whether a file is the system's, or of Python and its packages, whose versions count."""
-    return path.startswith(_foreign_folders()) or "__pycache__" in path
+    is_archive = path.endswith(".zip") and path in sys.path  # of modules
+    return is_archive or path.startswith(_foreign_folders()) or "__pycache__" in path
 
 
 @functools.cache

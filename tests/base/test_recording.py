@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import importlib
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -219,6 +220,7 @@ def test_files_of_python_its_packages_and_the_system_are_left_out() -> None:
         Path("/proc/self/status").read_text()
         Path("/etc/hostname").exists()
         importlib.reload(importlib.import_module("colorsys"))
+        assert list(importlib.metadata.distributions())
     assert found == {}
 
 
