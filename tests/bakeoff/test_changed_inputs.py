@@ -105,7 +105,7 @@ def compute(
         execute = sequential_executor(Observer())
         if workers:
             execute = process_executor(
-                Observer(), workers=1, limits=Limits(), plugins=config.plugins, folder=folder, total=2
+                Observer(), workers=1, limits=Limits(), plugins=config.plugins, folder=folder
             )
         for _, result in results_of(jobs, execute, cache):
             assert result.error is None, result.error
