@@ -142,7 +142,9 @@ def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
             with watch.time("fit"):
                 model.fit(split.train, rng)
         with observer.progress(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
-            top_n = recommend(model, users, task.n, task.candidates, split.train.n_items, progress=advance)
+            top_n = recommend(
+                model, users, task.n, task.candidates, split.train.n_items, data=split.train, progress=advance
+            )
         with watch.time("predict"):
             predictions, unpredicted = _predict(model, task)
     seconds = watch.seconds

@@ -11,6 +11,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.vocabulary import codes_in, encode
 from evalplugin.lists.columns import ListInput, PairColumns
+from evalplugin.metrics.blocks import raw_text
 
 __all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on"]
 
@@ -42,7 +43,7 @@ class Catalogue:
         twice = pair[1:][pair[1:] == pair[:-1]]
         if len(twice):
             codes = divmod(int(twice[0]), len(items))
-            user, item = (repr(ids[code]) for ids, code in zip((users, items), codes, strict=True))
+            user, item = (raw_text(ids[code]) for ids, code in zip((users, items), codes, strict=True))
             raise DataError(f"train: user {user} meets item {item} more than once")
         return cls(users, items, data)
 

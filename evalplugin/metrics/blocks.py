@@ -270,7 +270,7 @@ def _check_users(top_n: TopN, truth: Interactions) -> None:
     if len(fall):
         raise DataError(
             f"the users of the lists must be ascending, each once: "
-            f"code {user[fall[0] + 1]} follows code {user[fall[0]]}"
+            f"{raw_text(truth.users[user[fall[0] + 1]])} follows {raw_text(truth.users[user[fall[0]]])}"
         )
 
 

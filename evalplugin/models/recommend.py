@@ -30,6 +30,23 @@ Code = TypeVar("Code", bound=np.integer[Any])
 Block = tuple[Codes, Floats]
 
 
+class _Ids:
+    """The names of users and items in messages: raw ids where these are known, else codes."""
+
+    def __init__(self, data: Interactions | None) -> None:
+        self._users, self._items = (None, None) if data is None else (data.users, data.items)
+
+    def user(self, code: np.integer[Any] | int) -> str:
+        """Return the name of a user."""
+        return f"user code {code}" if self._users is None else f"user {self._users[[code]].tolist()[0]!r}"
+
+    def item(self, code: np.integer[Any] | int) -> str:
+        """Return the name of an item, which may be none of the catalogue's."""
+        if self._items is None or not 0 <= code < len(self._items):
+            return f"item code {code}"
+        return f"item {self._items[[code]].tolist()[0]!r}"
+
+
 def recommend(
     model: Recommender,
     users: Codes,
@@ -37,6 +54,7 @@ def recommend(
     candidates: Candidates,
     n_items: int,
     *,
+    data: Interactions | None = None,
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> TopN:
@@ -50,6 +68,7 @@ def recommend(
         n: Length of the lists, at least 1.
         candidates: The items that may be listed, by user.
         n_items: Size of the catalogue.
+        data: Its vocabularies are the raw ids of messages; None: messages have codes.
         block_bytes: Size of one block of scores.
         progress: Called after each block with the number of users in it.
 
@@ -59,12 +78,13 @@ def recommend(
     item = np.empty((len(users), n), dtype=np.int32)
     score = np.empty((len(users), n), dtype=np.float64)
     done = 0
+    ids = _Ids(data)
     for block in user_blocks(users, n_items, block_bytes):
         rows = slice(done, done + len(block))
         if isinstance(model, ScoringRecommender):
-            item[rows], score[rows] = _from_scores(model, block, n, candidates, n_items)
+            item[rows], score[rows] = _from_scores(model, block, n, candidates, n_items, ids)
         elif isinstance(model, ListRecommender):
-            item[rows], score[rows] = _from_lists(model, block, n, candidates, n_items)
+            item[rows], score[rows] = _from_lists(model, block, n, candidates, n_items, ids)
         else:
             raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
         done += len(block)
@@ -122,7 +142,7 @@ def user_blocks(
 
 
 def _from_scores(
-    model: ScoringRecommender, users: Codes, n: int, candidates: Candidates, n_items: int
+    model: ScoringRecommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
 ) -> Block:
     returned = model.scores(users)
     if isinstance(returned, np.ma.MaskedArray):  # its mask would be lost
@@ -138,7 +158,7 @@ def _from_scores(
 
     def some(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        item[rows], score[rows] = _best_of(model, users[rows], scores[rows], n, candidates)
+        item[rows], score[rows] = _best_of(model, users[rows], scores[rows], n, candidates, ids)
 
     for_ranges(some, len(users), selection_rows(n_items))
     return item, score
@@ -150,6 +170,7 @@ def _best_of(
     scores: npt.NDArray[np.floating[Any]],
     n: int,
     candidates: Candidates,
+    ids: _Ids,
 ) -> Block:
     _check_finite(model, users, scores)
     if candidates.excluded is not None:
@@ -189,12 +210,15 @@ def _check_finite(model: ScoringRecommender, users: Codes, scores: npt.NDArray[n
         row = int(np.flatnonzero(~(highest < np.inf))[0])
         code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
         raise ModelError(
-            f"{_name(model)}.scores returned {scores[row, code]} for user code {users[row]} and item code {code}; "
+            f"{_name(model)}.scores returned {scores[row, code]} for {ids.user(users[row])} and "
+            f"{ids.item(code)}; "
             f"a score is a number, or -inf for an item that cannot be recommended"
         )
 
 
-def _from_lists(model: ListRecommender, users: Codes, n: int, candidates: Candidates, n_items: int) -> Block:
+def _from_lists(
+    model: ListRecommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
+) -> Block:
     allowed = np.full((len(users), n_items), candidates.included is None)
     n_removed = 0
     if candidates.included is not None:
@@ -204,7 +228,7 @@ def _from_lists(model: ListRecommender, users: Codes, n: int, candidates: Candid
         excluded = _entries(candidates.excluded, users)
         allowed[excluded] = False
         n_removed += int(np.bincount(excluded[0], minlength=1).max())
-    item, score = _checked_lists(model, users, min(n_items, n + n_removed), n_items)
+    item, score = _checked_lists(model, users, min(n_items, n + n_removed), n_items, ids)
     row, column = np.nonzero(item != NO_ITEM)
     code = item[row, column]
     candidate = allowed[row, code]
@@ -213,7 +237,7 @@ def _from_lists(model: ListRecommender, users: Codes, n: int, candidates: Candid
 
 
 def _checked_lists(
-    model: ListRecommender, users: Codes, length: int, n_items: int
+    model: ListRecommender, users: Codes, length: int, n_items: int, ids: _Ids
 ) -> tuple[npt.NDArray[np.integer[Any]], Floats]:
     returned = model.recommend(users, length)
     if not isinstance(returned, tuple) or len(returned) != 2:
@@ -234,8 +258,8 @@ def _checked_lists(
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise ModelError(
-                f"{_name(model)}.recommend: the list of user code {users[row]} {problem} "
-                f"(position {column + 1}: item code {item[row, column]}, score {score[row, column]})"
+                f"{_name(model)}.recommend: the list of {ids.user(users[row])} {problem} "
+                f"(position {column + 1}: {ids.item(item[row, column])}, score {score[row, column]})"
             )
 
     refuse(listed & ((item < 0) | (item >= n_items)), f"has an item code outside 0 to {n_items - 1}")
@@ -248,7 +272,7 @@ def _checked_lists(
     if twice.any():
         row, column = np.argwhere(twice)[0]
         raise ModelError(
-            f"{_name(model)}.recommend: the list of user code {users[row]} has item code {by_code[row, column]} twice"
+            f"{_name(model)}.recommend: the list of {ids.user(users[row])} has {ids.item(by_code[row, column])} twice"
         )
     rises[:, 1:] = listed[:, 1:] & (score[:, 1:] > score[:, :-1])
     refuse(rises, "is not in descending order of score")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from math import isnan
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -359,3 +360,41 @@ def test_integer_ids_of_any_width_and_sign() -> None:
     big = small.astype({"item": np.uint64}).assign(item=np.array([2**63, 1, 2], dtype=np.uint64))
     with pytest.raises(DataError, match=r"row 1 .* item ids must fit into 64 bits with sign"):
         evalplugin.score(big, truth, ["rr"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"user": 1}, "user must be the name of a column, as text, not 1"),
+        ({"user": None}, "user must be the name of a column, as text, not None"),
+        (
+            {"threshold": float("nan")},
+            "threshold must be a finite number, from which ratings are relevant, not nan",
+        ),
+        ({"threshold": "3"}, "threshold must be a finite number, from which ratings are relevant, not '3'"),
+        ({"metrics": None}, "metrics must be a list of names such as ['ndcg@10'], not None"),
+        ({"metrics": [1]}, "metrics must be a list of names such as ['ndcg@10'], not [1]"),
+        ({"lists": pd.Series([1])}, "lists: must be a pandas DataFrame or an Arrow table, not Series"),
+        (
+            {"truth": pd.DataFrame},
+            "truth: must be a pandas DataFrame or an Arrow table, not the class DataFrame",
+        ),
+        ({"rank": "item"}, "lists: column 'item' cannot be both item and rank: name two columns"),
+        (
+            {"train": pd.DataFrame({"user": ["a", "a"], "item": ["x", "x"]}), "metrics": ["novelty@1"]},
+            "train: user 'a' meets item 'x' more than once",
+        ),
+    ],
+)
+def test_invalid_arguments_are_refused(options: dict[str, Any], message: str) -> None:
+    arguments = {"lists": LISTS, "truth": TRUTH, "metrics": ["rr"], **options}
+    with pytest.raises(DataError) as refused:
+        evalplugin.score(**arguments)
+    assert str(refused.value) == message
+
+
+def test_messages_show_integer_ids_as_they_are_written() -> None:
+    frame = pd.DataFrame({"user": [1, 1], "item": [7, 8], "rank": [1, 2]})
+    twice = pd.DataFrame({"user": [1, 1], "item": [7, 7]})
+    with pytest.raises(DataError, match=r"^train: user 1 meets item 7 more than once$"):
+        evalplugin.score(frame, frame, ["novelty@1"], train=twice)

@@ -186,11 +186,11 @@ def test_invalid_requests_raise_data_error() -> None:
         ),
         (
             lists_of([1, 0], [0], [1]),
-            "the users of the lists must be ascending, each once: code 0 follows code 1",
+            "the users of the lists must be ascending, each once: 'ann' follows 'bob'",
         ),
         (
             lists_of([1, 1], [0], [1]),
-            "the users of the lists must be ascending, each once: code 1 follows code 1",
+            "the users of the lists must be ascending, each once: 'bob' follows 'bob'",
         ),
         (
             TopN(np.array([0], np.int32), np.empty((1, 0), np.int32), np.empty((1, 0))),

@@ -196,6 +196,26 @@ def test_one_row_of_scores_must_be_numbers(value):
         recommend(model, USERS, 3, KINDS["unseen"][0], N_ITEMS)
 
 
+def test_messages_name_raw_ids_where_they_are_known():
+    ids = {"users": np.array([f"u{n:02}" for n in range(23)], dtype=object), "items": np.arange(1000, 1300)}
+    data = Interactions(
+        user=np.zeros(1, np.int32),
+        item=np.zeros(1, np.int32),
+        rating=np.ones(1, np.float32),
+        timestamp=None,
+        **ids,
+    )
+    everything = Candidates("all")
+    with pytest.raises(ModelError, match="returned nan for user 'u05' and item 1017; a score is a number"):
+        recommend(ByScores(changed(np.nan)), USERS, 3, everything, N_ITEMS, data=data)
+    with pytest.raises(ModelError, match="the list of user 'u00' has item 1001 twice"):
+        recommend(listing([[1, 2, 1]], [[3.0, 2, 1]]), USERS[:1], 3, everything, N_ITEMS, data=data)
+    with pytest.raises(
+        ModelError, match=r"the list of user 'u00' has an item code outside 0 to 299 .*: item code 300"
+    ):
+        recommend(listing([[1, 300, 3]], [[3.0, 2, 1]]), USERS[:1], 3, everything, N_ITEMS, data=data)
+
+
 def listing(items, scores):
     class Broken(ByLists):
         def recommend(self, users, n):

@@ -73,7 +73,7 @@ def make_lists(
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         model = MODELS.create(type, params)
         model.fit(data, generator(seed, *stream, type, json.dumps(params, sort_keys=True)))
-        top_n = recommend(model, users, n, allowed, data.n_items, progress=progress)
+        top_n = recommend(model, users, n, allowed, data.n_items, data=data, progress=progress)
     item, score = select_top_n(data.item_counts[None].astype(np.float64), n)
     return ServedLists(
         users=data.users[users],
