@@ -56,7 +56,7 @@ def read_contests(
     with tracking_call(uri, "read the runs"):
         found = find_runs(client, uri, bakeoff=bakeoff, runs=runs, experiment=experiment)
         contests, notes = [], list(found.notes)
-        for group in _same_data(found.runs, intersect=intersect):
+        for group in _same_data(found.runs, named=bool(runs), intersect=intersect):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_name}")
                 continue
@@ -81,7 +81,8 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))
-            background = background or run.background
+            if background is None or not len(background.history):  # lists from elsewhere have none
+                background = run.background or background
             models.append(replace(model, top_n=run.table("top_n")))
     return _with_ids_of_one_kind(replace(contest, models=tuple(models), background=background))
 
@@ -106,25 +107,38 @@ def _with_ids_of_one_kind(contest: Contest) -> Contest:
     return replace(contest, models=tuple(models), background=background)
 
 
-def _same_data(runs: Sequence[LoggedRun], *, intersect: bool) -> list[list[LoggedRun]]:
-    """Return the runs by dataset and split; those of other bake-offs that call the same data otherwise go together."""
+def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> list[list[LoggedRun]]:
+    """Return the runs by dataset and split; those of other bake-offs that call the same data otherwise go together.
+
+    Lists from elsewhere that cannot be compared stay by themselves, unless the runs were ``named`` one by one.
+    """
     by_name: dict[tuple[str, str], list[LoggedRun]] = {}
     for run in runs:
         by_name.setdefault((run.tag("dataset"), run.tag("split")), []).append(run)
     same = same_truths(runs) if len(by_name) > 1 else {run.rules.test_digest: "" for run in runs}
     groups: list[list[LoggedRun]] = []
-    for named in by_name.values():
-        bakeoffs = {run.bakeoff for run in named}
+    for runs_of_name in by_name.values():
+        bakeoffs = {run.bakeoff for run in runs_of_name}
         for group in groups:
-            if not bakeoffs & {run.bakeoff for run in group} and _go_together(group, named, same, intersect):
-                group += named
+            if bakeoffs & {run.bakeoff for run in group} or not _on_same_data(
+                group, runs_of_name, same, intersect
+            ):
+                continue
+            if named or _under_same_rules([*group, *runs_of_name], intersect):
+                group += runs_of_name
                 break
         else:
-            groups.append(named)
+            groups.append(runs_of_name)
     return groups
 
 
-def _go_together(
+def _under_same_rules(runs: Sequence[LoggedRun], intersect: bool) -> bool:
+    """Return whether lists from elsewhere were scored by the metrics and the threshold of the others."""
+    rules = {(run.rules.threshold, intersect or run.rules.metrics_hash) for run in runs}
+    return len(rules) == 1 or not any(run.rules.are_given for run in runs)
+
+
+def _on_same_data(
     one: Sequence[LoggedRun], other: Sequence[LoggedRun], same: Mapping[str, str], intersect: bool
 ) -> bool:
     """Return whether runs are on the same data; lists from elsewhere need only the truth of some users in common."""

@@ -81,6 +81,27 @@ def test_order_of_rows_and_type_of_ids_do_not_matter(store: SimpleNamespace, tmp
     assert (tmp_path / "page.html").is_file()
 
 
+def test_lists_under_other_rules_are_left_out_unless_they_are_named(store: SimpleNamespace) -> None:
+    argv = [
+        "score",
+        "--lists",
+        store.lists,
+        "--truth",
+        store.truth,
+        "-m",
+        "ndcg@10",
+        "--log",
+        "--experiment",
+        "shop",
+    ]
+    assert main([*argv, "--name", "other", "--tracking-uri", store.uri]) == 0
+    (contest,) = read_contests(store.uri, experiment="shop")
+    assert [model.model for model in contest.models] == ["random", "popularity"]
+    assert "left out: other is the only model on" in " ".join(contest.notes)
+    with pytest.raises(DataError, match=r"relevance threshold: 4.0 in popularity .*; None in other"):
+        read_contests(store.uri, runs=["popularity", "other"])
+
+
 def test_extra_users_are_left_out_with_intersect(store: SimpleNamespace, tmp_path: Path) -> None:
     extra = pd.DataFrame({"user": [9001], "item": [1], "rank": [1], "score": [0.5]})
     lists, truth = pd.read_parquet(store.lists), pd.read_parquet(store.truth)
