@@ -152,7 +152,7 @@ def _from_scores(
     scores = np.asarray(returned)
     _check_array(model, "scores", scores, (len(users), n_items))
     if scores.strides[0] == 0 and candidates.included is None:
-        _check_finite(model, users[:1], scores[:1])
+        _check_finite(model, users[:1], scores[:1], ids)
         return _from_one_order(scores[0], users, n, candidates.excluded)
     item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
 
@@ -172,7 +172,7 @@ def _best_of(
     candidates: Candidates,
     ids: _Ids,
 ) -> Block:
-    _check_finite(model, users, scores)
+    _check_finite(model, users, scores, ids)
     if candidates.excluded is not None:
         scores = scores.copy()  # the array may belong to the model
         scores[_entries(candidates.excluded, users)] = -np.inf
@@ -204,15 +204,16 @@ def _from_one_order(
     return item, np.where(listed, scores[item], np.nan)
 
 
-def _check_finite(model: ScoringRecommender, users: Codes, scores: npt.NDArray[np.floating[Any]]) -> None:
+def _check_finite(
+    model: ScoringRecommender, users: Codes, scores: npt.NDArray[np.floating[Any]], ids: _Ids
+) -> None:
     highest = scores.max(axis=1, initial=-np.inf)
     if not (highest < np.inf).all():
         row = int(np.flatnonzero(~(highest < np.inf))[0])
         code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
         raise ModelError(
             f"{_name(model)}.scores returned {scores[row, code]} for {ids.user(users[row])} and "
-            f"{ids.item(code)}; "
-            f"a score is a number, or -inf for an item that cannot be recommended"
+            f"{ids.item(code)}; a score is a number, or -inf for an item that cannot be recommended"
         )
 
 
