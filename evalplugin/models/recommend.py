@@ -34,7 +34,8 @@ class _Ids:
     """The names of users and items in messages: raw ids where these are known, else codes."""
 
     def __init__(self, data: Interactions | None) -> None:
-        self._users, self._items = (None, None) if data is None else (data.users, data.items)
+        self._users = None if data is None else data.users
+        self._items = None if data is None else data.items
 
     def user(self, code: np.integer[Any] | int) -> str:
         """Return the name of a user."""
