@@ -39,13 +39,15 @@ class _Ids:
 
     def user(self, code: np.integer[Any] | int) -> str:
         """Return the name of a user."""
-        return f"user code {code}" if self._users is None else f"user {self._users[[code]].tolist()[0]!r}"
+        return (
+            f"user code {code}" if self._users is None else f"user {self._users[[int(code)]].tolist()[0]!r}"
+        )
 
     def item(self, code: np.integer[Any] | int) -> str:
         """Return the name of an item, which may be none of the catalogue's."""
         if self._items is None or not 0 <= code < len(self._items):
             return f"item code {code}"
-        return f"item {self._items[[code]].tolist()[0]!r}"
+        return f"item {self._items[[int(code)]].tolist()[0]!r}"
 
 
 def recommend(
