@@ -22,6 +22,9 @@ __all__ = ["Blocks", "ListSource", "raw_text"]
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
+_USERS = (
+    2**13
+)  # users of a block with short lists, as arrays of a value a user or a truth item must fit as well
 _MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by the lengths of their lists
 
 
@@ -191,7 +194,7 @@ def _pieces(lengths: npt.NDArray[np.int64]) -> list[slice]:
     """Return consecutive ranges of lists that fit into a block."""
     pieces, low = [], 0
     while low < len(lengths):
-        high = low + max(1, _CELLS // int(lengths[low]))
+        high = low + min(max(1, _CELLS // int(lengths[low])), _USERS)
         high = min(len(lengths), low + max(1, _CELLS // int(lengths[low:high].max())))
         pieces.append(slice(low, high))
         low = high

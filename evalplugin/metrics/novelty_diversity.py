@@ -7,14 +7,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from evalplugin.base.arrays import Floats
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.metrics.base import Need, ShareMetric, UserMetric, metric
+from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["Diversity", "MeanPopularity", "Novelty", "Serendipity"]
 
 _PAIRS = 2**20  # pairs of listed items processed at a time: 8 MB an array
+_ROWS_A_PAIR = 100  # rows that are scored in the time of one pair
 
 
 @metric("novelty")
@@ -103,21 +106,30 @@ class Diversity(ShareMetric):
         """Return float64 (B,)."""
         assert context.train is not None  # `needs` says so
         item = context.item[:, :k]
-        n_users, width = item.shape
-        first, second = np.triu_indices(width, 1)
-        similarity = np.zeros(n_users)
-        step = max(1, _PAIRS // max(1, len(first)))
-        for start in range(0, n_users, step):
-            some = item[start : start + step]
-            one, other = some[:, first], some[:, second]
-            row, pair = np.nonzero((one != NO_ITEM) & (other != NO_ITEM))
-            cosine = context.train.cosine(one[row, pair], other[row, pair])
-            similarity[start : start + step] = np.bincount(row, weights=cosine, minlength=len(some))
         listed = np.minimum(context.n_listed, k)
         n_pairs = listed * (listed - 1) // 2
-        mean = np.divide(similarity, n_pairs, out=np.full(n_users, np.nan), where=n_pairs > 0)
+        if worth_compiling(_ROWS_A_PAIR * int(n_pairs.sum())):
+            similarity = context.train.sums_of_cosines(item)
+        else:
+            similarity = _sums_of_cosines(context.train, item)
+        mean = np.divide(similarity, n_pairs, out=np.full(context.n_users, np.nan), where=n_pairs > 0)
         diversity: Floats = np.subtract(1.0, np.minimum(mean, 1.0))
         return diversity
+
+
+def _sums_of_cosines(train: TrainData, item: Codes) -> Floats:
+    """Return each list's sum of the cosines between its items: float64 (B,)."""
+    n_users, width = item.shape
+    first, second = np.triu_indices(width, 1)
+    similarity = np.zeros(n_users)
+    step = max(1, _PAIRS // max(1, len(first)))
+    for start in range(0, n_users, step):
+        some = item[start : start + step]
+        one, other = some[:, first], some[:, second]
+        row, pair = np.nonzero((one != NO_ITEM) & (other != NO_ITEM))
+        cosine = train.cosine(one[row, pair], other[row, pair])
+        similarity[start : start + step] = np.bincount(row, weights=cosine, minlength=len(some))
+    return similarity
 
 
 @metric("serendipity")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,7 @@ class Scorer:
 
     def add(self, blocks: Blocks, position: Ints | None = None) -> None:
         """Score blocks; ``position`` (U,) is the row of each of their users; None: their order in ``blocks``."""
+        updating = Lock()
 
         def scored(users: Users) -> dict[str, Floats]:
             context = blocks.context(users)
@@ -109,7 +111,8 @@ class Scorer:
             for name, spec in self.every.items():
                 k = self.n if spec.k is None else spec.k
                 if is_overall(spec.metric):
-                    spec.metric.update(self.states[name], context, k)
+                    with updating:
+                        spec.metric.update(self.states[name], context, k)
                 else:
                     values[name] = _per_user(spec, context, k)
             if self.precision:
@@ -117,11 +120,9 @@ class Scorer:
             return values
 
         cuts = blocks.cuts()
-        # One thread for metrics with a state, those that fill views of the train data as they go, and those of users,
-        # which may have a state.
-        every = self.every.values()
-        serial = self.states or any("train" in s.metric.needs or not is_built_in(s) for s in every)
-        threads = 1 if serial or len(cuts) < _MIN_BLOCKS else min(_MAX_THREADS, thread_count())
+        # One thread for metrics of plugins, which may have a state or depend on the order of blocks.
+        serial = len(cuts) < _MIN_BLOCKS or not all(map(is_built_in, self.every.values()))
+        threads = 1 if serial else min(_MAX_THREADS, thread_count())
         with ThreadPoolExecutor(threads) as pool:
             for cut, values in zip(cuts, pool.map(scored, cuts), strict=True):
                 rows = cut if position is None else position[cut]

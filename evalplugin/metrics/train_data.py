@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats, Ints, row_entries
+from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.data.interactions import Interactions
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+    from evalplugin.metrics.similarity_loops import ItemUsers
 
 __all__ = ["TrainData"]
 
@@ -25,6 +28,7 @@ class TrainData:
 
     def __init__(self, data: Interactions) -> None:
         self._data = data
+        self._lock = Lock()
         self._pair = np.empty(0, dtype=np.int64)
         self._cosine = np.empty(0)
 
@@ -81,6 +85,28 @@ class TrainData:
         """
         n_items = len(self.counts)
         pair = np.minimum(one, other).astype(np.int64) * n_items + np.maximum(one, other)
+        with self._lock:
+            return self._cached_cosine(pair, n_items)
+
+    def sums_of_cosines(self, item: Codes) -> Floats:
+        """Return each list's sum of the cosines between its items by compiled loops: float64 (B,).
+
+        Values are those of ``cosine``, added pair by pair in the order of ranks. ``item`` (B, K), NO_ITEM behind the
+        end.
+        """
+        from evalplugin.metrics import similarity_loops
+
+        return similarity_loops.sums_of_cosines(item, self._item_users)
+
+    @cached_property
+    def _item_users(self) -> ItemUsers:
+        from evalplugin.metrics.similarity_loops import ItemUsers
+
+        table = self._users_of_items
+        user = table.indices.astype(np.int32, copy=False)
+        return ItemUsers(table.indptr.astype(np.int64), user, self._data.n_users)
+
+    def _cached_cosine(self, pair: Ints, n_items: int) -> Floats:
         wanted = np.unique(pair)
         new = np.setdiff1d(wanted, self._pair, assume_unique=True)
         if len(new):

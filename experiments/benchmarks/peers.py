@@ -35,6 +35,83 @@ def evalplugin() -> Task:
     return task
 
 
+def prototype() -> Task:
+    """Return a prototype: one compiled pass over each list for checks, match and all metrics, on one core.
+
+    It takes integer ids below 2^31 in order of user and rank, every user with a list and truth, and nothing else.
+    """
+    import numba
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def one_pass(
+        item: np.ndarray, rank: np.ndarray, list_start: np.ndarray, truth_item: np.ndarray, rating: np.ndarray,
+        truth_start: np.ndarray, discount: np.ndarray, values: np.ndarray,
+    ) -> bool:  # fmt: skip
+        slots = np.zeros(2**17, dtype=np.int64)  # user and item
+        place = np.zeros(2**17, dtype=np.int32)  # position of a truth item plus 1, 0 for a listed one
+        best = np.empty(1000)
+        for u in range(len(list_start) - 1):
+            first, end = truth_start[u], truth_start[u + 1]
+            bits = 4
+            while (1 << bits) < 3 * (end - first + list_start[u + 1] - list_start[u]):
+                bits += 1
+            mask, shift, relevant = (1 << bits) - 1, 32 - bits, end - first
+            for p in range(first, end):
+                key = ((u + 1) << 32) | truth_item[p]
+                slot = ((truth_item[p] * 2654435769) & 0xFFFFFFFF) >> shift
+                while slots[slot] >> 32 == u + 1:
+                    if slots[slot] == key:
+                        return False
+                    slot = (slot + 1) & mask
+                slots[slot], place[slot] = key, p + 1
+                at = p - first  # the best list, by insertion
+                while at > 0 and best[at - 1] < rating[p]:
+                    best[at] = best[at - 1]
+                    at -= 1
+                best[at] = rating[p]
+            hits, hits_10, gain, precisions, reciprocal = 0, 0, 0.0, 0.0, 0.0
+            for position in range(list_start[u], list_start[u + 1]):
+                r = position - list_start[u] + 1
+                if rank[position] != r:
+                    return False
+                key = ((u + 1) << 32) | item[position]
+                slot = ((item[position] * 2654435769) & 0xFFFFFFFF) >> shift
+                while slots[slot] >> 32 == u + 1 and slots[slot] != key:
+                    slot = (slot + 1) & mask
+                if slots[slot] != key:
+                    slots[slot], place[slot] = key, 0
+                    continue
+                if place[slot] == 0:
+                    return False
+                hits += 1
+                precisions += hits / r
+                reciprocal = max(reciprocal, 1.0 / r)
+                if r <= 10:
+                    hits_10 += 1
+                    gain += rating[place[slot] - 1] / discount[r]
+                place[slot] = 0
+            ideal = 0.0
+            for r in range(1, min(10, relevant) + 1):
+                ideal += best[r - 1] / discount[r]
+            values[u, 0], values[u, 1], values[u, 2] = gain / ideal, hits_10 / relevant, hits_10 / 10
+            values[u, 3], values[u, 4], values[u, 5] = precisions / relevant, reciprocal, hits_10 > 0
+        return True
+
+    def task(lists: pd.DataFrame, truth: pd.DataFrame) -> Means:
+        starts = [
+            np.concatenate([[0], np.flatnonzero(user[1:] != user[:-1]) + 1, [len(user)]])
+            for user in (lists["user"].to_numpy(), truth["user"].to_numpy())
+        ]
+        values = np.empty((len(starts[0]) - 1, len(METRICS)))
+        discount = np.log2(np.arange(12) + 1.0)
+        rating = truth["rating"].to_numpy().astype(np.float64)
+        columns = lists["item"].to_numpy(), lists["rank"].to_numpy(), starts[0], truth["item"].to_numpy()
+        assert one_pass(*columns, rating, starts[1], discount, values)
+        return dict(zip(METRICS, values.mean(axis=0).tolist(), strict=True))
+
+    return task
+
+
 _RANX_NAMES = ("ndcg@10", "recall@10", "precision@10", "map@100", "mrr", "hit_rate@10")
 _RANX = dict(zip(_RANX_NAMES, METRICS, strict=True))
 
@@ -210,6 +287,7 @@ def mlflow() -> Task:
 
 TASKS: dict[str, Callable[[], Task]] = {
     "evalplugin": evalplugin,
+    "prototype": prototype,
     "ranx typed": ranx_typed,
     "ranx frames": ranx_frames,
     "pytrec_eval": pytrec_eval,

@@ -45,7 +45,7 @@ def test_blocks_of_uneven_lists_are_few_and_hardly_larger_than_the_lists(lengths
     assert np.array_equal(np.sort(np.concatenate(positions)), np.arange(len(lengths)))
     assert isinstance(blocks.lists, Lists)
     assert blocks.lists.cells <= 2 * np.maximum(lengths, 1).sum()
-    assert len(positions) <= 20 + 2 * lengths.sum() // 2**18
+    assert len(positions) <= 20 + 2 * lengths.sum() // 2**18 + len(lengths) // 2**13
 
 
 def test_blocks_of_even_lists_have_consecutive_users() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics import METRICS, compilation, loops, parse
+from evalplugin.metrics import METRICS, TrainData, UserMetric, compilation, loops, parse
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.matching import PairTable
 from evalplugin.metrics.scores import PerUserScores
@@ -133,3 +133,26 @@ def test_loops_are_loaded_once_many_rows_are_scored(monkeypatch: pytest.MonkeyPa
     assert not compilation.worth_compiling(small)
     monkeypatch.setitem(sys.modules, "evalplugin.metrics.loops", loops)
     assert compilation.worth_compiling(small)
+
+
+@pytest.mark.parametrize("n_users", [3, 64, 700])
+def test_sums_of_cosines_are_those_of_numpy(n_users: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(n_users)
+    item, _, _, _ = drawn(n_users, 60, 12, 40, 1)
+    user, known = np.nonzero(
+        rng.random((n_users, 40)) < np.linspace(0, 0.9, 40) ** 2
+    )  # rare and frequent items
+    train = Interactions(
+        user=user.astype(np.int32), item=known.astype(np.int32), rating=np.ones(len(user), dtype=np.float32),
+        timestamp=None, users=np.arange(n_users), items=np.arange(40),
+    )  # fmt: skip
+    context = ScoringContext(
+        item, np.zeros(61, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=bool), 40,
+        train=TrainData(train),
+    )  # fmt: skip
+    diversity = parse("diversity").metric
+    assert isinstance(diversity, UserMetric)
+    without = diversity(context, 9)
+    monkeypatch.setattr("evalplugin.metrics.novelty_diversity.worth_compiling", lambda n_rows: True)
+    monkeypatch.setattr(TrainData, "cosine", None)
+    np.testing.assert_array_equal(diversity(context, 9), without)

@@ -26,6 +26,7 @@ __all__ = [
     "Matrix",
     "MatrixInts",
     "MatrixOut",
+    "Words",
     "compiled",
 ]
 
@@ -35,6 +36,7 @@ F = TypeVar("F", bound=Callable[..., object])
 Floats: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 1, "C", readonly=True)]
 Ints: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 1, "C", readonly=True)]
 Codes: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
+Words: TypeAlias = Annotated[npt.NDArray[np.uint64], types.Array(types.uint64, 1, "C", readonly=True)]
 CodeRows: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 2, "C", readonly=True)]
 Matrix: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 2, "C", readonly=True)]
 MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 2, "C", readonly=True)]
