@@ -73,14 +73,13 @@ def blocks_of(
     else:
         users = catalogue.users
         run_user, truth_run_user = (codes_in(ids, users) for ids in runs)
-    rows = None
+    rows, compiled = None, worth_compiling(len(lists.user))
     if lists.kind == "rank":
-        rows = group_by_rank(starts[0], run_user, len(users), item, lists.values)
+        rows = group_by_rank(starts[0], run_user, len(users), item, lists.values, compiled=compiled)
     rows = rows or group_rows(starts[0], run_user, len(users), {"item": item, lists.kind: lists.values})
     rated = {"item": truth_item} | ({} if truth.values is None else {"rating": truth.values})
     truth_rows = group_rows(starts[1], truth_run_user, len(users), rated)
     user = np.flatnonzero(rows.count + truth_rows.count)
-    compiled = worth_compiling(len(lists.user))
     return Blocks(
         users=users[user],
         lists=RankedLists(users[user], rows.of(user), lists.refuse, compiled),

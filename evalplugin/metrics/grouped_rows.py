@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -10,12 +11,14 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.models.selection import NO_ITEM
+from evalplugin.models.threads import thread_count
 
 __all__ = ["GroupedRows", "Users", "group_by_rank", "group_rows"]
 
 Users: TypeAlias = slice | npt.NDArray[np.int64]  # consecutive positions of users, or ascending ones
 
 _CHUNK = 2**20  # rows moved at a time
+_MAX_THREADS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,10 +87,13 @@ def group_by_rank(
     n_users: int,
     item: npt.NDArray[Any],
     rank: npt.NDArray[np.integer[Any]],
+    *,
+    compiled: bool = False,
 ) -> GroupedRows | None:
     """Return shuffled items by user and rank, each written to its position without sorting.
 
-    None if that is unnecessary, or if the ranks of a user are not 1, 2, 3 and so on.
+    None if that is unnecessary, or if the ranks of a user are not 1, 2, 3 and so on. ``compiled``: by a compiled
+    loop, on several threads.
     """
     if len(run_start) <= n_users:  # no user has several runs, or almost none
         return None
@@ -95,12 +101,23 @@ def group_by_rank(
     count = np.bincount(user, minlength=n_users)
     start = np.cumsum(count) - count
     ordered = np.full(len(item), NO_ITEM, dtype=np.int32)
-    for low in range(0, len(item), _CHUNK):
-        part = slice(low, low + _CHUNK)
-        ranks, users = rank[part], user[part]
+
+    def write(part: slice) -> bool:
+        ranks, users = rank[part].astype(np.int64, copy=False), user[part].astype(np.int64, copy=False)
+        if compiled:
+            from evalplugin.metrics import loops
+
+            items = np.ascontiguousarray(item[part], dtype=np.int64)
+            return loops.scatter(users, items, np.ascontiguousarray(ranks), start, count, ordered)
         if ranks.min() < 1 or (ranks > count[users]).any():
+            return False
+        ordered[start[users] + ranks - 1] = item[part]
+        return True
+
+    parts = [slice(low, low + _CHUNK) for low in range(0, len(item), _CHUNK)]
+    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count()) if compiled else 1) as pool:
+        if not all(pool.map(write, parts)):
             return None
-        ordered[start[users] + ranks.astype(np.int64) - 1] = item[part]
     # As many positions as rows: a repeated rank leaves another position empty.
     return None if (ordered == NO_ITEM).any() else GroupedRows(start, count, {"item": ordered}, True)
 

@@ -10,6 +10,7 @@ from evalplugin.models.kernels.compiled import (
     CodeRows,
     CodeRowsOut,
     Codes,
+    CodesOut,
     Flags,
     FloatsOut,
     Ints,
@@ -18,7 +19,7 @@ from evalplugin.models.kernels.compiled import (
 )
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["best_first", "match", "pad_ranked"]
+__all__ = ["best_first", "match", "pad_ranked", "scatter"]
 
 # An odd multiplier without structure; it affects the speed of a match, never its result.
 _ITEM_FACTOR = np.uint32(2654435769)
@@ -182,3 +183,29 @@ def _pad_ranked(
         if wrong:
             in_order[0] = False
             return
+
+
+def scatter(
+    user: arrays.Ints,
+    item: arrays.Ints,
+    rank: arrays.Ints,
+    start: arrays.Ints,
+    count: arrays.Ints,
+    ordered: arrays.Codes,
+) -> bool:
+    """Write items (m,) to ``start[user] + rank - 1``; return whether all ranks are between 1 and ``count[user]``."""
+    in_range = np.ones(1, dtype=np.bool_)
+    _scatter(user, item, rank, start, count, ordered, in_range)
+    return bool(in_range[0])
+
+
+@compiled
+def _scatter(
+    user: Ints, item: Ints, rank: Ints, start: Ints, count: Ints, ordered: CodesOut, in_range: Flags
+) -> None:
+    for row in range(len(user)):
+        of, position = user[row], rank[row]
+        if position < 1 or position > count[of]:
+            in_range[0] = False
+            return
+        ordered[start[of] + position - 1] = np.int32(item[row])

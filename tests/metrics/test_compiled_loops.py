@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import METRICS, TrainData, UserMetric, compilation, loops, parse
 from evalplugin.metrics.context import ScoringContext
+from evalplugin.metrics.grouped_rows import GroupedRows, group_by_rank
 from evalplugin.metrics.matching import PairTable
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
@@ -156,3 +157,26 @@ def test_sums_of_cosines_are_those_of_numpy(n_users: int, monkeypatch: pytest.Mo
     monkeypatch.setattr("evalplugin.metrics.novelty_diversity.worth_compiling", lambda n_rows: True)
     monkeypatch.setattr(TrainData, "cosine", None)
     np.testing.assert_array_equal(diversity(context, 9), without)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_shuffled_rows_are_written_to_their_ranks(compiled: bool) -> None:
+    rng = np.random.default_rng(0)
+    count = rng.integers(0, 9, 500)
+    user = np.repeat(np.arange(500), count)
+    rank = np.arange(len(user)) - np.repeat(np.cumsum(count) - count, count) + 1
+    item = rng.permutation(len(user)).astype(np.int32)
+    order = rng.permutation(len(user))
+    rows = np.arange(len(user))
+
+    def grouped(ranks: np.ndarray) -> GroupedRows | None:
+        return group_by_rank(rows, user[order].astype(np.int32), 500, item[order], ranks, compiled=compiled)
+
+    found = grouped(rank[order])
+    assert found is not None
+    np.testing.assert_array_equal(found.columns["item"], item)
+    np.testing.assert_array_equal(found.count, count)
+    for wrong in (0, 10, rank[order][0] + 1):  # the last is a repeated rank, or beyond the end
+        ranks = rank[order].copy()
+        ranks[0] = wrong
+        assert grouped(ranks) is None
