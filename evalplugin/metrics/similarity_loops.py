@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 
@@ -24,12 +26,12 @@ _BITS = 64
 
 
 @numba.njit(inline="always")
-def _bit(word: int, position: int) -> int:
+def _bit(word: Any, position: Any) -> Any:
     return np.int64((word >> np.uint64(position & 63)) & np.uint64(1))
 
 
 @numba.njit(inline="always")
-def _ones(word: int) -> int:
+def _ones(word: Any) -> Any:
     """Return the number of bits that are set, in the form that the compiler makes one instruction of."""
     word -= (word >> np.uint64(1)) & np.uint64(0x5555555555555555)
     word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
