@@ -294,13 +294,12 @@ def _class_at(cls: type, path: KeyPath) -> type:
 
 
 def _class_in(annotation: Any) -> type | None:
-    """Return the class with fields that an annotation is, or has among its arguments."""
-    for candidate in (annotation, *typing.get_args(annotation)):
-        if isinstance(candidate, type) and (
-            dataclasses.is_dataclass(candidate) or issubclass(candidate, BaseModel)
-        ):
-            return candidate
-    return None
+    """Return the class with fields that an annotation is, or has among its alternatives."""
+    if isinstance(annotation, type) and (
+        dataclasses.is_dataclass(annotation) or issubclass(annotation, BaseModel)
+    ):
+        return annotation
+    return next((found for one in typing.get_args(annotation) if (found := _class_in(one))), None)
 
 
 def _keys_text(annotation: Any) -> str:

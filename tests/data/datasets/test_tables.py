@@ -304,6 +304,10 @@ def test_missing_file_or_column_of_titles_is_a_config_problem(tmp_path: Path, co
         loader = DATASETS.create("csv", {"path": "log.csv", "titles": titles})
         return [(*problem.path, problem.message) for problem in loader.check(context)]
 
+    with pytest.raises(
+        ParameterError, match="titles: must be a mapping with the keys file, item, title, separator"
+    ):
+        DATASETS.create("csv", {"path": "log.csv", "titles": "items.csv"})
     assert problems(file="items.csv", title="name") == []
     ((*path, message),) = problems(file="items.csv", item="itm", title="name")
     assert path == ["titles", "item"]
