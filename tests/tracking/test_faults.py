@@ -102,3 +102,135 @@ def test_when_object_storage_cannot_be_read_compare_is_one_clear_error(
     said = capsys.readouterr().err
     assert "Traceback" not in said
     assert "per_user.parquet" in said
+
+
+KINDS = ("500", "503", "reset", "lost", "slow", "cut", "garbage")
+
+
+def break_requests(proxy: FaultProxy, kind: str, path: str, method: str, count: int | None) -> None:
+    if kind.isdigit():
+        proxy.add("status", path, method=method, count=count, status=int(kind))
+    else:
+        proxy.add(kind, path, method=method, count=count, seconds=3.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "path", "method"),
+    [
+        *((kind, "runs/log-batch", "POST") for kind in KINDS),
+        # A server that answers 200 and stores nothing is noticed when the file is read.
+        *((kind, "mlflow-artifacts/artifacts", "PUT") for kind in KINDS if kind != "garbage"),
+    ],
+)
+def test_a_bake_off_outlives_every_fault_of_the_tracking_server(
+    server: Server,
+    tracking: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    path: str,
+    method: str,
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    experiment = f"{kind} {path}"
+    config = write_config(experiment)
+    break_requests(tracking, kind, path, method, None)
+    code = main(["run", config, "--tracking-uri", tracking.url])
+    assert tracking.broken
+    check_mended(capsys, tracking, code, tracking.url, experiment)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("client", ["server", "evalplugin"])
+def test_a_bake_off_outlives_every_fault_of_object_storage(
+    server: Server,
+    tracking: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    client: str,
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    experiment = f"{kind} s3 {client}"
+    if client == "evalplugin":
+        direct(MlflowClient(server.url), server, experiment)
+    config = write_config(experiment)
+    break_requests(server.storage.proxy, kind, r"per_user\.parquet|comparison\.html", "PUT", None)
+    code = main(["run", config, "--tracking-uri", tracking.url])
+    assert server.storage.proxy.broken
+    check_mended(capsys, server.storage.proxy, code, tracking.url, experiment)
+
+
+@pytest.mark.slow
+def test_one_fault_after_another_is_mended_by_resuming(
+    server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each attempt breaks at a later request, until none is left; nothing is logged twice."""
+    config = write_config("one by one")
+    arguments = ["run", config, "--tracking-uri", tracking.url]
+    tracking.add("lost", "runs/create", count=1)  # starts a run twice
+    tracking.add("reset", "runs/log-batch", skip=1, count=2)
+    tracking.add("cut", "runs/search", skip=1, count=2)
+    codes = [main(arguments)]
+    while codes[-1] and len(codes) < 8:
+        codes.append(main([*arguments, "--resume"]))
+    assert codes[-1] == 0
+    assert len(codes) > 1
+    assert models_of(capsys, tracking.url, "one by one") == {"random", "popularity"}
+    client = MlflowClient(server.url)
+    home = client.get_experiment_by_name("one by one")
+    assert home is not None
+    runs = client.search_runs([home.experiment_id])
+    finished = [run.data.tags.get("evalplugin.model", "") for run in runs if run.info.status == "FINISHED"]
+    assert sorted(finished) == ["", "popularity", "random"]
+    assert not any(run.info.status == "RUNNING" for run in runs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("command", "path"), [("compare", "artifacts"), ("history", "runs/search"), ("gate", "artifacts")]
+)
+def test_reading_commands_end_with_one_clear_error(
+    server: Server,
+    tracking: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    command: str,
+    path: str,
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
+    config = write_config("read")
+    if MlflowClient(server.url).get_experiment_by_name("read") is None:
+        assert main(["run", config, "--tracking-uri", server.url]) == 0
+    options = {
+        "compare": ["compare", "--experiment", "read"],
+        "history": ["history", "--experiment", "read"],
+        "gate": ["gate", "--experiment", "read", "--champion", "random", "--min-gain", "1 %"],
+    }[command]
+    capsys.readouterr()
+    break_requests(tracking, kind, path, "", None)
+    code = main([*options, "--tracking-uri", tracking.url])
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    assert tracking.broken
+    assert code == 1, said
+    assert "error:" in said
+
+
+def check_mended(
+    capsys: pytest.CaptureFixture[str], proxy: FaultProxy, code: int, uri: str, experiment: str
+) -> None:
+    """Check that a broken bake-off said what to do, and that doing it without the fault logs all of it."""
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    proxy.clear()
+    if code:
+        assert code == 1
+        assert "[2 of 2]" in said
+        assert "to go on: python -m evalplugin run --resume" in said.strip().splitlines()[-1]
+        assert main(["sync"]) == 0, capsys.readouterr().err
+    assert models_of(capsys, uri, experiment) == {"random", "popularity"}
