@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.base.inputs import Inputs, changed_input, fingerprint_of
+from evalplugin.base.inputs import CHANGED, Inputs, changed_input, fingerprint_of
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import inputs_at
 from evalplugin.execution.observer import Observer
@@ -71,7 +71,8 @@ def raise_if_unchanged(
     with tracking_call(uri, "read the inputs of the last bake-off"):
         recorded = last.recorded_inputs
     if (name := changed_input(recorded, named)) is not None:
-        observer.report(f"{name} has changed since the bake-off {last.bakeoff}")
+        if named.get(name) != CHANGED:  # else it has been reported that this cannot be known
+            observer.report(f"{name} has changed since the bake-off {last.bakeoff}")
         return
     outcome = last.tag("outcome")
     decided = f", decision: {outcome}" if outcome else ""

@@ -85,8 +85,11 @@ def fits() -> int:
 
 
 def forget_plugins() -> None:
-    for name in [name for name in sys.modules if name.startswith("evalplugin_plugin_")]:
-        del sys.modules[name]
+    # Those of this test: what is registered for a whole module of tests still needs its own.
+    names = [name for name in sys.modules if name.startswith("evalplugin_plugin_")]
+    for name in names:
+        if Path(str(sys.modules[name].__file__)).is_relative_to(Path.cwd().resolve()):
+            del sys.modules[name]
 
 
 def compute(
@@ -333,7 +336,7 @@ def test_declared_inputs_of_which_nothing_can_be_known_are_refused(
     assert fits() == 0
 
 
-def test_uri_in_a_parameter_of_which_nothing_can_be_known_is_reported() -> None:
+def test_results_are_not_reused_where_a_uri_of_a_parameter_cannot_be_compared() -> None:
     def unknown(uri: str) -> str:
         raise DataError(f"{uri}: it cannot be known whether its content has changed: no answer")
 
@@ -341,9 +344,9 @@ def test_uri_in_a_parameter_of_which_nothing_can_be_known_is_reported() -> None:
     for _ in range(2):
         assert compute(resolve=unknown) == [
             "warning: https://example.org/x: it cannot be known whether its content has changed: no answer; "
-            "stored results are used all the same (--fresh: none)"
+            "what depends on it is computed again"
         ]
-    assert fits() == 1
+    assert fits() == 2
 
 
 def test_split_of_a_plugin_that_reads_a_file_is_computed_again() -> None:

@@ -73,7 +73,7 @@ def header() -> ConfigHeader:
             "split": {"type": "last_n", "n": 2},
             "metrics": ["ndcg@10"],
             "models": ["random"],
-            "tracking": {"uri": "postgresql://ann:hunter2@db"},
+            "tracking": {"uri": "postgresql+psycopg2://ann:hunter2@db"},
         }
     )
     return ConfigHeader.of(config)

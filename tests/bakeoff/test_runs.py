@@ -182,6 +182,7 @@ def test_where_all_models_failed_there_is_nothing_to_compare(tmp_path: Path) -> 
     assert "[Compare]" not in summary.data.tags["mlflow.note.content"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_an_interrupted_bake_off_leaves_no_run_running(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "waiting.py").write_text(WAITING)

@@ -49,12 +49,21 @@ TEXT_FILES = {
     "empty.csv": (b"", "is empty"),
     "blank.csv": (b"\n\n", "is empty"),
     "mark.csv": (b"\xef\xbb\xbf", "is empty"),
-    "cut.csv.gz": (gzip.compress(CSV)[:-9], "the compressed data is cut short or damaged: copy or download"),
-    "damaged.csv.gz": (gzip.compress(CSV)[:40] + b"?" * 60, "the compressed data is cut short or damaged"),
+    "cut.csv.gz": (
+        gzip.compress(CSV, mtime=0)[:-9],
+        "the compressed data is cut short or damaged: copy or download",
+    ),
+    "damaged.csv.gz": (
+        gzip.compress(CSV, mtime=0)[:40] + b"?" * 60,
+        "the compressed data is cut short or damaged",
+    ),
     "plain.csv.gz": (CSV, "is not compressed by gzip as its name says"),
     "cut.csv.bz2": (bz2.compress(CSV)[:-9], "the compressed data is cut short or damaged"),
-    "gzip.csv": (gzip.compress(CSV), "is not text but gzip; name it .gz"),
-    "double.csv.gz": (gzip.compress(gzip.compress(CSV)), "is not text but gzip inside of gzip"),
+    "gzip.csv": (gzip.compress(CSV, mtime=0), "is not text but gzip; name it .gz"),
+    "double.csv.gz": (
+        gzip.compress(gzip.compress(CSV, mtime=0), mtime=0),
+        "is not text but gzip inside of gzip",
+    ),
     "xz.csv.xz": (lzma.compress(CSV), "is not text but xz; decompress it first (only .gz and .bz2"),
     "zst.csv.zst": (b"\x28\xb5\x2f\xfd" + CSV, "is not text but zstd; decompress it first"),
     "zip.csv": (_zipped(), "is not text but zip; decompress it first"),
@@ -70,7 +79,7 @@ TEXT_FILES = {
 PARQUET_FILES = {
     "empty.parquet": (b"", "is empty (0 bytes)"),
     "text.parquet": (CSV, "it is not Parquet but text"),
-    "gzip.parquet": (gzip.compress(CSV), "it is not Parquet but gzip"),
+    "gzip.parquet": (gzip.compress(CSV, mtime=0), "it is not Parquet but gzip"),
     "cut.parquet": (PARQUET[:-20], "the end of the Parquet file is missing; copy it again"),
     "garbage.parquet": (b"PAR1" + b"?" * 100 + b"PAR1", "cannot be read: "),
 }
@@ -170,11 +179,12 @@ def test_permission_denied_is_said() -> None:
     [
         (RUN.decode().encode("utf-16"), "is UTF-16"),
         (b"u1 Q0 caf\xe9 1 0.5 t\n", "is not UTF-8 text (byte 9)"),
-        (gzip.compress(RUN), "is not text but gzip; name it .gz"),
+        (gzip.compress(RUN, mtime=0), "is not text but gzip; name it .gz"),
         (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2 0.4 t t\n", "Expected 6 fields in line 2, saw 7"),
         (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2\n", "line 2: the score must be a number, not ''"),
         (b"", "there are no rows"),
     ],
+    ids=["UTF-16", "Latin-1", "gzip", "too many fields", "too few fields", "empty"],
 )
 def test_bad_trec_files_are_refused(run: bytes, words: str) -> None:
     Path("a.run").write_bytes(run)

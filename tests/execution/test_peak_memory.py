@@ -72,7 +72,7 @@ def test_peak_memory_does_not_depend_on_the_place_in_the_config(tmp_path: Path, 
     execute = sequential_executor(Observer())
     if workers:
         execute = process_executor(
-            Observer(), workers=workers, limits=Limits(), plugins=config.plugins, folder=tmp_path, total=5
+            Observer(), workers=workers, limits=Limits(), plugins=config.plugins, folder=tmp_path
         )
     found = {r.model: r.costs.peak_memory_mb for _, r in results_of(jobs, execute) if r.costs is not None}
     assert found["popularity"] < 16

@@ -175,6 +175,7 @@ def assert_same(a: ModelResult, b: ModelResult) -> None:
     assert a.top_n.equals(b.top_n)
 
 
+@pytest.mark.slow
 def test_results_are_the_same_for_any_number_of_workers(tmp_path: Path) -> None:
     checked = config(tmp_path)
     jobs = jobs_of(checked, prepare(checked, None, Observer()))

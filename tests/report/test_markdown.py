@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalplugin.base.text import escape_controls
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.run_summary import note_markdown, summary_markdown
@@ -20,7 +21,7 @@ def test_escaped_text_stays_on_one_line_and_keeps_its_words(text: str) -> None:
     assert "\n" not in escaped
     assert "<" not in escaped
     assert html.unescape(re.sub(r"\\([\\`*_{}\[\]()#+!|~$])", r"\1", escaped)) == html.unescape(
-        html.escape(" ".join(text.split()), quote=False)
+        html.escape(escape_controls(" ".join(text.split())), quote=False)
     )
 
 

@@ -367,8 +367,8 @@ def test_unusable_tracking_uri_is_refused_at_once(
     argv: list[str], uri: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config(tracking={"uri": uri})
-    assert main(["schedule", *argv, "nightly.yaml"]) == 1
-    assert f"error: tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
+    assert main(["schedule", *argv, "nightly.yaml"]) == 2
+    assert f"tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
 
 
 def test_local_tracking_store_in_remote_unit_warns(capsys: pytest.CaptureFixture[str]) -> None:

@@ -155,8 +155,8 @@ class StepCache:
             return fingerprint_of(name, self.resolve)
         except DataError as error:
             if name not in self._named:
-                self.store.report(f"warning: {error}; stored results are used all the same (--fresh: none)")
-            return "unknown"
+                self.store.report(f"warning: {error}; what depends on it is computed again")
+            return CHANGED
 
     def _known(self, named: Sequence[str], recorded: Inputs) -> dict[str, str]:
         """Return the inputs of a step that has run: those named in the config, and those that it has read."""
@@ -185,7 +185,8 @@ class StepCache:
         if recorded is None:
             return None
         if (name := changed_input(recorded, now)) is not None:
-            self.store.report(f"store: {about} is computed again: {name} has changed since")
+            if now.get(name) != CHANGED:  # else it has been reported that this cannot be known
+                self.store.report(f"store: {about} is computed again: {name} has changed since")
             return None
         self._uses(key)  # first, so that no process prunes it from now on
         folder = self.store.find(key)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 def test_the_movielens_config_runs_and_what_learns_beats_chance_by_far() -> None:
     result = evalplugin.run(ROOT / "configs" / "movielens.yaml").result
     assert not result.failed

@@ -38,7 +38,7 @@ def log(
         with suppress(KeyboardInterrupt), tracker:
             raise KeyboardInterrupt
         return
-    run_id = tracker._start_summary()
+    run_id = tracker._start_summary([])
     failed = sum(result.error is not None for result in results)
     tracker.client.log_metric(run_id, "models_failed", failed)
     for key, value in (decided or {}).items():

@@ -148,7 +148,10 @@ def test_no_secret_is_printed_logged_or_kept(said: Callable[..., tuple[int, str]
             ["run", "secrets.yaml", "--set", "models.2.params.api_key=[planted-in-option]", "--debug"],
             "must be text",
         ),
-        (["compare", "--tracking-uri", "postgresql://ann:planted-in-option@127.0.0.1:9/x"], "cannot"),
+        (
+            ["compare", "--tracking-uri", "postgresql+psycopg2://ann:planted-in-option@127.0.0.1:9/x"],
+            "cannot",
+        ),
     ],
 )
 def test_no_message_and_no_traceback_shows_a_secret(
