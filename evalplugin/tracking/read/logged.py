@@ -22,7 +22,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
-from evalplugin.metrics import UserMetric, parse
+from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_name, metric_names
@@ -325,7 +325,7 @@ class LoggedRun:
                 f"{self} has no data/per_user.parquet: without every user's scores it cannot be compared. {_REPAIR}"
             )
         names = tuple(name for name in table.column_names if name != "user")
-        expected = [m for m in self.definitions if isinstance(parse(m).metric, UserMetric)]
+        expected = [m for m in self.definitions if not is_overall(parse(m).metric)]
         if set(names) != set(expected):
             raise TrackingError(
                 f"{self}: the artifact data/per_user.parquet has scores of {', '.join(names) or 'no metric'}, but the "

@@ -400,3 +400,15 @@ def run_ids(uri: str, model: str, experiment: str) -> list[str]:
     assert home is not None
     runs = client.search_runs([home.experiment_id], f"tags.`evalplugin.model` = '{model}'")
     return [run.info.run_id for run in runs]
+
+
+def test_errors_pooled_over_all_ratings_are_read_back(uri: str) -> None:
+    """They are metrics with a value for each user by default, and have none when they are pooled."""
+    names = ["ndcg@10", "rmse", "rmse(pooled=true)"]
+    models = ["surprise.BaselineOnly", "surprise.SlopeOne"]
+    outcome = evalplugin.run(config(metrics=names, models=models, compare={}), tracking_uri=uri)
+    (contest,) = read_contests(uri)
+    assert list(contest.metrics) == names
+    same(contests_of(outcome.result)[0], contest)
+    assert contest.models[0].scores is not None
+    assert contest.models[0].scores.overall["rmse(pooled=true)"] > 0
