@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split
@@ -38,12 +39,13 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
             except DataError as error:
                 raise DataError(f"metrics: {metric.name}: {error}") from None
     _check_threshold(config, data, folds)
-    return [
-        *data.warnings,
-        *_threshold_warnings(config, data),
-        *_count_warnings(config, data),
-        *_leakage_warnings(config),
-    ]
+    kind = _kind(data)
+    found = [*data.warnings]
+    if kind == "ratings":
+        found += _threshold_warnings(config, data)
+    if kind == "counts":
+        found += _count_warnings(config, data)
+    return [*found, *_leakage_warnings(config)]
 
 
 def _looks_at_relevance(config: CheckedConfig) -> bool:
@@ -92,7 +94,7 @@ def _kind(data: Interactions) -> Literal["ratings", "counts", "other"]:
 def _threshold_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
     threshold = config.spec.relevance.threshold
     lowest, highest = data.rating_scale
-    if not _looks_at_relevance(config) or _kind(data) != "ratings":
+    if not _looks_at_relevance(config):
         return
     median = float(np.median(data.rating))
     remedy = (
@@ -113,8 +115,6 @@ def _threshold_warnings(config: CheckedConfig, data: Interactions) -> Iterator[s
 
 
 def _count_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
-    if _kind(data) != "counts":
-        return
     models = [
         model
         for model in config.models
@@ -136,21 +136,11 @@ def _count_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
 def _leakage_warnings(config: CheckedConfig) -> Iterator[str]:
     """Yield a warning about each model that reads a registered version, which was fitted on other data."""
     for model in config.models:
-        if uri := next((text for text in _texts(model.params) if text.startswith("models:/")), None):
+        if uri := next(
+            (name for name in inputs_named_in(model.params, []) if name.startswith("models:/")), None
+        ):
             yield (
                 f"models: {model.name} reads the registered model {uri}: it was fitted before this split, perhaps on "
                 f"the very interactions that are held out here, so that its scores may be too high (leakage); compare "
                 f"its type and parameters, fitted anew, for example by gate.champion: {{registry: NAME@ALIAS}}"
             )
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Yield every text in nested parameters."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _texts(inner)
-    elif isinstance(value, Sequence):
-        for inner in value:
-            yield from _texts(inner)
