@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.base.inputs import CHANGED, Inputs, changed_input, fingerprint_of
+from evalplugin.base.inputs import CHANGED, Inputs, changed_input
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import inputs_at
 from evalplugin.execution.observer import Observer
@@ -34,18 +34,17 @@ def named_inputs(jobs: Sequence[Job]) -> list[str]:
 
 
 def check_declared(config: CheckedConfig, cache: StepCache) -> None:
-    """Refuse declared inputs of which it cannot be known whether they have changed.
+    """Look up declared inputs, and refuse those of which it cannot be known whether they have changed.
 
     Raises:
         DataError: There is one.
     """
     for model in config.models:
         for text in model.inputs:
-            for name in inputs_at(text, config.folder):
-                try:
-                    fingerprint_of(name, cache.resolve)
-                except DataError as error:
-                    raise DataError(f"inputs of the model {model.name}: {error}") from None
+            try:
+                cache.declare(inputs_at(text, config.folder))
+            except DataError as error:
+                raise DataError(f"inputs of the model {model.name}: {error}") from None
 
 
 def raise_if_unchanged(

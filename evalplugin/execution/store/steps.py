@@ -51,9 +51,8 @@ class StepCache:
     resolve: Resolve = uri_fingerprint
     # Fingerprints of all inputs that the steps used so far depend on.
     inputs: dict[str, str] = field(default_factory=dict, repr=False)
-    _named: dict[str, str] = field(
-        default_factory=dict, repr=False
-    )  # inputs named in the config, as they were first
+    # Fingerprints of the inputs that the config names, as they were first.
+    _named: dict[str, str] = field(default_factory=dict, repr=False)
     _used: list[str] = field(default_factory=list, repr=False)  # keys used before it had one
 
     @classmethod
@@ -78,6 +77,15 @@ class StepCache:
         self.journal, self.fresh = journal, journal.header.fresh
         for key in self._used:
             journal.record_use(key)
+
+    def declare(self, names: Sequence[str]) -> None:
+        """Look up inputs that the config declares.
+
+        Raises:
+            DataError: There is one of which it cannot be known whether it has changed.
+        """
+        for name in names:
+            self._named[name] = fingerprint_of(name, self.resolve)
 
     def named(self, names: Sequence[str]) -> dict[str, str]:
         """Return the fingerprints of inputs that the config names, as they were when they were first asked for."""
