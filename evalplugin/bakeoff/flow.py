@@ -285,8 +285,7 @@ class _ModelRuns:
     tracker: MlflowTracker
     observer: Observer
     ids: dict[int, str] = field(default_factory=dict)  # by number of the job
-    logged: set[int] = field(default_factory=set)  # numbers of jobs
-    names: dict[int, str] = field(default_factory=dict)  # of the runs of finished jobs
+    unlogged: dict[int, str] = field(default_factory=dict)  # names of the runs of finished jobs
     lost: TrackingError | None = None
 
     def start(self, number: int, job: Job) -> None:
@@ -296,17 +295,17 @@ class _ModelRuns:
 
     def finish(self, number: int, result: ModelResult) -> None:
         bakeoff, data = self.tracker.bakeoff, result.data
-        self.names[number] = bakeoff.run_name(data.dataset, data.split, result.model)
+        self.unlogged[number] = bakeoff.run_name(data.dataset, data.split, result.model)
         with self._unless_lost() as connected:
             if connected:
                 with self.observer.progress(f"log {result.model}"):
                     self.tracker.finish_model(self.ids[number], result)
-                self.logged.add(number)
+                del self.unlogged[number]
 
     def raise_if_lost(self) -> None:
         """Raise the error by which MLflow was lost, with the names of the runs that are not logged."""
         if self.lost is not None:
-            missing = ", ".join(self.names[n] for n in sorted(self.names.keys() - self.logged))
+            missing = ", ".join(name for _, name in sorted(self.unlogged.items()))
             raise TrackingError(f"{self.lost}; not logged: {missing}, and the summary run") from self.lost
 
     @contextmanager
