@@ -48,7 +48,7 @@ def chart_library() -> ChartLibrary:
 
 def make_in_background() -> None:
     """Start a process that makes the library and the charts while other work is done; nothing if they are there."""
-    if _processes or not sys.executable or _read(_file()) is not None:
+    if _processes or not sys.executable or _file().exists():
         return
     code = f"from {__name__} import chart_library; chart_library()"
     nothing = subprocess.DEVNULL
