@@ -8,7 +8,7 @@ from evalplugin.base.errors import TrackingUriError, did_you_mean
 from evalplugin.base.placeholders import variables_in
 from evalplugin.base.text import escape_controls
 
-__all__ = ["DATABASES", "NO_FOLDERS", "check_tracking_uri", "scheme_of"]
+__all__ = ["DATABASES", "NO_FOLDERS", "check_tracking_uri", "store_kind"]
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
 _SCHEMES = ("http", "https", "databricks", *DATABASES)
@@ -18,8 +18,8 @@ NO_FOLDERS = (
 )
 
 
-def scheme_of(uri: str) -> str:
-    """Return the scheme without a driver, in lower case: ``postgresql`` of ``postgresql+psycopg2://``."""
+def store_kind(uri: str) -> str:
+    """Return a tracking URI's scheme without a driver, in lower case: ``postgresql`` of ``postgresql+psycopg2://``."""
     if uri == "databricks":
         return uri
     has_scheme = "://" in uri or uri.startswith("file:")
@@ -40,7 +40,7 @@ def check_tracking_uri(uri: str) -> None:
         raise TrackingUriError(
             f"{about}: variables are not filled in here; leave it out and set MLFLOW_TRACKING_URI"
         )
-    scheme = scheme_of(uri)
+    scheme = store_kind(uri)
     if scheme in ("", "file"):
         raise TrackingUriError(f"{about} is a plain folder. {NO_FOLDERS}")
     if scheme not in _SCHEMES:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
-from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_tracking_uri, scheme_of
+from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_tracking_uri, store_kind
 
 __all__ = [
     "DEFAULT_URI",
@@ -47,10 +47,10 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
             )
         given = DEFAULT_URI
     check_tracking_uri(given)
-    scheme = scheme_of(given)
-    if scheme == "sqlite":
+    kind = store_kind(given)
+    if kind == "sqlite":
         return _absolute_sqlite(given, folder)
-    return given.rstrip("/") if scheme in ("http", "https") else given
+    return given.rstrip("/") if kind in ("http", "https") else given
 
 
 def artifact_location(uri: str, experiment: str) -> str | None:
@@ -77,7 +77,7 @@ def ui_command(uri: str) -> str | None:
 
 def is_database(uri: str) -> bool:
     """Return whether a tracking URI is that of a database, not of a server."""
-    return urlsplit(uri).scheme.partition("+")[0] in DATABASES
+    return store_kind(uri) in DATABASES
 
 
 def ui_base_url(uri: str) -> str:
