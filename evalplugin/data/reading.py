@@ -14,7 +14,16 @@ from typing import IO
 
 from evalplugin.base.errors import DataError
 
-__all__ = ["COMPRESSED", "LineCounter", "check_parquet", "open_text", "path_text", "readable", "reason_of"]
+__all__ = [
+    "COMPRESSED",
+    "DAMAGE",
+    "LineCounter",
+    "check_parquet",
+    "open_text",
+    "path_text",
+    "readable",
+    "reason_of",
+]
 
 _SHOWN = 300  # characters of a path or of another library's message
 _HEAD = 4096  # bytes of a file that show what it is
@@ -32,6 +41,16 @@ _MAGIC = {
     b"\x89HDF": "HDF5",
     b"SQLite format 3": "SQLite",
 }
+# What reading a damaged or unexpected file raises, apart from errors of Arrow and of the system.
+DAMAGE = (
+    EOFError,
+    ValueError,  # UnicodeDecodeError, NUL characters in paths, and errors of pandas
+    NotImplementedError,  # of zipfile
+    csv.Error,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _DAMAGED = "the compressed data is cut short or damaged: copy or download the file again"
 _ENCODING = "convert it, for instance by iconv -f LATIN1 -t UTF-8 (Excel: save as CSV UTF-8)"
@@ -53,17 +72,7 @@ def readable(source: object) -> Iterator[None]:
 
     try:
         yield
-    except (
-        pa.ArrowException,
-        OSError,
-        EOFError,
-        ValueError,  # UnicodeDecodeError, NUL characters in paths, and errors of pandas
-        NotImplementedError,  # of zipfile
-        csv.Error,
-        lzma.LZMAError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except (pa.ArrowException, OSError, *DAMAGE) as error:
         raise DataError(f"{path_text(source)}: {reason_of(error)}") from None
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import lzma
 import os
 import re
 import shutil
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
@@ -17,6 +15,7 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from evalplugin.base.errors import DataError
+from evalplugin.data.reading import DAMAGE
 
 __all__ = ["fetch", "fetch_md5", "unpack"]
 
@@ -90,14 +89,7 @@ def unpack(archive: Path, folder: str, home: Path) -> None:
             if not unpacked.is_dir():
                 raise DataError(f"{archive} has no folder {folder!r}")
             _publish(unpacked, home / folder)
-    except (
-        zipfile.BadZipFile,
-        EOFError,
-        zlib.error,
-        lzma.LZMAError,
-        ValueError,
-        NotImplementedError,
-    ) as error:
+    except DAMAGE as error:
         raise DataError(
             f"{archive}: cannot be unpacked: {error}; download it again, or unpack it yourself"
         ) from None
