@@ -39,7 +39,16 @@ def observer() -> Observer:
     return _Bars(console) if console.is_terminal else _Lines()
 
 
-class _Bars(Observer):
+class _Shown(Observer):
+    """Shows a piece of work as it shows all the work, without an estimate of the time left."""
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        with self.overall(label, total, lambda: None) as advance:
+            yield advance
+
+
+class _Bars(_Shown):
     def __init__(self, console: Console) -> None:
         self.console = console
         self.bars = Progress(console=console)  # replaced as soon as there is a step to show
@@ -49,11 +58,6 @@ class _Bars(Observer):
 
     def warn(self, text: str) -> None:
         show_warning(text)
-
-    @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        with self.overall(label, total, lambda: None) as advance:
-            yield advance
 
     @contextmanager
     def overall(
@@ -113,26 +117,21 @@ class _Step:
         return f"{self.label}: {count}for {_time(now - self.started)}{left and f', {left}'}"
 
 
-class _Lines(Observer):
+class _Lines(_Shown):
     """A log: it has each step as it begins and, of steps that take long, how far they are, but few lines of it."""
 
     def __init__(self) -> None:
         self.steps: list[_Step] = []
-        self.said = 0.0  # when the last line was, on the monotonic clock
+        self.reported = 0.0  # when the last line was, on the monotonic clock
         self.idle = threading.Event()
 
     def report(self, text: str) -> None:
-        self.said = time.monotonic()
+        self.reported = time.monotonic()
         print_diagnostic(text)
 
     def warn(self, text: str) -> None:
-        self.said = time.monotonic()
+        self.reported = time.monotonic()
         show_warning(text)
-
-    @contextmanager
-    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        with self.overall(label, total, lambda: None) as advance:
-            yield advance
 
     @contextmanager
     def overall(
@@ -156,10 +155,10 @@ class _Lines(Observer):
                 self.idle.set()
 
     def _report_long_steps(self, idle: threading.Event) -> None:
-        while not idle.wait(max(0.01, self.said + SECONDS_BETWEEN_LINES - time.monotonic())):
+        while not idle.wait(max(0.01, self.reported + SECONDS_BETWEEN_LINES - time.monotonic())):
             now = time.monotonic()
             steps = self.steps[::-1]  # the innermost first; the last one may just have ended
-            if steps and now - self.said >= SECONDS_BETWEEN_LINES:
+            if steps and now - self.reported >= SECONDS_BETWEEN_LINES:
                 self.report("; ".join(step.status(now) for step in steps))
 
 
