@@ -9,6 +9,7 @@ import lzma
 import os
 import zipfile
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -135,20 +136,15 @@ def refusal(read: Callable[[], object]) -> str:
     return message
 
 
-@pytest.mark.parametrize("reader", ["dataset", "lists", "truth", "train", "segment"])
-@pytest.mark.parametrize("name", TEXT_FILES)
-def test_bad_text_files_are_refused_by_every_reader(name: str, reader: str) -> None:
-    content, words = TEXT_FILES[name]
-    Path(name).write_bytes(content)
-    message = refusal(lambda: READERS[reader](name))
-    assert name in message
-    assert words in message
-
-
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("name", PARQUET_FILES)
-def test_bad_parquet_files_are_refused_by_every_reader(name: str, reader: str) -> None:
-    content, words = PARQUET_FILES[name]
+@pytest.mark.parametrize(
+    ("name", "reader"),
+    [
+        *product(TEXT_FILES, ["dataset", "lists", "truth", "train", "segment"]),
+        *product(PARQUET_FILES, READERS),
+    ],
+)
+def test_bad_files_are_refused_by_every_reader(name: str, reader: str) -> None:
+    content, words = {**TEXT_FILES, **PARQUET_FILES}[name]
     Path(name).write_bytes(content)
     message = refusal(lambda: READERS[reader](name))
     assert name in message
