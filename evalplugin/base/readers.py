@@ -29,15 +29,8 @@ _READERS = {
 }
 _FILE_SYSTEM = ("open_input_file", "open_input_stream")  # methods of a file system
 _WRITING = ("w", "w-", "wb", "x", "xb")  # modes
-_SOURCES = (
-    "source",
-    "path",
-    "where",
-    "input_file",
-    "path_or_paths",
-    "file",
-    "name",
-)  # names of the first argument
+# Names of the first argument.
+_SOURCES = ("source", "path", "where", "input_file", "path_or_paths", "file", "name")
 
 
 class _Note(Protocol):

@@ -167,11 +167,8 @@ def load_plugin_file(path: Path) -> None:
         path = path.resolve()
         if not path.is_file():
             raise PluginError(f"plugin file not found: {path}")
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # too long a path, links in a circle, a NUL character
+    except (OSError, RuntimeError, ValueError) as error:
+        # Too long a path, links in a circle, a NUL character.
         raise PluginError(f"plugin file cannot be read: {error}") from None
     if path.suffix != ".py":
         raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")

@@ -99,9 +99,8 @@ class CsvFormat:
         except pa.ArrowInvalid:
             table, lines = read(use_threads=False)  # only a single thread knows at which row it fails
         header = 0 if self.columns else 1
-        if (
-            len(table) < lines - header
-        ):  # line breaks in values, empty lines, or a quote that swallows what follows
+        # Line breaks in values, empty lines, or a quote that swallows what follows.
+        if len(table) < lines - header:
             rows = self._count_rows(file) - header
             table, _ = read(line_breaks=True)
             if len(table) != rows:

@@ -1,4 +1,4 @@
-"""What a task changes in its process, put back when it ends, and its error as text."""
+"""Isolation of tasks: the state of the process is restored after each, and its error becomes text."""
 
 from __future__ import annotations
 

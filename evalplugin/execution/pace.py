@@ -1,4 +1,4 @@
-"""How many tasks of a bake-off are done, and an estimate of the seconds that the others take."""
+"""Progress of a bake-off: the number of tasks that are done, and the estimated seconds left."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Task:
     lists: Lists | None = None  # computed before; they are only scored
     inputs: tuple[
         str, ...
-    ] = ()  # names of the inputs of the model that its parameters name or the config declares
+    ] = ()  # names of the inputs that the model's parameters name or the config declares
 
     @property
     def needs_predictions(self) -> bool:

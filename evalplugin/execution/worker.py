@@ -110,9 +110,8 @@ def work(assignment: Assignment) -> None:
         except Exception as error:
             if _is_full(error):
                 raise
-            _write(
-                error_text(), assignment.out
-            )  # the result cannot be pickled, or the task has left too few handles
+            # The result cannot be pickled, or the task has left too few handles.
+            _write(error_text(), assignment.out)
     except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
         os._exit(NO_SPACE if _is_full(error) else NOT_WRITTEN)
     for stream in (sys.stdout, sys.stderr):

@@ -22,9 +22,8 @@ __all__ = ["Blocks", "ListSource", "raw_text"]
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
-_USERS = (
-    2**13
-)  # users of a block with short lists, as arrays of a value a user or a truth item must fit as well
+# Users of a block with short lists, as arrays of a value a user or a truth item must fit as well.
+_USERS = 2**13
 _MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by the lengths of their lists
 
 

@@ -225,9 +225,8 @@ class NearestNeighbors(_MatrixModel):
 
         def some(start: int, stop: int) -> None:
             closeness, similarity_of = similarities(start, stop)
-            closeness[
-                np.arange(stop - start), np.arange(start, stop)
-            ] = -np.inf  # it is not its own neighbour
+            own = np.arange(stop - start), np.arange(start, stop)
+            closeness[own] = -np.inf  # an item is not its own neighbour
             nearest[start:stop], selected = select_top_n(closeness, size)
             similarity[start:stop] = similarity_of(selected)
 
