@@ -122,11 +122,13 @@ def _by_score(item: npt.NDArray[np.int32], score: npt.NDArray[np.floating[Any]])
     fine |= (before == after) & (key[:, :-1] <= key[:, 1:])
     unsorted = np.flatnonzero(~fine.all(axis=1))
     if len(unsorted):
-        item = item.copy()
-        by_item = np.argsort(key[unsorted], axis=1, kind="stable")
-        scores = np.take_along_axis(score[unsorted], by_item, axis=1)
-        order = np.argsort(-scores, axis=1, kind="stable")
-        item[unsorted] = np.take_along_axis(
-            item[unsorted], np.take_along_axis(by_item, order, axis=1), axis=1
-        )
+        # Sorts that are not stable have vector instructions: by score, and then by place of the score and item.
+        order = np.argsort(-score[unsorted], axis=1)
+        scores = np.take_along_axis(score[unsorted], order, axis=1)
+        place = np.zeros(order.shape, dtype=np.int64)
+        np.cumsum(scores[:, 1:] != scores[:, :-1], axis=1, out=place[:, 1:])
+        packed = place << 32 | np.take_along_axis(key[unsorted], order, axis=1)
+        packed.sort(axis=1)
+        key[unsorted] = packed & _BEHIND
+        item = np.where(key == _BEHIND, NO_ITEM, key)
     return item
