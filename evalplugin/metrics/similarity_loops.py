@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numba
@@ -12,8 +13,10 @@ from evalplugin.models.kernels.compiled import (
     BytesOut,
     CodeRows,
     Codes,
+    CodesOut,
     FloatsOut,
     Ints,
+    IntsOut,
     KeysOut,
     Words,
     compiled,
@@ -23,6 +26,8 @@ from evalplugin.models.selection import NO_ITEM
 __all__ = ["ItemUsers", "sums_of_cosines"]
 
 _BITS = 64
+_CACHED = 2**20  # pairs of items whose common users are cached by a thread: 12 MB
+_PAIR_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 @numba.njit(inline="always")
@@ -39,6 +44,14 @@ def _ones(word: Any) -> Any:
     return np.int64((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
+class _PairCache(threading.local):
+    """Numbers of common users of pairs of items, each at the place that its hash selects; one a thread."""
+
+    def __init__(self) -> None:
+        self.pair = np.full(_CACHED, -1, dtype=np.int64)
+        self.count = np.empty(_CACHED, dtype=np.int32)
+
+
 class ItemUsers:
     """The users of each item: codes, and bits for items that have so many users that bits are fewer words."""
 
@@ -50,6 +63,7 @@ class ItemUsers:
         self.bit_row = np.full(len(indptr) - 1, -1, dtype=np.int64)
         self.bit_row[frequent] = np.arange(len(frequent))
         self.bits = np.zeros(len(frequent) * n_words, dtype=np.uint64)
+        self.cache = _PairCache()
         _set_bits(indptr, user, frequent, n_words, self.bits)
 
 
@@ -62,7 +76,7 @@ def sums_of_cosines(item: arrays.Codes, users: ItemUsers) -> arrays.Floats:
     marks = np.zeros(users.n_users, dtype=np.uint8)
     _sum_cosines(
         np.ascontiguousarray(item), users.indptr, users.user, users.bit_row, users.bits,
-        -(-users.n_users // _BITS), marks, sums,
+        -(-users.n_users // _BITS), marks, users.cache.pair, users.cache.count, sums,
     )  # fmt: skip
     return sums
 
@@ -84,8 +98,15 @@ def _sum_cosines(
     bits: Words,
     n_words: int,
     marks: BytesOut,
+    cached_pair: IntsOut,
+    cached_count: CodesOut,
     sums: FloatsOut,
 ) -> None:
+    cache_bits = 0
+    while (1 << cache_bits) < len(cached_pair):
+        cache_bits += 1
+    cache_shift = np.uint64(64 - cache_bits)
+    n_items = len(indptr) - 1
     for row in range(item.shape[0]):
         for i in range(item.shape[1]):
             one = item[row, i]
@@ -93,31 +114,39 @@ def _sum_cosines(
                 continue
             first, end = indptr[one], indptr[one + 1]
             one_bits = bit_row[one]
-            if one_bits < 0:
-                for entry in range(first, end):
-                    marks[user[entry]] = 1
+            marked = False
             for j in range(i + 1, item.shape[1]):
                 other = item[row, j]
                 if other == NO_ITEM:
                     continue
                 other_first, other_end = indptr[other], indptr[other + 1]
-                other_bits = bit_row[other]
-                both = 0
-                if one_bits >= 0 and other_bits >= 0:
-                    for word in range(n_words):
-                        both += _ones(bits[one_bits * n_words + word] & bits[other_bits * n_words + word])
-                elif one_bits >= 0:
-                    for entry in range(other_first, other_end):
-                        both += _bit(bits[one_bits * n_words + (user[entry] >> 6)], user[entry])
-                elif other_bits >= 0:
-                    for entry in range(first, end):
-                        both += _bit(bits[other_bits * n_words + (user[entry] >> 6)], user[entry])
+                pair = np.int64(min(one, other)) * n_items + max(one, other)
+                at = np.int64((np.uint64(pair) * _PAIR_FACTOR) >> cache_shift)
+                if cached_pair[at] == pair:
+                    both = np.int64(cached_count[at])
                 else:
-                    for entry in range(other_first, other_end):
-                        both += marks[user[entry]]
+                    other_bits = bit_row[other]
+                    both = 0
+                    if one_bits >= 0 and other_bits >= 0:
+                        for word in range(n_words):
+                            both += _ones(bits[one_bits * n_words + word] & bits[other_bits * n_words + word])
+                    elif one_bits >= 0:
+                        for entry in range(other_first, other_end):
+                            both += _bit(bits[one_bits * n_words + (user[entry] >> 6)], user[entry])
+                    elif other_bits >= 0:
+                        for entry in range(first, end):
+                            both += _bit(bits[other_bits * n_words + (user[entry] >> 6)], user[entry])
+                    else:
+                        if not marked:
+                            marked = True
+                            for entry in range(first, end):
+                                marks[user[entry]] = 1
+                        for entry in range(other_first, other_end):
+                            both += marks[user[entry]]
+                    cached_pair[at], cached_count[at] = pair, both
                 if both > 0:
                     size = np.float64(end - first) * np.float64(other_end - other_first)
                     sums[row] += np.float64(both) / np.sqrt(size)
-            if one_bits < 0:
+            if marked:
                 for entry in range(first, end):
                     marks[user[entry]] = 0
