@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
 from evalplugin.data.reading import LineCounter, check_parquet, open_text, path_text
@@ -143,7 +144,7 @@ def _integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
             integers = text.cast(pa.int64())
         except pa.ArrowInvalid:
             continue
-        if integers.cast(pa.string()).equals(text):
+        if _are_canonical(text, integers):
             return integers
     if pc.all(pc.match_substring_regex(column, r"^\s*[+-]?[0-9]+\s*$"), skip_nulls=True).as_py():
         return column
@@ -151,6 +152,31 @@ def _integers_or_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.float64())  # refused where ids are checked
     except pa.ArrowInvalid:
         return column
+
+
+def _are_canonical(text: pa.ChunkedArray, integers: pa.ChunkedArray) -> bool:
+    """Return whether texts that Arrow reads as ``integers`` are as Python writes these: no ``007``, ``-0`` or ``0x7``.
+
+    Apart from hexadecimal ones, none is shorter than Python's, so that equal total lengths mean equal texts.
+    """
+    for texts, values in zip(text.chunks, integers.chunks, strict=True):
+        _, offsets, characters = texts.buffers()
+        if not len(texts) or characters is None:
+            continue
+        first, last = np.frombuffer(offsets, dtype=np.int32)[[texts.offset, texts.offset + len(texts)]]
+        if np.frombuffer(characters, dtype=np.uint8)[first:last].max(initial=0) > ord("9"):
+            return False
+        if last - first != _total_length(values.drop_null().to_numpy()):
+            return False
+    return True
+
+
+def _total_length(integers: npt.NDArray[np.int64]) -> int:
+    """Return the number of characters of integers as Python writes them."""
+    size = np.abs(integers).view(np.uint64)  # the lowest integer has no opposite, but fits without a sign
+    longest = len(str(size.max(initial=0)))
+    digits = sum(np.count_nonzero(size >= 10**power) for power in range(1, longest))
+    return len(integers) + np.count_nonzero(integers < 0) + digits
 
 
 @dataclass(frozen=True)

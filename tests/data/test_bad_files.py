@@ -205,6 +205,9 @@ def test_trec_byte_order_mark_is_no_part_of_the_first_id(mark: str) -> None:
         ("01", "1", ["01", "1"]),
         ("+1", "1", ["+1", "1"]),
         ("0x1", "1", ["0x1", "1"]),
+        ("0xFFFFF", "1048575", ["0xFFFFF", "1048575"]),  # as many characters as the number that it means
+        ("007", "0xFFFFFFFFFFFFFFF", ["007", "0xFFFFFFFFFFFFFFF"]),  # two more characters, and two less
+        ("-10", "-9223372036854775808", [-(2**63), -10]),
         ("-0", "0", ["-0", "0"]),
         ("99999999999999999999", "99999999999999999998", ["99999999999999999998", "99999999999999999999"]),
         ("1", "-2", [-2, 1]),
