@@ -16,7 +16,7 @@ from evalplugin.data.tables import Ids
 __all__ = ["check_kinds", "codes_end", "codes_in", "encode"]
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
-_PIECE = 2**22  # texts encoded at a time by one thread
+_PIECE = 2**19  # texts encoded at a time by one thread
 _LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32 bits
 
 
@@ -75,9 +75,13 @@ def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.in
     values = ids.values
     codes: npt.NDArray[np.integer[Any]]
     if ids.kind == "integers":
-        low, high = int(vocabulary[0]), int(vocabulary[-1])
-        if high - low + 1 == len(vocabulary):
+        low, span = int(vocabulary[0]), int(vocabulary[-1]) - int(vocabulary[0]) + 1
+        if span == len(vocabulary):
             codes = values.astype(np.int64) - low
+        elif span <= _SPARSE * len(values) + 2**16:
+            code = np.empty(span, dtype=np.int32)
+            code[vocabulary - low] = np.arange(len(vocabulary))
+            codes = code[values if low == 0 else values.astype(np.int64) - low]
         else:
             codes = np.searchsorted(vocabulary, values.astype(np.int64, copy=False))
         return codes.astype(np.int32)
