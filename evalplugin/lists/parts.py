@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +23,13 @@ from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
 from evalplugin.lists.files import n_bytes
 from evalplugin.lists.scoring import blocks_of, need_catalogue
-from evalplugin.metrics import MetricSpec
+from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import Scorer, check_request
+from evalplugin.models.threads import thread_count
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["parts_for", "score_in_parts"]
 
@@ -34,7 +40,11 @@ _MAX_PARTS = 500  # one open file each, and systems allow about 1000
 _BATCH = 2**18  # rows read at a time
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
+_MAX_THREADS = 4
+
 Report = Callable[[str], None]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, memory: int) -> int:
@@ -46,7 +56,7 @@ def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, 
             needed += _GROWTH * n_bytes(source, names.values())
     if needed + _BASE_BYTES <= memory:
         return 1
-    available = max(memory - _BASE_BYTES, memory // 4)
+    available = max(memory - _BASE_BYTES, memory // 4) // _threads()  # each thread has a partition in memory
     return min(max(2, -(-needed // available)), _MAX_PARTS)
 
 
@@ -116,16 +126,35 @@ def _score(
         catalogue = Catalogue.of(encode(all_users)[0], encode(all_items)[0], train)
     n_items = 0 if catalogue is None else len(catalogue.items)
     scorer = Scorer(specs, len(users), n, n_items, curve_ks=curve_ks(n))
-    for number in range(n_parts):
-        if number * 10 // n_parts != (number - 1) * 10 // n_parts:  # ten reports at most
-            report(f"scoring partition {number + 1} of {n_parts}")
+
+    def blocks_of_part(number: int) -> Blocks | None:
         lists, truth = (table.part(number) for table in tables)
         inputs = ListInput.read(lists, truth, None, columns, empty=True)
-        if not len(inputs.lists.user) and not len(inputs.truth.user):
-            continue
-        blocks = blocks_of(inputs, threshold, catalogue, n)
-        scorer.add(blocks, np.searchsorted(users, blocks.users))
+        is_empty = not len(inputs.lists.user) and not len(inputs.truth.user)
+        return None if is_empty else blocks_of(inputs, threshold, catalogue, n)
+
+    for number, blocks in enumerate(_in_threads(blocks_of_part, range(n_parts))):
+        if number * 10 // n_parts != (number - 1) * 10 // n_parts:  # ten reports at most
+            report(f"scoring partition {number + 1} of {n_parts}")
+        if blocks is not None:
+            scorer.add(blocks, np.searchsorted(users, blocks.users))
     return scorer.result(users)
+
+
+def _in_threads(work: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
+    """Yield the results of ``work`` in the order of the inputs; other threads work on the next ones meanwhile."""
+    with ThreadPoolExecutor(_threads()) as pool:
+        pending: deque[Future[R]] = deque()
+        for one in inputs:
+            pending.append(pool.submit(work, one))
+            if len(pending) == _threads():
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def _threads() -> int:
+    return min(_MAX_THREADS, thread_count())
 
 
 class _PartitionedTable:
@@ -147,9 +176,7 @@ class _PartitionedTable:
         self.folder.mkdir()
         with ExitStack() as stack:
             writers: list[Any] = []
-            for batch in self.source.batches(self.names, _BATCH):
-                pairs = PairColumns.read(batch, self.role, self.columns)
-                table = _arrow(pairs, list(self.names.values()))
+            for pairs, table, bounds in _in_threads(self._spread, self.source.batches(self.names, _BATCH)):
                 if not writers:
                     self.sample = pairs
                     writers = [
@@ -159,16 +186,22 @@ class _PartitionedTable:
                 for role in ("user", "item"):
                     first, current = getattr(self.sample, role), getattr(pairs, role)
                     check_kinds(role, **{"first rows": first, "rows behind them": current})
-                part = _part_of(pairs.user, self.n_parts)
-                order = np.argsort(part, kind="stable")
-                bounds = np.searchsorted(part[order], np.arange(self.n_parts + 1))
-                table = table.take(pa.array(order))
                 for number, writer in enumerate(writers):
                     low, high = bounds[number : number + 2].tolist()
                     if low < high:
                         writer.write_table(table.slice(low, high - low))
         if not writers:
             raise DataError(f"{self.source.name}: there are no rows")
+
+    def _spread(self, batch: Table) -> tuple[PairColumns, pa.Table, npt.NDArray[np.int64]]:
+        """Return a batch: its columns, its rows by partition, and where each partition starts and the last one ends."""
+        import pyarrow as pa
+
+        pairs = PairColumns.read(batch, self.role, self.columns)
+        part = _part_of(pairs.user, self.n_parts)
+        order = np.argsort(part, kind="stable")
+        bounds = np.searchsorted(part[order], np.arange(self.n_parts + 1))
+        return pairs, _arrow(pairs, list(self.names.values())).take(pa.array(order)), bounds
 
     def part(self, number: int) -> Table:
         """Return the rows of one partition; their positions in the files are unknown."""
@@ -189,14 +222,18 @@ def _vocabularies(
     users: list[npt.NDArray[np.generic]] = []
     known: list[npt.NDArray[np.generic]] = []
     n = 1
-    for number in range(n_parts):
+
+    def of_part(number: int) -> tuple[npt.NDArray[np.generic], int, npt.NDArray[np.generic]]:
         parts = [(table.part(number), table.names) for table in tables]
         found, (code, _) = encode([part.ids(names["user"], "user") for part, names in parts])
+        listed = encode([part.ids(names["item"], "item") for part, names in parts])[0] if items else found[:0]
+        return found, int(np.bincount(code).max(initial=0)), listed
+
+    for found, longest, listed in _in_threads(of_part, range(n_parts)):
         users.append(found)
-        n = max(n, int(np.bincount(code).max(initial=0)))
+        n = max(n, longest)
         if items:
-            of_part = encode([part.ids(names["item"], "item") for part, names in parts])[0]
-            known = [encode([ids_of(np.concatenate([*known, of_part]))])[0]]
+            known = [encode([ids_of(np.concatenate([*known, listed]))])[0]]
     all_users = np.concatenate(users)
     return np.sort(all_users), known[0] if known else all_users[:0], n
 
