@@ -2,7 +2,8 @@
 
 ``python shapes.py [--rows 2000000] [--only NAME ...]`` writes shapes.csv and shapes.md to its own folder;
 ``metrics.py`` runs it too. All shapes have about the same number of rows and are timed in one process, each as the best
-of several calls; files are scored by the command, in processes of their own, on one core and on all.
+of several calls after a first one, which may compile; files are scored in processes of their own, on one core and on
+all. Processors are those that a call keeps busy on average: its CPU time by its time.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ROOT = HERE.parents[1]
 sys.path.insert(0, str(ROOT))
 
 from evalplugin.api import score  # noqa: E402 - from this checkout
-from evalplugin.metrics import METRICS, parse  # noqa: E402
+from evalplugin.metrics import METRICS, MetricSpec, parse  # noqa: E402
 
 LENGTH, ITEMS, TRUTH = 100, 50_000, 10
 SIX = ("ndcg@10", "recall@10", "precision@10", "ap@100", "rr", "hit@10")
@@ -42,6 +43,7 @@ class Row:
     name: str
     rows: int
     seconds: float
+    processors: float  # busy on average
     peak_mb: float = float("nan")  # allocated during a call
     times: float = float("nan")  # the time of a row against that of even lists in order
 
@@ -136,14 +138,16 @@ def shapes(rows: int) -> Iterator[tuple[str, str, Frames, tuple[str, ...]]]:
     ), SIX  # fmt: skip
 
 
-def timed(call: Callable[[], object], seconds: float) -> float:
-    """Return the seconds of the fastest of several calls."""
-    best, begun = float("inf"), time.perf_counter()
-    while best == float("inf") or time.perf_counter() - begun < seconds:
-        start = time.perf_counter()
+def timed(call: Callable[[], object], seconds: float) -> tuple[float, float]:
+    """Return the seconds and the busy processors of the fastest of several calls after a first one."""
+    call()
+    found, begun = [], time.perf_counter()
+    while not found or time.perf_counter() - begun < seconds:
+        start, cpu = time.perf_counter(), time.process_time()
         call()
-        best = min(best, time.perf_counter() - start)
-    return best
+        took = time.perf_counter() - start
+        found.append((took, (time.process_time() - cpu) / took))
+    return min(found)
 
 
 def peak_mb(call: Callable[[], object]) -> float:
@@ -157,6 +161,8 @@ def peak_mb(call: Callable[[], object]) -> float:
 
 def of_shapes(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
     """Yield the time of every shape."""
+    import evalplugin.metrics.loops  # noqa: F401 - as after very many rows
+
     for number, (group, name, (lists, truth), metrics) in enumerate(shapes(rows)):
         if number and chosen and not any(word in f"{group}, {name}" for word in chosen):
             continue
@@ -166,32 +172,38 @@ def of_shapes(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
         ) -> object:
             return score(lists, truth, asked)
 
-        best = timed(call, 5 * seconds if not number else seconds)  # long enough to load the compiled loops
-        yield Row(group, name, len(lists), best, peak_mb(call))
+        yield Row(group, name, len(lists), *timed(call, seconds), peak_mb(call))
 
 
 def of_metrics(rows: int, seconds: float, chosen: list[str]) -> Iterator[Row]:
     """Yield the time of every metric alone, at a cutoff of 10 where it takes one, on even lists in order."""
+    lists, truth, train = popular(np.full(rows // LENGTH, LENGTH))
+    asked = [parse(f"{name}@10" if parse(name).metric.takes_k else name) for name in METRICS.names()]
+    for spec in asked:
+        if "predictions" not in spec.metric.needs and (not chosen or spec.name.partition("@")[0] in chosen):
+            yield _alone(spec, spec.name, (lists, truth), train, seconds)
+    if not chosen or "diversity" in chosen:
+        lists, truth, train = popular(np.full(100_000, 10))
+        yield _alone(parse("diversity@10"), "diversity@10, 100,000 users", (lists, truth), train, seconds)
+
+
+def _alone(spec: MetricSpec, name: str, both: Frames, train: pd.DataFrame, seconds: float) -> Row:
+    def call() -> object:
+        return score(*both, [spec.name], train=train if "train" in spec.metric.needs else None)
+
+    return Row("each metric alone", name, len(both[0]), *timed(call, seconds), peak_mb(call))
+
+
+def popular(lengths: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return lists, truth and train data, 50 items a user, in which a few items are popular."""
     rng = np.random.default_rng(0)
-    lists, truth = frames(np.full(rows // LENGTH, LENGTH), rng)
-    users = rows // LENGTH
-    popular = (ITEMS * rng.random(50 * users) ** 3).astype(np.int64)
-    train = pd.DataFrame({"user": rng.integers(0, users, len(popular)), "item": popular})
-    train = train.drop_duplicates(ignore_index=True)
+    lists, truth = frames(lengths, rng)
+    item = (ITEMS * rng.random(50 * len(lengths)) ** 3).astype(np.int64)
+    train = pd.DataFrame({"user": rng.integers(0, len(lengths), len(item)), "item": item})
     lists = lists.assign(item=(ITEMS * (lists["item"] / lists["item"].max()) ** 3).astype(np.int64))
     lists = lists.drop_duplicates(["user", "item"], ignore_index=True)
     lists["rank"] = lists.groupby("user").cumcount() + 1
-    for name in METRICS.names():
-        metric = parse(name).metric
-        if "predictions" in metric.needs or (chosen and name not in chosen):
-            continue
-        asked = f"{name}@10" if metric.takes_k else name
-        given = train if "train" in metric.needs else None
-
-        def call(asked: str = asked, given: pd.DataFrame | None = given) -> object:
-            return score(lists, truth, [asked], train=given)
-
-        yield Row("each metric alone", asked, len(lists), timed(call, seconds), peak_mb(call))
+    return lists, truth, train.drop_duplicates(ignore_index=True)
 
 
 def of_files(rows: int, chosen: list[str]) -> Iterator[Row]:
@@ -209,22 +221,25 @@ def of_files(rows: int, chosen: list[str]) -> Iterator[Row]:
             for memory in (None, "600MB"):
                 for cores in dict.fromkeys((1, os.cpu_count() or 1)):
                     where = "in memory" if memory is None else "out of core"
-                    seconds = min(_command(folder, memory, cores) for _ in range(2))
-                    yield Row("files", f"{order}, {where}, {cores} cores", rows, seconds)
+                    best = min(_command(folder, memory, cores) for _ in range(2))
+                    yield Row("files", f"{order}, {where}, {cores} cores", rows, *best)
 
 
-def _command(folder: str, memory: str | None, cores: int) -> float:
-    """Return the seconds of one score of the folder's files, without the start of Python."""
+def _command(folder: str, memory: str | None, cores: int) -> tuple[float, float]:
+    """Return the seconds and the busy processors of one score of the folder's files, without the start of Python."""
     code = (
-        "import sys, time; from evalplugin.api import score; import pandas, pyarrow.parquet; s = time.perf_counter(); "
-        "score('lists.parquet', 'truth.parquet', sys.argv[2:], memory=sys.argv[1] or None); "
-        "print(time.perf_counter() - s)"
+        "import sys, time; from evalplugin.api import score; import pandas, pyarrow.parquet\n"
+        "start, cpu = time.perf_counter(), time.process_time()\n"
+        "score('lists.parquet', 'truth.parquet', sys.argv[2:], memory=sys.argv[1] or None)\n"
+        "took = time.perf_counter() - start\n"
+        "print(took, (time.process_time() - cpu) / took)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, memory or "", *SIX], cwd=folder, capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": str(cores)},
     )  # fmt: skip
-    return float(done.stdout)
+    seconds, processors = map(float, done.stdout.split())
+    return seconds, processors
 
 
 def markdown(found: list[Row]) -> str:
@@ -234,14 +249,20 @@ def markdown(found: list[Row]) -> str:
         "",
         "Time of a row of the lists, two DataFrames to every user's values of the same six metrics as in "
         "[metrics.md](metrics.md), and times that of even lists in order; best of several calls in one process on "
-        f"{os.cpu_count()} processors. Memory is what is allocated during a call. Files are scored in processes of "
+        f"{os.cpu_count()} processors. Processors are those that are busy on average. Memory is what is allocated "
+        "during a call. Files are scored in processes of "
         "their own, without the start of Python.",
     ]
     for group in dict.fromkeys(row.group for row in found):
-        lines += ["", f"## {group[0].upper()}{group[1:]}", "", "| | rows | ns a row | times | memory |"]
-        lines += ["|---|--:|--:|--:|--:|"]
         lines += [
-            f"| {r.name} | {r.rows:,} | {r.nanoseconds:.1f} | {r.times:.1f} | "
+            "",
+            f"## {group[0].upper()}{group[1:]}",
+            "",
+            "| | rows | ns a row | times | processors | memory |",
+        ]
+        lines += ["|---|--:|--:|--:|--:|--:|"]
+        lines += [
+            f"| {r.name} | {r.rows:,} | {r.nanoseconds:.1f} | {r.times:.1f} | {r.processors:.1f} | "
             + ("" if np.isnan(r.peak_mb) else f"{r.peak_mb:,.0f} MB")
             + " |"
             for r in found
@@ -256,14 +277,15 @@ def run(rows: int, seconds: float, to: Path, chosen: list[str] | None = None) ->
     for part in (
         of_shapes(rows, seconds, chosen),
         of_metrics(rows // 4, seconds / 2, chosen),
-        of_files(rows, chosen),
+        of_files(5 * rows, chosen),
     ):
         for row in part:
             found.append(row)
             row.times = row.nanoseconds / found[0].nanoseconds
             print(
-                f"{row.group}: {row.name}: {row.nanoseconds:.1f} ns a row, {row.times:.1f} times", flush=True
-            )
+                f"{row.group}: {row.name}: {row.nanoseconds:.1f} ns a row, {row.times:.1f} times, "
+                f"{row.processors:.1f} processors", flush=True,
+            )  # fmt: skip
     with (to / "shapes.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(asdict(found[0])), lineterminator="\n")
         writer.writeheader()
