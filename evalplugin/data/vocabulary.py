@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +12,13 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Ids
 
-__all__ = ["check_kinds", "codes_end", "codes_in", "encode"]
+__all__ = ["DictionaryOf", "check_kinds", "codes_end", "codes_in", "encode"]
+
+DictionaryOf: TypeAlias = Callable[[Any], tuple[Any, npt.NDArray[np.int32]]]  # texts -> distinct texts, codes
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
-_PIECE = 2**19  # texts encoded at a time by one thread
+_PIECE = 2**17  # texts that are worth a thread of their own
+_MAX_THREADS = 4
 _LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32 bits
 
 
@@ -63,11 +65,17 @@ def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
     return end
 
 
-def encode(columns: Sequence[Ids]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
-    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes."""
+def encode(
+    columns: Sequence[Ids], dictionary_of: DictionaryOf | None = None
+) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes.
+
+    ``dictionary_of`` finds the distinct texts of a part of a column, in the order of their first rows, and the code of
+    each row; None: Arrow does.
+    """
     if columns[0].kind == "integers":
         return _encode_integers([column.values for column in columns])
-    return _encode_text([column.values for column in columns])
+    return _encode_text([column.values for column in columns], dictionary_of or _dictionary_of)
 
 
 def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.integer[Any]]:
@@ -121,27 +129,37 @@ def _encode_integers(
     return vocabulary, codes
 
 
-def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+def _encode_text(
+    columns: list[Any], dictionary_of: DictionaryOf
+) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    pieces = [column.slice(at, _PIECE) for column in columns for at in range(0, max(len(column), 1), _PIECE)]
-    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        encoded = list(pool.map(pc.dictionary_encode, pieces))
-    parts = [e.dictionary.cast(pa.large_string()) for e in encoded]
-    vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
-    vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
-    try:
-        vocabulary.validate(full=True)
-    except pa.ArrowInvalid:
-        raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
-    ours = iter(zip(parts, encoded, strict=True))
-    codes: list[npt.NDArray[np.integer[Any]]] = []
-    for column in columns:
-        code = np.empty(len(column), dtype=np.int32)
-        for at in range(0, max(len(column), 1), _PIECE):
-            part, one = next(ours)
-            code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
-            code[at : at + _PIECE] = code_of[one.indices.to_numpy(zero_copy_only=False)]
-        codes.append(code)
+    threads = min(_MAX_THREADS, pa.cpu_count())
+    size = max(_PIECE, -(-max(map(len, columns)) // threads))
+    pieces = [column.slice(at, size) for column in columns for at in range(0, len(column), size)]
+    with ThreadPoolExecutor(threads) as pool:
+        encoded = list(pool.map(dictionary_of, pieces))
+        parts = [distinct.cast(pa.large_string()) for distinct, _ in encoded]
+        vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
+        vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
+        try:
+            vocabulary.validate(full=True)
+        except pa.ArrowInvalid:
+            raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
+
+        def codes_of(part: Any, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+            index = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False)
+            return index.astype(np.int32, copy=False)[code]  # type: ignore[no-any-return]
+
+        found = pool.map(codes_of, parts, [code for _, code in encoded])
+        none = np.empty(0, dtype=np.int32)
+        codes: list[npt.NDArray[np.integer[Any]]] = [
+            np.concatenate([none, *(next(found) for _ in range(0, len(column), size))]) for column in columns
+        ]
     return vocabulary.to_numpy(zero_copy_only=False), codes
+
+
+def _dictionary_of(texts: Any) -> tuple[Any, npt.NDArray[np.int32]]:
+    encoded = texts.dictionary_encode()
+    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
