@@ -175,8 +175,8 @@ def _total_length(integers: npt.NDArray[np.int64]) -> int:
     """Return the number of characters of integers as Python writes them."""
     size = np.abs(integers).view(np.uint64)  # the lowest integer has no opposite, but fits without a sign
     longest = len(str(size.max(initial=0)))
-    digits = sum(np.count_nonzero(size >= 10**power) for power in range(1, longest))
-    return len(integers) + np.count_nonzero(integers < 0) + digits
+    digits = sum(int(np.count_nonzero(size >= 10**power)) for power in range(1, longest))
+    return len(integers) + int(np.count_nonzero(integers < 0)) + digits
 
 
 @dataclass(frozen=True)

@@ -63,9 +63,11 @@ def blocks_of(
     """
     lists, truth = inputs.lists, inputs.truth
     compiled = worth_compiling(len(lists.user))
-    dictionary_of = None
+    dictionary_of: DictionaryOf | None = None
     if compiled and "text" in (lists.user.kind, lists.item.kind):
-        from evalplugin.lists.text_loops import dictionary_of
+        from evalplugin.lists import text_loops
+
+        dictionary_of = text_loops.dictionary_of
     # Both make one pass over a long column, and can run at the same time.
     with ThreadPoolExecutor(1) as pool:
         coding = pool.submit(_item_codes, lists.item, truth.item, catalogue, dictionary_of)

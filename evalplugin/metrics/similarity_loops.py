@@ -123,7 +123,7 @@ def _sum_cosines(
                 pair = np.int64(min(one, other)) * n_items + max(one, other)
                 at = np.int64((np.uint64(pair) * _PAIR_FACTOR) >> cache_shift)
                 if cached_pair[at] == pair:
-                    both = np.int64(cached_count[at])
+                    both = int(cached_count[at])
                 else:
                     other_bits = bit_row[other]
                     both = 0
