@@ -51,6 +51,7 @@ from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.read.uris import uri_version
 
 if TYPE_CHECKING:
@@ -157,6 +158,7 @@ def run_bakeoff(
     observer = observer or Observer()
     uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
     make_in_background()
+    prepare_store(uri)
     gated = with_champion(config, uri, observer.report)
     config = config if gated is None else gated.config
     resolve = partial(uri_version, tracking_uri=uri)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from evalplugin.base.errors import EvalpluginError, TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.tracking.location import is_database, sqlite_path
+from evalplugin.tracking.new_store import create_store
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -45,7 +46,7 @@ _CHATTY = ("mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
 def connect(uri: str) -> MlflowClient:
-    """Return a client for a store that answers; a new SQLite store is created and migrated.
+    """Return a client for a store that answers; a new SQLite store is created.
 
     Raises:
         TrackingError: The store does not answer within seconds, or refuses.
@@ -55,6 +56,7 @@ def connect(uri: str) -> MlflowClient:
 
         if is_database(uri) and sqlite_path(uri) is None:
             _probe(uri)
+        create_store(uri)
         client = MlflowClient(tracking_uri=uri)
         client.search_experiments(max_results=1)
         return client

@@ -1,0 +1,97 @@
+"""Content that takes seconds to make: made once for each version of what makes it, then read from the user's cache."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["cached", "make_in_background"]
+
+_SECONDS = 60  # to wait for a process that makes something
+_processes: dict[str, subprocess.Popen[bytes]] = {}  # by name of the content
+
+
+def cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """Return the content of a file of the user's cache folder; made, and put there, if it is missing or damaged.
+
+    Args:
+        name: Name of the file, which must depend on all that decides the content.
+        make: Makes the content, where no process makes it in the background.
+    """
+    process, file = _processes.get(name), _file(name)
+    if process is not None:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_SECONDS)
+    if (found := _read(file)) is not None:
+        return found
+    made = make()
+    _write(file, made)
+    return made
+
+
+def make_in_background(name: str, module: str, function: str) -> None:
+    """Start a process that calls a function, which makes the content ``name``; nothing if it is there."""
+    if name in _processes or not sys.executable or _file(name).exists():
+        return
+    code = (
+        "from evalplugin.base.signals import interrupt_on_signals; interrupt_on_signals()\n"
+        f"from {module} import {function}; {function}()"
+    )
+    nothing = subprocess.DEVNULL
+    with suppress(OSError):  # then it is made when it is needed
+        _processes[name] = subprocess.Popen(
+            [sys.executable, "-c", code],
+            stdin=nothing,
+            stdout=nothing,
+            stderr=nothing,
+            start_new_session=True,  # Ctrl-C is for this process, which then ends it
+        )
+
+
+@atexit.register
+def _end_processes() -> None:
+    """End the processes whose content was not needed."""
+    for process in _processes.values():
+        process.terminate()
+    for process in _processes.values():
+        try:
+            process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    _processes.clear()
+
+
+def _file(name: str) -> Path:
+    from platformdirs import user_cache_path
+
+    return user_cache_path("evalplugin", appauthor=False) / name
+
+
+def _read(file: Path) -> bytes | None:
+    """Return the content of a file; None if there is no such file, or it is damaged."""
+    try:
+        digest, _, content = file.read_bytes().partition(b"\n")
+    except OSError:
+        return None
+    return content if digest == _digest(content) else None
+
+
+def _write(file: Path, content: bytes) -> None:
+    with suppress(OSError):  # no folder to write to: it is made each time
+        file.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(_digest(content) + b"\n" + content)
+        Path(partial).replace(file)
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
