@@ -8,11 +8,19 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes
+from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.registry import Registry
-from evalplugin.data import Interactions
+from evalplugin.data import Candidates, Interactions
 
-__all__ = ["MODELS", "ListRecommender", "RatingPredictor", "Recommender", "ScoringRecommender", "model"]
+__all__ = [
+    "MODELS",
+    "CandidateRecommender",
+    "ListRecommender",
+    "RatingPredictor",
+    "Recommender",
+    "ScoringRecommender",
+    "model",
+]
 
 C = TypeVar("C", bound=type)
 
@@ -62,6 +70,14 @@ class ListRecommender(Recommender, Protocol):
             Item codes (len(users), n), -1 behind the end of a short list, and their scores, of the same shape,
             descending. ``n`` is larger than the list length of the config, to make up for removed items.
         """
+
+
+@runtime_checkable
+class CandidateRecommender(ScoringRecommender, Protocol):
+    """A recommender that can do without most scores: for models of evalplugin, as its lists are not checked."""
+
+    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
+        """Return the lists of the users as a TopN has them: items int32 and scores float64, (len(users), n)."""
 
 
 @runtime_checkable

@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.data import Interactions
+from evalplugin.data import Candidates, Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import UserStreams
+from evalplugin.models.selection import select_candidates
 
 __all__ = ["MostPopular", "Random"]
 
@@ -21,8 +22,11 @@ __all__ = ["MostPopular", "Random"]
 class Random:
     """Items in random order, another for each user.
 
-    Scores are uniform in [0, 1). Each user has a counter-based stream (Philox; Salmon et al. 2011, "Parallel random
-    numbers: as easy as 1, 2, 3") keyed by the task's seed, so they depend on neither the other users nor the blocks.
+    All orders of the candidates are equally likely, and the r-th item, from 0, has the score 1 - r / n_items. Each user
+    has a counter-based stream (Philox; Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3") keyed by the
+    task's seed, so a list depends on neither the other users nor the blocks. Items are drawn until the list is full.
+    That would take long where a user's train data and list are more than half of the catalogue, or candidates are named
+    one by one: there the score is a number from [0, 1), drawn for every item.
 
     With ``legacy_seed`` the scores are ``numpy.random.RandomState(legacy_seed).normal(size=n_users * n_items)``, user
     by user in order of user code: what older published experiments draw after ``numpy.random.seed``. That is one
@@ -51,6 +55,19 @@ class Random:
         if self.legacy_seed is not None:
             legacy = np.random.RandomState(self.legacy_seed)  # the point is the old sequence
             self._legacy = legacy.normal(size=train.n_users * train.n_items).reshape(train.n_users, -1)
+
+    def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
+        """Return random lists: items and scores, (len(users), n)."""
+        assert self._streams is not None
+        excluded = candidates.excluded
+        taken = np.full(len(users), n) + (0 if excluded is None else excluded.counts[users])
+        sparse = (2 * taken <= self._n_items) & (candidates.included is None) & (self._legacy is None)
+        item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
+        item[sparse] = self._streams.distinct_items(users[sparse], n, self._n_items, excluded)
+        score[sparse] = 1 - np.arange(n) / max(1, self._n_items)
+        others = users[~sparse]
+        item[~sparse], score[~sparse] = select_candidates(others, self.scores(others), n, candidates)
+        return item, score
 
     def scores(self, users: Codes) -> Floats:
         """Return random numbers: float64 (len(users), n_items)."""

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
+from evalplugin.data import Rows
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["RandomState", "UserStreams", "draw_seed"]
@@ -19,6 +20,10 @@ RandomState = Annotated[
     int | None,
     Field(ge=0, le=2**32 - 1, description="seed of the algorithm; null: drawn from the task's seed"),
 ]
+
+_ROUND = 64  # item draws that a user's stream has in a row
+_GAP = 16  # users whose draws are skipped by drawing them, as a new generator takes longer
+_NONE = np.int64(2**63 - 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +47,67 @@ class UserStreams:
     def normal(self, users: Codes, n: int) -> Floats:
         """Return n standard normal numbers for each user: float64 (len(users), n)."""
         return self._fill(users, n, lambda stream, row: stream.standard_normal(out=row))
+
+    def distinct_items(self, users: Codes, n: int, n_items: int, excluded: Rows | None) -> Codes:
+        """Return n distinct items for each user, all such lists equally likely: int32 (len(users), n).
+
+        A user's stream is an endless sequence of items, of which the first n are listed that are neither excluded nor
+        repetitions. So it depends on the user and the excluded items alone, and is the start of longer lists.
+
+        Args:
+            users: Codes, (U,).
+            n: Length of the lists. Fast if excluded and listed items are at most half of the catalogue.
+            n_items: Size of the catalogue.
+            excluded: Items that are not listed, by user; each user has n others.
+        """
+        listed = np.empty((len(users), n), dtype=np.int32)
+
+        def rows(start: int, stop: int) -> None:
+            lacking, rounds = np.arange(start, stop), -(-5 * n // (4 * _ROUND))
+            while len(lacking):
+                item, complete = self._first_items(users[lacking], n, n_items, excluded, rounds)
+                listed[lacking[complete]] = item[complete]
+                lacking, rounds = lacking[~complete], 2 * rounds
+
+        for_ranges(rows, len(users), 128)
+        return listed
+
+    def _first_items(
+        self, users: Codes, n: int, n_items: int, excluded: Rows | None, rounds: int
+    ) -> tuple[Codes, Flags]:
+        """Return the lists from the first rounds of draws, and whether each is complete."""
+        draws = np.concatenate([self._raw_round(users, number) for number in range(rounds)], axis=1)
+        # Lemire 2019, "Fast random integer generation in an interval": the upper half of the product is the item, and
+        # a draw whose lower half is below the threshold is dropped, so that all items are equally likely.
+        product = draws * np.uint64(n_items)
+        item = (product >> np.uint64(32)).astype(np.int64)
+        entry = item << 32 | np.arange(draws.shape[1])
+        entry[product.astype(np.uint32) < 2**32 % n_items] = _NONE
+        entry.sort(axis=1)
+        item, place = entry >> 32, entry & (2**32 - 1)
+        dropped = entry == _NONE
+        dropped[:, 1:] |= item[:, 1:] == item[:, :-1]
+        if excluded is not None:
+            entries, row = row_entries(excluded.indptr, users)
+            known = row * n_items + excluded.item[entries]
+            sought = np.arange(len(users))[:, None] * n_items + np.minimum(item, n_items - 1)
+            at = np.searchsorted(known, sought)
+            dropped |= np.append(known, -1)[at] == sought
+        order = place << 32 | item
+        order[dropped] = _NONE
+        order.sort(axis=1)
+        return (order[:, :n] & (2**32 - 1)).astype(np.int32), order[:, n - 1] < _NONE
+
+    def _raw_round(self, users: Codes, number: int) -> npt.NDArray[np.uint64]:
+        """Return one round of draws for each user: 32 random bits each, uint64 (len(users), _ROUND)."""
+        parts = []
+        for run in np.split(users, np.flatnonzero((np.diff(users) < 1) | (np.diff(users) > _GAP)) + 1):
+            first, size = int(run[0]), int(run[-1]) - int(run[0]) + 1
+            # A step of the counter makes eight draws. The highest word is 1: no other stream has these counters.
+            bits = np.random.Philox(key=self.key, counter=[first * (_ROUND // 8), 0, number, 1])
+            drawn = bits.random_raw(size * (_ROUND // 2)).astype("<u8", copy=False).view("<u4")
+            parts.append(drawn.reshape(size, _ROUND)[run - first])
+        return np.concatenate(parts).astype(np.uint64)
 
     def _fill(self, users: Codes, n: int, draw: Callable[[np.random.Generator, Floats], object]) -> Floats:
         drawn = np.empty((len(users), n))

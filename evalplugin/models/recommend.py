@@ -8,16 +8,23 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints, row_entries
+from evalplugin.base.arrays import Codes, Flags, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
-from evalplugin.models.base import ListRecommender, RatingPredictor, Recommender, ScoringRecommender
+from evalplugin.models.base import (
+    CandidateRecommender,
+    ListRecommender,
+    RatingPredictor,
+    Recommender,
+    ScoringRecommender,
+)
 from evalplugin.models.selection import (
     NO_ITEM,
     TopN,
     position_in_row,
     rank_entries,
-    select_top_n,
+    row_codes,
+    select_candidates,
     selection_rows,
 )
 from evalplugin.models.threads import for_ranges
@@ -84,7 +91,9 @@ def recommend(
     ids = _Ids(data)
     for block in user_blocks(users, n_items, block_bytes):
         rows = slice(done, done + len(block))
-        if isinstance(model, ScoringRecommender):
+        if isinstance(model, CandidateRecommender):
+            item[rows], score[rows] = model.recommend_candidates(block, n, candidates)
+        elif isinstance(model, ScoringRecommender):
             item[rows], score[rows] = _from_scores(model, block, n, candidates, n_items, ids)
         elif isinstance(model, ListRecommender):
             item[rows], score[rows] = _from_lists(model, block, n, candidates, n_items, ids)
@@ -154,57 +163,46 @@ def _from_scores(
         )
     scores = np.asarray(returned)
     _check_array(model, "scores", scores, (len(users), n_items))
+    item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
     if scores.strides[0] == 0 and candidates.included is None:
         _check_finite(model, users[:1], scores[:1], ids)
-        return _from_one_order(scores[0], users, n, candidates.excluded)
-    item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
+        _from_one_order(scores[0], users, candidates.excluded, item, score)
+        return item, score
 
     def some(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        item[rows], score[rows] = _best_of(model, users[rows], scores[rows], n, candidates, ids)
+        _check_finite(model, users[rows], scores[rows], ids)
+        item[rows], score[rows] = select_candidates(users[rows], scores[rows], n, candidates)
 
     for_ranges(some, len(users), selection_rows(n_items))
     return item, score
 
 
-def _best_of(
-    model: ScoringRecommender,
-    users: Codes,
-    scores: npt.NDArray[np.floating[Any]],
-    n: int,
-    candidates: Candidates,
-    ids: _Ids,
-) -> Block:
-    _check_finite(model, users, scores, ids)
-    if candidates.excluded is not None:
-        scores = scores.copy()  # the array may belong to the model
-        scores[_entries(candidates.excluded, users)] = -np.inf
-    if candidates.included is None:
-        return select_top_n(scores, n)
-    row_of, code_of = _entries(candidates.included, users)
-    return rank_entries(row_of, code_of, scores[row_of, code_of].astype(np.float64), (len(users), n))
-
-
 def _from_one_order(
-    scores: npt.NDArray[np.floating[Any]], users: Codes, n: int, excluded: Rows | None
-) -> Block:
-    """Return the lists of users who share one row of scores: the first n items of one order that are not excluded."""
+    scores: npt.NDArray[np.floating[Any]], users: Codes, excluded: Rows | None, item: Codes, score: Floats
+) -> None:
+    """Write the lists of users who share one row of scores: the first items of one order that are not excluded."""
     order = np.argsort(-scores, kind="stable")[: np.count_nonzero(scores > -np.inf)].astype(np.int32)
-    place = np.tile(np.arange(n), (len(users), 1))  # in the order
-    if excluded is not None:
-        rank = np.full(len(scores), len(order))
-        rank[order] = np.arange(len(order))
-        row, code = _entries(excluded, users)
-        near = rank[code] < np.minimum(n + excluded.counts[users], len(order))[row]
-        entry = np.sort(row[near] * len(scores) + rank[code[near]])
-        row, behind = np.divmod(entry, len(scores))
-        # An excluded item moves all places from the number of the items that are left before it.
-        left = behind - position_in_row(row, len(users))
-        row, left = row[left < n], left[left < n]
-        place += np.bincount(row * n + left, minlength=place.size).reshape(place.shape).cumsum(axis=1)
-    listed = place < len(order)
-    item = np.where(listed, np.append(order, NO_ITEM)[np.minimum(place, len(order))], NO_ITEM)
-    return item, np.where(listed, scores[item], np.nan)
+    rank = np.full(len(scores), len(order))
+    rank[order] = np.arange(len(order))
+    item_at, n = np.append(order, NO_ITEM), item.shape[1]
+    score_at = np.append(scores[order], np.nan)
+
+    def some(start: int, stop: int) -> None:
+        place = np.tile(np.arange(n), (stop - start, 1))  # in the order
+        if excluded is not None:
+            row, code = row_codes(excluded, users[start:stop])
+            near = rank[code] < np.minimum(n + excluded.counts[users[start:stop]], len(order))[row]
+            entry = np.sort(row[near] * len(scores) + rank[code[near]])
+            row, behind = np.divmod(entry, len(scores))
+            # An excluded item moves all places from the number of the items that are left before it.
+            left = behind - position_in_row(row, stop - start)
+            row, left = row[left < n], left[left < n]
+            place += np.bincount(row * n + left, minlength=place.size).reshape(place.shape).cumsum(axis=1)
+        np.minimum(place, len(order), out=place)
+        item[start:stop], score[start:stop] = item_at[place], score_at[place]
+
+    for_ranges(some, len(users), 256)
 
 
 def _check_finite(
@@ -226,10 +224,10 @@ def _from_lists(
     allowed = np.full((len(users), n_items), candidates.included is None)
     n_removed = 0
     if candidates.included is not None:
-        allowed[_entries(candidates.included, users)] = True
+        allowed[row_codes(candidates.included, users)] = True
         n_removed = n_items
     if candidates.excluded is not None:
-        excluded = _entries(candidates.excluded, users)
+        excluded = row_codes(candidates.excluded, users)
         allowed[excluded] = False
         n_removed += int(np.bincount(excluded[0], minlength=1).max())
     item, score = _checked_lists(model, users, min(n_items, n + n_removed), n_items, ids)
@@ -289,12 +287,6 @@ def _check_array(model: object, method: str, array: npt.NDArray[Any], shape: tup
             f"{_name(model)}.{method} must return float32 or float64 scores of shape {shape}, "
             f"not {array.dtype} of shape {array.shape}"
         )
-
-
-def _entries(rows: Rows, users: Codes) -> tuple[Ints, Codes]:
-    """Return the row in the block and the item code of all entries of the users."""
-    entries, row = row_entries(rows.indptr, users)
-    return row, rows.item[entries]
 
 
 def _name(model: object) -> str:

@@ -9,15 +9,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints, row_entries
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from evalplugin.data import Interactions
+    from evalplugin.data import Candidates, Interactions, Rows
 
-__all__ = ["NO_ITEM", "TopN", "position_in_row", "rank_entries", "select_top_n", "selection_rows"]
+__all__ = [
+    "NO_ITEM",
+    "TopN",
+    "position_in_row",
+    "rank_entries",
+    "row_codes",
+    "select_candidates",
+    "select_top_n",
+    "selection_rows",
+]
 
 NO_ITEM = -1
 _CHUNK_CELLS = 1_000_000  # scores that a thread works on at a time
@@ -90,6 +99,19 @@ def select_top_n(scores: npt.NDArray[np.floating[Any]], n: int) -> tuple[Codes, 
 
     for_ranges(rows, n_rows, selection_rows(n_items))
     return item, score
+
+
+def select_candidates(
+    users: Codes, scores: npt.NDArray[np.floating[Any]], n: int, candidates: Candidates
+) -> tuple[Codes, Floats]:
+    """Return the n best candidates of each user, like ``select_top_n``, from the scores (U, I) of all items."""
+    if candidates.excluded is not None:
+        scores = scores.copy()  # the array may belong to the model
+        scores[row_codes(candidates.excluded, users)] = -np.inf
+    if candidates.included is None:
+        return select_top_n(scores, n)
+    row, code = row_codes(candidates.included, users)
+    return rank_entries(row, code, scores[row, code].astype(np.float64), (len(users), n))
 
 
 def selection_rows(n_items: int) -> int:
@@ -234,6 +256,12 @@ def rank_entries(
     item[row[listed], column] = code[listed]
     score[row[listed], column] = value[listed]
     return item, score
+
+
+def row_codes(rows: Rows, users: Codes) -> tuple[Ints, Codes]:
+    """Return the index in ``users`` and the item code of all entries of the users."""
+    entries, row = row_entries(rows.indptr, users)
+    return row, rows.item[entries]
 
 
 def position_in_row(row: Ints, n_rows: int) -> Ints:
