@@ -79,7 +79,8 @@ def open_journal(
     """Return the journal of the bake-off to resume, or else a new one under ``id``, and attach it to the cache.
 
     ``command`` are the arguments of ``evalplugin run`` on the command line; ``jobs`` those of the bake-off: it is not
-    resumed where an input of a finished task has changed.
+    resumed where an input of a task that has ended has changed, nor, unless with ``sync``, where one has failed of
+    which it is not known what it has read.
 
     Raises:
         StoreError: With ``sync``, there is no bake-off to resume; or a new journal cannot be written.
@@ -88,11 +89,17 @@ def open_journal(
     journal = None
     if mode in ("resume", "sync"):
 
-        def changed(one: Journal) -> str | None:
-            tasks = (task for job in jobs for task in job.tasks)
-            return next(filter(None, (cache.changed(task, one) for task in tasks)), None)
+        def differs(one: Journal) -> str | None:
+            tasks = [(job, job.name(fold), task) for job in jobs for fold, task in enumerate(job.tasks)]
+            for job, name, task in tasks:
+                if (changed := cache.changed(name, task, one)) is not None:
+                    return f"has used {changed}, which has changed since"
+                failure = one.failures.get(name)
+                if mode == "resume" and failure is not None and failure.inputs is None:
+                    return f"has a failed model, {job.model.name}, of which it is not known what it has read"
+            return None
 
-        journal, message = _resumable(folder, fingerprints, changed)
+        journal, message = _resumable(folder, fingerprints, differs)
         if journal is None and mode == "sync":
             raise StoreError(message)
         observer.report(message if journal is not None else f"{message}; this is a new one")
@@ -155,15 +162,15 @@ def _variable(journal: Journal) -> str:
 
 
 def _resumable(
-    folder: Path, fingerprints: Mapping[str, str], changed: Callable[[Journal], str | None]
+    folder: Path, fingerprints: Mapping[str, str], differs: Callable[[Journal], str | None]
 ) -> tuple[Journal | None, str]:
     """Return the journal to resume, None if there is none, and a message about it."""
     different = ""
     for one in unfinished(folder):
         parts = [part for part in _CHANGED if one.header.asked.get(part) != fingerprints[part]]
         bakeoff = f"the bake-off {one.header.id}, started {started_at(one)},"
-        if not parts and (name := changed(one)) is not None:
-            different = different or f"{bakeoff} has used {name}, which has changed since"
+        if not parts and (reason := differs(one)) is not None:
+            different = different or f"{bakeoff} {reason}"
         elif not parts:
             if (journal := Journal.reopen(one.path)) is not None:
                 return journal, f"continuing {bakeoff} which was cut off"

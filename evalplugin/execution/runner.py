@@ -26,7 +26,7 @@ from evalplugin.execution.isolation import error_text, isolated, raise_interrupt
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs, DataInfo, ModelResult
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.tasks import Lists, Task, TaskResult, run_task
+from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult, run_task
 from evalplugin.metrics.scores import average_folds
 from evalplugin.models import TopN
 from evalplugin.segments import Segmentation, segmentation
@@ -46,7 +46,7 @@ __all__ = [
     "sequential_executor",
 ]
 
-Result = TaskResult | str  # a string is the traceback of a task that failed
+Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
 Executor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
 
@@ -78,7 +78,7 @@ class Job:
     @property
     def failed(self) -> bool:
         """Whether a fold failed, so that the rest need not be computed."""
-        return any(isinstance(result, str) for result in self.done.values())
+        return any(isinstance(result, TaskFailure) for result in self.done.values())
 
     @property
     def ended(self) -> bool:
@@ -302,14 +302,15 @@ def sequential_executor(observer: Observer) -> Executor:
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
         with cheap_collections():  # one for each task
             for number, label, task in tasks:
-                result: Result
-                try:
-                    with isolated():
-                        result = run_task(task, label, observer)
-                except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole, the others go on
-                    raise_interruption(error)
-                    result = error_text()
-                yield number, result
+                result: TaskResult | str
+                with recorded_inputs(task.inputs, carry=task.runs_plugins) as inputs:
+                    try:
+                        with isolated():
+                            result = run_task(task, label, observer)
+                    except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole, the others go on
+                        raise_interruption(error)
+                        result = error_text()
+                yield number, TaskFailure(result, inputs) if isinstance(result, str) else result
 
     return execute
 
@@ -318,17 +319,15 @@ def _store(job: Job, fold: int, cache: StepCache) -> Result:
     result = job.done[fold]
     if isinstance(result, TaskResult):
         return cache.store_result(replace(job.tasks[fold], lists=job.unscored.get(fold)), result)
-    if cache.journal is not None:
-        cache.journal.record_failure(job.name(fold), result)
-    return result
+    return cache.store_failure(job.name(fold), job.tasks[fold], result)
 
 
 def _result_of(job: Job) -> ModelResult:
     """Return the result of a job that has ended."""
     info, model = job.info, job.model
     for _, result in sorted(job.done.items()):
-        if isinstance(result, str):
-            return ModelResult(info, model.name, model.type, model.params, error=result)
+        if isinstance(result, TaskFailure):
+            return ModelResult(info, model.name, model.type, model.params, error=result.error)
     folds = [result for _, result in sorted(job.done.items()) if isinstance(result, TaskResult)]
     return ModelResult(
         data=info,

@@ -25,7 +25,7 @@ from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predic
 if TYPE_CHECKING:
     from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
 
-__all__ = ["Lists", "Task", "TaskResult", "curve_ks", "run_task"]
+__all__ = ["Lists", "Task", "TaskFailure", "TaskResult", "curve_ks", "run_task"]
 
 # Cutoffs of the metric-at-k curves, as far as the lists reach.
 _CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -65,6 +65,12 @@ class Task:
         """Whether a metric needs predicted ratings."""
         return any("predictions" in metric.metric.needs for metric in self.metrics)
 
+    @property
+    def runs_plugins(self) -> bool:
+        """Whether code runs in it that is not ours."""
+        entries = [MODELS.entry(self.model.type), *(METRICS.entry(metric.family) for metric in self.metrics)]
+        return not all(entry.is_own for entry in entries)
+
 
 @dataclass(frozen=True, eq=False)
 class TaskResult:
@@ -79,6 +85,14 @@ class TaskResult:
     def top_n(self) -> TopN:
         """The lists alone."""
         return self.lists.top_n
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """The end of a task that failed."""
+
+    error: str  # its traceback
+    inputs: Mapping[str, str] | None = None  # what it has read until then, with fingerprints; None: not known
 
 
 def run_task(task: Task, label: str, observer: Observer) -> TaskResult:

@@ -11,19 +11,21 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TextIO
 
+from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
 from evalplugin.config.sections import TaskLimits
 from evalplugin.execution.isolation import error_text, isolated
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.tasks import Task, TaskResult, run_task
+from evalplugin.execution.tasks import Task, TaskFailure, TaskResult, run_task
 
 __all__ = [
     "NOT_GUARDED",
@@ -96,14 +98,20 @@ def work(assignment: Assignment) -> None:
     for variable in _THREADS:
         os.environ[variable] = str(assignment.threads)
     limit = assignment.limits.memory
-    try:
-        with isolated(), _memory_limit(limit):
-            result = _result(assignment)
-    except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
-        result = error_text()
-        if limit is not None and _is_out_of_memory(error):
-            allowed = size_text(limit)
-            result += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
+    failed, inputs = None, None
+    with ExitStack() as recording:
+        try:
+            with isolated(), _memory_limit(limit):
+                call = _call(assignment)
+                inputs = recording.enter_context(recorded_inputs(carry=True))
+                result = call()
+        except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole
+            failed = error_text()
+            if limit is not None and _is_out_of_memory(error):
+                allowed = size_text(limit)
+                failed += f"\nout of memory: the process of the task may allocate {allowed} (limits.memory)"
+    if failed is not None:
+        result = TaskFailure(failed, inputs)
     try:
         try:
             _write(result, assignment.out)
@@ -111,7 +119,7 @@ def work(assignment: Assignment) -> None:
             if _is_full(error):
                 raise
             # The result cannot be pickled, or the task has left too few handles.
-            _write(error_text(), assignment.out)
+            _write(TaskFailure(error_text(), inputs), assignment.out)
     except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
         os._exit(NO_SPACE if _is_full(error) else NOT_WRITTEN)
     for stream in (sys.stdout, sys.stderr):
@@ -131,7 +139,8 @@ def _is_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def _result(assignment: Assignment) -> object:
+def _call(assignment: Assignment) -> Callable[[], object]:
+    """Return the function with its arguments."""
     import joblib
 
     for plugin in assignment.plugins:
@@ -139,7 +148,7 @@ def _result(assignment: Assignment) -> object:
     shared = joblib.load(assignment.shared, mmap_mode="r")
     rest = pickle.loads(assignment.rest.read_bytes())
     assignment.rest.unlink()
-    return assignment.function(**shared, **rest)
+    return partial(assignment.function, **shared, **rest)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -23,7 +23,7 @@ from evalplugin.base.text import escape_controls
 from evalplugin.execution.isolation import error_text
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Executor, Result
-from evalplugin.execution.tasks import Task
+from evalplugin.execution.tasks import Task, TaskFailure
 from evalplugin.execution.worker import (
     NO_SPACE,
     NOT_GUARDED,
@@ -102,8 +102,8 @@ def run_in_process(
     limits: Limits,
     plugins: Sequence[Path],
     folder: Path,
-) -> T | str:
-    """Return the value of a function of a module, called in a process of its own, or its traceback if it failed.
+) -> T | TaskFailure:
+    """Return the value of a function of a module, called in a process of its own, or its failure.
 
     ``shared`` are its large arguments and ``rest`` the others. The options are those of ``process_executor``.
     """
@@ -114,7 +114,7 @@ def run_in_process(
         joblib.dump(dict(shared), file)
     start = partial(_start, folder=folder, threads=thread_count(), limits=limits, plugins=plugins)
     (worker,) = _run(iter([(0, function, file, rest)]), 1, start)
-    result: T | str = worker.result()
+    result: T | TaskFailure = worker.result()
     return result
 
 
@@ -166,7 +166,7 @@ class _Worker:
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def result(self) -> Any:
-        """Return the result that the process has written; without one, its last traceback and why it ended.
+        """Return the result that the process has written; without one, a failure: its last traceback and why it ended.
 
         Raises:
             EvalpluginError: No process can be started from the script that runs.
@@ -185,7 +185,7 @@ class _Worker:
             try:
                 return pickle.loads(self.out.read_bytes())  # our own process wrote it
             except Exception:  # noqa: BLE001 - the task has written to its descriptor, or returned an odd object
-                return f"{error_text()}\n\nthe result of the task cannot be read"
+                return TaskFailure(f"{error_text()}\n\nthe result of the task cannot be read")
             finally:
                 with suppress(OSError):
                     self.out.unlink()
@@ -193,7 +193,7 @@ class _Worker:
         last = (
             escape_controls(log.read_text(encoding="utf-8", errors="replace").strip()) if log.exists() else ""
         )
-        return f"{last}\n\n{self._reason(last)}".strip()
+        return TaskFailure(f"{last}\n\n{self._reason(last)}".strip())
 
     def _reason(self, log: str) -> str:
         code = self.process.exitcode or 0

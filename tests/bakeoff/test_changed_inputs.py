@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -264,41 +265,88 @@ class Lines(Observer):
         self.lines.append(text)
 
 
-def test_resume_does_not_continue_a_bake_off_whose_file_has_changed() -> None:
-    def go_on(mode: Mode) -> list[str]:
-        forget_plugins()
-        said: list[str] = []
-        run_bakeoff(load(Path("shop.yaml")), mode=mode, observer=Lines(said))
-        return said
+def go_on(mode: Mode, **options: Any) -> str:
+    """Run shop.yaml; return the lines reported, joined."""
+    forget_plugins()
+    said: list[str] = []
+    run_bakeoff(load(Path("shop.yaml")), mode=mode, **{"observer": Lines(said), **options})
+    return " ".join(said).replace(f"{Path.cwd()}/", "")
 
+
+class Interrupting(Observer):
+    """Interrupts a bake-off when all models are computed, as Ctrl-C does."""
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        if label == "compare":
+            raise KeyboardInterrupt
+        yield lambda done: None
+
+
+def interrupt(mode: Mode, **options: Any) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        go_on(mode, observer=Interrupting(), **options)
+
+
+def test_resume_does_not_continue_a_bake_off_whose_file_has_changed() -> None:
     write_numbers("v.json", 1)
     vendor(READ, params={"file": "v.json"})
-    config = yaml.safe_load(Path("shop.yaml").read_text())
-    config["models"].append({"name": "late", "type": "interrupting"})
-    Path("vendor.py").write_text(Path("vendor.py").read_text() + INTERRUPTING)
-    Path("shop.yaml").write_text(yaml.safe_dump(config))
-    with pytest.raises(KeyboardInterrupt):
-        go_on("run")
+    interrupt("run")
     write_numbers("v.json", 2)
-    Path("go").touch()
-    said = " ".join(go_on("resume")).replace(f"{Path.cwd()}/", "")
-    assert "has used v.json, which has changed since; this is a new one" in said
+    assert "has used v.json, which has changed since; this is a new one" in go_on("resume")
     first, second = logged()
     assert first["evalplugin.bakeoff"] != second["evalplugin.bakeoff"]
     assert first["ndcg"] != second["ndcg"]
     assert fits() == 2
 
 
-INTERRUPTING = """
+FAILING = "[1.0, *json.loads(os.environ['NUMBERS'])]"
 
-@evalplugin.model("interrupting")
-@dataclass
-class Interrupting(Vendor):
-    def fit(self, train, rng):
-        if not os.access("go", os.R_OK):
-            raise KeyboardInterrupt
-        self.values = np.zeros((train.n_users, train.n_items))
-"""
+
+@pytest.mark.parametrize(
+    ("read", "changes", "workers"),
+    [
+        (FIXED, {}, None),
+        (FIXED, {}, 2),
+        ("load(self.file)", {"params": {"file": "v.npy"}}, None),
+        (FAILING, {"model": {"inputs": [{"env": "NUMBERS"}]}}, None),
+    ],
+    ids=["opened", "opened by a worker", "named by a parameter", "declared"],
+)
+def test_resume_computes_a_failed_model_again_whose_input_has_changed(
+    read: str, changes: dict[str, Any], workers: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def provide(content: str) -> None:
+        Path("v.json").write_text(content)
+        Path("v.npy").write_text(content)
+        monkeypatch.setenv("NUMBERS", content)
+
+    provide("[")
+    # Not seen when it is opened: by another process.
+    top = "import subprocess\ndef load(file):\n    return json.loads(subprocess.check_output(['cat', file]))"
+    vendor(read, top, **changes)
+    interrupt("run", workers=workers)
+    interrupt("resume", workers=workers)  # nothing has changed: the failure stays
+    assert fits() == 1
+    provide("[1, 2, 3]")
+    said = go_on("resume", workers=workers)
+    assert re.search("has used (v.json|v.npy|env:NUMBERS), which has changed since; this is a new one", said)
+    assert fits() == 2
+    first, second = logged()
+    assert first["ndcg"] is None
+    assert second["ndcg"] is not None
+
+
+def test_resume_computes_a_model_again_of_which_is_not_known_what_it_has_read() -> None:
+    vendor("os.path.exists('go') or os._exit(3)", limits={"seconds": 300})
+    interrupt("run")
+    interrupt("sync")  # which computes nothing
+    assert fits() == 1
+    Path("go").touch()
+    said = go_on("resume")
+    assert "a failed model, vendor, of which it is not known what it has read; this is a new one" in said
+    assert fits() == 2
+    assert [one["ndcg"] is None for one in logged()] == [True, False]
 
 
 def test_declared_inputs_count(monkeypatch: pytest.MonkeyPatch) -> None:

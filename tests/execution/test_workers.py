@@ -21,6 +21,7 @@ from evalplugin.execution import workers as workers_module
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import Limits
 from evalplugin.execution.workers import process_executor
 
@@ -448,7 +449,7 @@ def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path) -> None:
     long_ago = time.monotonic() - 60  # what others have left was logged meanwhile
     ended = workers_module._Worker(0, process, tmp_path / "result", Limits(seconds=10.0), long_ago)
     assert ended.has_ended()
-    assert ended.result() == HOWS["exit"]
+    assert ended.result() == TaskFailure(HOWS["exit"])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")

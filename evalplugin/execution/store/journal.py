@@ -8,9 +8,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
@@ -18,6 +18,7 @@ from evalplugin.base.errors import StoreError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.execution.store.permissions import file_mode, protect
+from evalplugin.execution.tasks import TaskFailure
 
 __all__ = ["PENDING_SECONDS", "Header", "Journal", "is_running", "keys_in_use", "unfinished"]
 
@@ -52,7 +53,7 @@ class Journal:
     header: Header
     entries: set[str] = field(default_factory=set)  # keys of the store's entries that the bake-off has used
     written: set[str] = field(default_factory=set)  # keys of the entries that it has written itself
-    failures: dict[str, str] = field(default_factory=dict)  # name of a failed task -> traceback
+    failures: dict[str, TaskFailure] = field(default_factory=dict)  # by name of the task
     report: Callable[[str], None] = lambda text: None  # receives one line if the journal cannot be written
     is_resumed: bool = False  # whether an earlier process began the bake-off
     resumable: bool = False  # whether the bake-off can be resumed if it ends now
@@ -116,11 +117,10 @@ class Journal:
             self.written.add(key)
             self._write({"wrote": key})
 
-    def record_failure(self, task: str, error: str) -> None:
+    def record_failure(self, task: str, failure: TaskFailure) -> None:
         """Record a task that failed."""
-        error = redact(error)
-        self.failures[task] = error
-        self._write({"failed": task, "error": error})
+        self.failures[task] = replace(failure, error=redact(failure.error))
+        self._write({"failed": task, **asdict(self.failures[task])})
 
     def close(self, *, finished: bool) -> None:
         """Release the journal; if the bake-off is ``finished``, remove it, else it can be reopened."""
@@ -211,11 +211,11 @@ def _read(path: Path) -> Journal | None:
         return None
     for line in lines[1:]:
         with suppress(ValueError, KeyError):
-            event = cast(dict[str, str], json.loads(line))
+            event: dict[str, Any] = json.loads(line)
             if "uses" in event:
                 journal.entries.add(event["uses"])
             elif "wrote" in event:
                 journal.written.add(event["wrote"])
             else:
-                journal.failures[event["failed"]] = event["error"]
+                journal.failures[event["failed"]] = TaskFailure(event["error"], event.get("inputs"))
     return journal

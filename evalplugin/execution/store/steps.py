@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ from evalplugin.execution.store.entry import Files, key_of
 from evalplugin.execution.store.folder import Store, store_path
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
-from evalplugin.execution.tasks import Lists, Task, TaskResult, curve_ks
+from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult, curve_ks
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
 
@@ -94,11 +94,18 @@ class StepCache:
                 self._named[name] = self._fingerprint(name)
         return {redact(name): self._named[name] for name in names}
 
-    def changed(self, task: Task, journal: Journal) -> str | None:
-        """Return an input of a step of an unfinished bake-off that is not what it was then; None if there is none."""
-        depends_on = _lists_depend_on(task)
-        key = None if depends_on is None else key_of(depends_on)
-        recorded = self.store.inputs_of(key) if key is not None and key in journal.entries else None
+    def changed(self, name: str, task: Task, journal: Journal) -> str | None:
+        """Return an input of an unfinished bake-off's task that is not what it was then; None if there is none.
+
+        ``name`` is that of the task within the bake-off.
+        """
+        recorded: Inputs | None
+        if (failure := journal.failures.get(name)) is not None:
+            recorded = failure.inputs
+        else:
+            depends_on = _lists_depend_on(task)
+            key = None if depends_on is None else key_of(depends_on)
+            recorded = self.store.inputs_of(key) if key is not None and key in journal.entries else None
         return None if recorded is None else changed_input(recorded, self.named(task.inputs))
 
     def folds(
@@ -154,6 +161,14 @@ class StepCache:
             inputs = self._known(task.inputs, result.lists.inputs)
             new &= self._write("lists", about, _lists_depend_on(task), lists_files(result.lists), inputs)
         return result if new else self.result(task) or result
+
+    def store_failure(self, name: str, task: Task, failure: TaskFailure) -> TaskFailure:
+        """Record in the journal that a task failed, with the inputs that it has used; return the failure."""
+        if failure.inputs is not None:
+            failure = replace(failure, inputs=self._known(task.inputs, failure.inputs))
+        if self.journal is not None:
+            self.journal.record_failure(name, failure)
+        return failure
 
     def _may_use(self, key: str) -> bool:
         return not self.fresh or (self.journal is not None and key in self.journal.written)

@@ -34,6 +34,7 @@ from evalplugin.execution.store.journal import (
     unfinished,
 )
 from evalplugin.execution.store.steps import StepCache
+from evalplugin.execution.tasks import TaskFailure
 
 DEPENDS = {"step": "lists", "n": 10}
 
@@ -584,12 +585,10 @@ def test_reopened_journal_has_all_records(tmp_path: Path) -> None:
     store = Store(tmp_path)
     written = journal(store, "b", "k1", "k2")
     written.record_use("k1")
-    written.record_failure("data/split/model/0", "Traceback ...\nValueError: no")
+    failure = TaskFailure("Traceback ...\nValueError: no", {"/weights.npy": "missing"})
+    written.record_failure("data/split/model/0", failure)
     (seen,) = unfinished(store.journals)
-    assert (seen.entries, seen.failures) == (
-        {"k1", "k2"},
-        {"data/split/model/0": "Traceback ...\nValueError: no"},
-    )
+    assert (seen.entries, seen.failures) == ({"k1", "k2"}, {"data/split/model/0": failure})
     assert Journal.reopen(written.path) is None  # its process is there
     written.close(finished=False)
     with written.path.open("ab") as file:
