@@ -174,7 +174,8 @@ def run_bakeoff(
     # A bake-off that was cut off, if only before its winner was registered, is not done.
     if if_changed and not is_pending(cache.store.journals, fingerprints):
         with observer.progress("look for the last bake-off"):
-            raise_if_unchanged(uri, bakeoff.experiment, bakeoff.inputs, named, observer)
+            champion = None if gated is None else gated.champion
+            raise_if_unchanged(uri, bakeoff.experiment, bakeoff.inputs, named, champion, observer)
     with open_journal(bakeoff.id, fingerprints, cache, mode, observer, command, jobs) as journal:
         bakeoff = replace(bakeoff, id=journal.header.id)
         load_cached(jobs, cache)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.base.errors import EvalpluginError, ModelError, TrackingError
+from evalplugin.base.errors import DataError, EvalpluginError, ModelError, TrackingError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate import (
@@ -21,11 +21,13 @@ from evalplugin.comparison.gate import (
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate import Gate
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
+from evalplugin.config.inputs import inputs_at
 from evalplugin.data import Interactions
 from evalplugin.execution.isolation import error_text, isolated, last_line, raise_interruption
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData
+from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import Limits
 from evalplugin.execution.workers import run_in_process
 from evalplugin.models import MODELS
@@ -59,7 +61,8 @@ def with_champion(
     origin of the champion.
 
     Raises:
-        DataError: The champion's run does not exist; or no model is left to challenge the baseline.
+        DataError: The champion's run does not exist, or an input that it declares; or no model is left to challenge
+            the baseline.
         TrackingError: The store cannot be reached, or lacks the type or the parameters of the champion.
         EvalpluginError: The champion's type or parameters are unknown to this installation.
     """
@@ -95,7 +98,12 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
     if same is not None:
         note = f"the champion is {same.name}, as {recipe.origin}"
         return GatedConfig(config, same.name, (note,))
-    models = (*config.models, ModelRecipe(CHAMPION, recipe.type, params))
+    for text in recipe.inputs:
+        try:
+            inputs_at(text, config.folder)
+        except DataError as error:
+            raise DataError(f"inputs of the champion ({recipe.origin}): {error}") from None
+    models = (*config.models, ModelRecipe(CHAMPION, recipe.type, params, recipe.inputs))
     note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
     return GatedConfig(replace(config, models=models), CHAMPION, (note,))
 
@@ -191,6 +199,7 @@ def register_winner(
         reason=decision.reason,
         metrics=_means(result, decision, winner),
         description=decision_markdown(decision),
+        inputs=model.inputs,
     )
     with observer.progress(f"register {winner} as {register.name}"):
         registered = register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
@@ -227,8 +236,8 @@ def _lists(
     made = run_in_process(
         make_lists, {"data": data}, arguments, limits=limits, plugins=plugins, folder=folder
     )
-    if isinstance(made, str):
-        raise ModelError(f"it failed: {last_line(made)}")
+    if isinstance(made, TaskFailure):
+        raise ModelError(f"it failed: {last_line(made.error)}")
     return made
 
 

@@ -48,7 +48,12 @@ def check_declared(config: CheckedConfig, cache: StepCache) -> None:
 
 
 def raise_if_unchanged(
-    uri: str, experiment: str, inputs: Mapping[str, str], named: Inputs, observer: Observer
+    uri: str,
+    experiment: str,
+    inputs: Mapping[str, str],
+    named: Inputs,
+    champion: str | None,
+    observer: Observer,
 ) -> None:
     """Raise if the results would be those of the last finished bake-off of this config.
 
@@ -58,6 +63,7 @@ def raise_if_unchanged(
         uri, experiment: Where it is looked for.
         inputs: Hashes of config, data and code.
         named: Fingerprints of the inputs that the config names.
+        champion: The model that is the champion now, where there is a gate.
         observer: Receives the name of a file or other input that has changed.
 
     Raises:
@@ -72,6 +78,10 @@ def raise_if_unchanged(
     if (name := changed_input(recorded, named)) is not None:
         if named.get(name) != CHANGED:  # else it has been reported that this cannot be known
             observer.report(f"{name} has changed since the bake-off {last.bakeoff}")
+        return
+    left = (last.tag("promoted") if last.tag("registered") else "") or last.tag("champion")
+    if champion is not None and champion != left:
+        observer.report(f"the champion is {champion} now; after the bake-off {last.bakeoff} it was {left}")
         return
     outcome = last.tag("outcome")
     decided = f", decision: {outcome}" if outcome else ""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.base.inputs import CHANGED
+from evalplugin.base.inputs import CHANGED, ENV
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
@@ -193,15 +193,25 @@ class LoggedRun:
     @cached_property
     def params(self) -> dict[str, Any]:
         """The model's parameters, defaults included."""
-        models = self._read("data/config_resolved.yaml", _models_of)
-        found = next((model["params"] for model in models if model["name"] == self.model), None)
-        if found is None:
-            raise TrackingError(f"{self} does not say with which parameters its model was fitted")
+        found = self._resolved["params"]
         if "***" in json.dumps(found):
             raise TrackingError(
                 f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
             )
         return dict(found)
+
+    @property
+    def declared_inputs(self) -> tuple[str, ...]:
+        """The inputs that the model's config declares: files, patterns, URIs, and ``env:NAME``."""
+        return tuple(self._resolved["inputs"])
+
+    @cached_property
+    def _resolved(self) -> dict[str, Any]:
+        models = self._read("data/config_resolved.yaml", _models_of)
+        found = next((model for model in models if model["name"] == self.model), None)
+        if found is None:
+            raise TrackingError(f"{self} does not say with which parameters its model was fitted")
+        return found
 
     @cached_property
     def error(self) -> str | None:
@@ -368,6 +378,16 @@ def _models_of(file: Path) -> list[dict[str, Any]]:
 
     try:
         resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
-        return [{"name": str(model["name"]), "params": dict(model["params"])} for model in resolved["models"]]
+        return [
+            {
+                "name": str(model["name"]),
+                "params": dict(model["params"]),
+                "inputs": [
+                    f"{ENV}{one['env']}" if isinstance(one, dict) else str(one)
+                    for one in model.get("inputs", ())
+                ],
+            }
+            for model in resolved["models"]
+        ]
     except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
         raise ValueError("is no resolved config with models") from None

@@ -28,6 +28,7 @@ class Recipe:
     type: str
     params: Mapping[str, Any]
     origin: str  # where it was found, for messages
+    inputs: tuple[str, ...] = ()  # that it declares, as in ``ModelRecipe``
 
 
 def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | None:
@@ -77,17 +78,18 @@ def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
     with tracking_call(uri, f"read the run {run}"):
         runs = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None).runs
         latest = max(runs, key=lambda one: one.started)
-        return Recipe(
-            latest.model, latest.tag("model_type"), latest.params, f"{latest} of bake-off {latest.bakeoff}"
-        )
+        origin = f"{latest} of bake-off {latest.bakeoff}"
+        return Recipe(latest.model, latest.tag("model_type"), latest.params, origin, latest.declared_inputs)
 
 
 def _recipe(version: ModelVersion, origin: str) -> Recipe | None:
     """Return the recipe in the tags of a version; None where they are incomplete."""
     tags = tags_of(version)
     try:
-        params = json.loads(tags["model_params"])
+        params, inputs = json.loads(tags["model_params"]), json.loads(tags.get("model_inputs", "[]"))
         origin = f"{origin}: {tags['model']} of bake-off {tags['bakeoff']}"
-        return Recipe(tags["model"], tags["model_type"], params, origin) if isinstance(params, dict) else None
     except (KeyError, ValueError):
         return None
+    if not isinstance(params, dict) or not isinstance(inputs, list):
+        return None
+    return Recipe(tags["model"], tags["model_type"], params, origin, tuple(map(str, inputs)))

@@ -55,6 +55,7 @@ class Evidence:
     reason: str
     metrics: Mapping[str, float]  # means in the bake-off, by canonical name
     description: str  # Markdown
+    inputs: tuple[str, ...] = ()  # that the model declares
 
 
 @dataclass(frozen=True)
@@ -202,4 +203,4 @@ def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
         # NaN is no JSON, and what is undefined is no evidence.
         "metrics": json.dumps({m: value for m, value in evidence.metrics.items() if value == value}),
         "version": __version__,
-    }
+    } | ({"model_inputs": json.dumps(evidence.inputs)} if evidence.inputs else {})

@@ -1,0 +1,97 @@
+"""A champion of the registry is compared before reuse too: the inputs that it declares, and where its alias leads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from evalplugin.bakeoff.flow import run_bakeoff
+from evalplugin.bakeoff.promotion import with_champion
+from evalplugin.base.errors import DataError, UnchangedError
+from evalplugin.config import CheckedConfig, load
+from evalplugin.execution.observer import Observer
+
+SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
+
+
+def shop(uri: str, models: list[Any], *, champion: dict[str, str] | None = None) -> CheckedConfig:
+    named = {"register": {"name": "shop"}} if champion is None else {}
+    return load(
+        {
+            **named,
+            "experiment": "nightly",
+            "datasets": [
+                {"name": "shop", "type": "synthetic", "n_users": 300, "n_items": 120, "n_interactions": 9000}
+            ],
+            "split": {"type": "last_n", "n": 4},
+            "recommend": {"n": 10},
+            "metrics": ["ndcg@10"],
+            "models": ["random", *models],
+            "segments": [],
+            "compare": {"baseline": "random"},
+            "gate": {"min_users": 20, **({"champion": champion} if champion else {})},
+            "tracking": {"uri": uri, "board": False},
+        }
+    )
+
+
+class Lines(Observer):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def report(self, text: str) -> None:
+        self.lines.append(text)
+
+
+def test_champion_keeps_the_inputs_that_it_declares(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("features.bin").write_bytes(b"old")
+    monkeypatch.setenv("FEATURES", "1")
+    declared = ["features.bin", {"env": "FEATURES"}]
+    run_bakeoff(shop(uri, [{**SVD, "inputs": declared}]))
+    for named in (None, {"run": "svd"}):
+        gated = with_champion(shop(uri, ["popularity"], champion=named), uri)
+        assert gated is not None
+        champion = gated.config.models[-1]
+        assert (champion.name, champion.type) == ("champion", "sklearn.TruncatedSVD")
+        assert champion.inputs == ("features.bin", "env:FEATURES")
+    nights = shop(uri, ["popularity"])
+    run_bakeoff(nights)
+    with pytest.raises(UnchangedError):
+        run_bakeoff(nights, if_changed=True)
+    Path("features.bin").write_bytes(b"new")
+    said = Lines()
+    run_bakeoff(nights, if_changed=True, observer=said)
+    assert any(
+        "store: champion is computed again: " in line and "features.bin" in line for line in said.lines
+    )
+    Path("features.bin").unlink()
+    with pytest.raises(
+        DataError, match=r"inputs of the champion \(shop@champion, version 1: svd of bake-off "
+    ):
+        with_champion(nights, uri)
+
+
+def test_alias_that_was_moved_by_hand_is_a_change(uri: str) -> None:
+    nights = shop(uri, [SVD, "popularity"])
+    first = run_bakeoff(nights)
+    assert first.decision is not None
+    with pytest.raises(UnchangedError):  # what the bake-off itself has promoted is no change
+        run_bakeoff(nights, if_changed=True)
+    other = {"popularity": SVD, "svd": {"name": "popularity", "type": "popularity", "params": {}}}[
+        str(first.decision.promoted)
+    ]
+    client = MlflowClient(uri)
+    one = client.get_model_version("shop", "1")
+    tags = {"model": other["name"], "model_type": other["type"], "model_params": json.dumps(other["params"])}
+    tags = one.tags | {f"evalplugin.{key}": str(value) for key, value in tags.items()}
+    client.create_model_version("shop", one.source, tags=tags)
+    client.set_registered_model_alias("shop", "champion", "2")
+    said = Lines()
+    again = run_bakeoff(nights, if_changed=True, observer=said)
+    assert any(line.startswith(f"the champion is {other['name']} now; after ") for line in said.lines)
+    assert again.decision is not None
+    assert again.decision.champion == other["name"]
