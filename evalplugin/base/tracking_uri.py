@@ -8,7 +8,7 @@ from evalplugin.base.errors import TrackingUriError, did_you_mean
 from evalplugin.base.placeholders import variables_in
 from evalplugin.base.text import escape_controls
 
-__all__ = ["DATABASES", "NO_FOLDERS", "check_tracking_uri", "store_kind"]
+__all__ = ["DATABASES", "NO_FOLDERS", "check_driver", "check_tracking_uri", "store_kind"]
 
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql", "oracle")
 _SCHEMES = ("http", "https", "databricks", *DATABASES)
@@ -30,8 +30,7 @@ def check_tracking_uri(uri: str) -> None:
     """Check the form of a tracking URI; nothing is connected to.
 
     Raises:
-        TrackingUriError: A plain folder, a database in memory, an unknown kind of store, a malformed host or port, a
-            database without its driver.
+        TrackingUriError: A plain folder, a database in memory, an unknown kind of store, a malformed host or port.
     """
     about = f"tracking URI {uri!r}"
     if escape_controls(uri) != uri or uri != uri.strip() or "\n" in uri:
@@ -83,11 +82,26 @@ def _check_database(uri: str, about: str) -> None:
 
     try:
         url = make_url(uri)
-        url.get_dialect().import_dbapi()
-    except ImportError as error:
-        raise TrackingUriError(f"{about}: its driver is not installed: {error}") from None
+        url.get_dialect()
     except NoSuchModuleError:
         raise TrackingUriError(f"{about}: {url.drivername!r} is no driver that SQLAlchemy knows") from None
     except (ArgumentError, ValueError) as error:
         example = "postgresql://host:5432/mlflow"
         raise TrackingUriError(f"{about}: {error}; it must look like {example}") from None
+
+
+def check_driver(uri: str) -> None:
+    """Check that the driver of a tracking URI's database is installed here; the URI is well-formed.
+
+    Raises:
+        TrackingUriError: It is not installed.
+    """
+    scheme = uri.partition(":")[0]
+    if scheme == "sqlite" or store_kind(uri) not in DATABASES:
+        return
+    from sqlalchemy.engine import make_url
+
+    try:
+        make_url(uri).get_dialect().import_dbapi()
+    except ImportError as error:
+        raise TrackingUriError(f"tracking URI {uri!r}: its driver is not installed: {error}") from None

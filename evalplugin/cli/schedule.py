@@ -90,7 +90,7 @@ def schedule(
 
     from evalplugin.schedule import scheduled_configs
 
-    checked = load_all(configs, overrides, data_home)
+    checked = load_all(configs, overrides, data_home, runs_here=unit is None)
     jobs = scheduled_configs(checked, configs, tracking_uri=tracking_uri)
     stores = {config.name: tracking_uri or config.spec.tracking.uri for config in checked}
     if unit is not None:
@@ -122,10 +122,17 @@ def _check_stores(stores: Mapping[str, str | None], unit: str | None) -> None:
     Raises:
         TrackingError: A store that a scheduled run could not use.
     """
-    from evalplugin.tracking.location import resolve_uri, sqlite_path
+    from evalplugin.base.tracking_uri import check_tracking_uri, store_kind
+    from evalplugin.tracking.location import resolve_uri
 
     for name, uri in stores.items():
-        if uri is not None and sqlite_path(resolve_uri(uri)) is not None and unit in REMOTE_UNITS:
+        if uri is None:
+            continue
+        if unit is None:
+            resolve_uri(uri)
+        else:  # a unit may run elsewhere, where the driver of the database is installed
+            check_tracking_uri(uri)
+        if store_kind(uri) == "sqlite" and unit in REMOTE_UNITS:
             show_warning(
                 f"{name} logs to {uri}, a file that is gone with the machine it runs on; name a server with "
                 f"--tracking-uri, or leave tracking.uri out and set MLFLOW_TRACKING_URI"

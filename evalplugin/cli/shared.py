@@ -21,9 +21,9 @@ __all__ = ["echo", "echo_data", "load_all", "open_store", "print_diagnostic", "s
 
 
 def load_all(
-    configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None
+    configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None, *, runs_here: bool = True
 ) -> list[CheckedConfig]:
-    """Return the checked configs.
+    """Return the checked configs; ``runs_here``: as in ``config.load``.
 
     Raises:
         ConfigError: The mistakes of all of them.
@@ -34,7 +34,7 @@ def load_all(
     lines: list[str] = []
     for path in configs:
         try:
-            checked.append(load(path, overrides=overrides, data_home=data_home))
+            checked.append(load(path, overrides=overrides, data_home=data_home, runs_here=runs_here))
         except ConfigError as error:
             lines += error.lines
     if lines:

@@ -13,22 +13,28 @@ from pydantic import ValidationError
 from evalplugin.base.parameters import problems_of
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.secrets import register_secrets, register_webhook
+from evalplugin.base.tracking_uri import check_driver
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.schema import Config, InlineSpec, ModelSpec
-from evalplugin.config.sections import Compare, Recommend
+from evalplugin.config.sections import Compare, Recommend, Tracking
 from evalplugin.data import DATASETS, SPLITS, LoadContext
 
 __all__ = ["load"]
 
 
 def load(
-    source: Path | Mapping[str, Any], *, overrides: Sequence[str] = (), data_home: Path | None = None
+    source: Path | Mapping[str, Any],
+    *,
+    overrides: Sequence[str] = (),
+    data_home: Path | None = None,
+    runs_here: bool = True,
 ) -> CheckedConfig:
     """Return the checked config of a YAML file, or of a mapping given from Python; no data is read.
 
-    ``overrides`` are assignments such as ``models.0.params.k=20``; ``data_home`` is the folder of downloaded datasets.
+    ``overrides`` are assignments such as ``models.0.params.k=20``; ``data_home`` is the folder of downloaded datasets;
+    ``runs_here``: whether the driver of the tracking store must be installed.
 
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
@@ -39,10 +45,10 @@ def load(
         document, folder = read_document(source), source.resolve().parent
     if overrides:
         document = document.override(overrides)
-    return _check(document, folder, data_home)
+    return _check(document, folder, data_home, runs_here)
 
 
-def _check(document: Document, folder: Path, data_home: Path | None) -> CheckedConfig:
+def _check(document: Document, folder: Path, data_home: Path | None, runs_here: bool) -> CheckedConfig:
     register_secrets(document.data)
     notify = document.data.get("notify")
     if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
@@ -54,6 +60,10 @@ def _check(document: Document, folder: Path, data_home: Path | None) -> CheckedC
         spec = None
         checks.problems += problems_of(error, Config, document.data, noun="key")
         checks.malformed |= {problem.path[0] for problem in checks.problems if problem.path}
+
+    tracking = checks.section("tracking", Tracking)
+    if runs_here and tracking is not None and tracking.uri is not None:
+        checks.attempt(("tracking", "uri"), check_driver, tracking.uri)
 
     before = len(checks.problems)
     for path, file in checks.parts("plugins", str):

@@ -11,7 +11,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
-from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_tracking_uri, store_kind
+from evalplugin.base.tracking_uri import (
+    DATABASES,
+    NO_FOLDERS,
+    check_driver,
+    check_tracking_uri,
+    store_kind,
+)
 
 __all__ = [
     "DEFAULT_URI",
@@ -34,7 +40,7 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
     A relative SQLite path is relative to ``folder`` (default: the working directory).
 
     Raises:
-        TrackingUriError: As ``check_tracking_uri``; a folder in place of a database's file.
+        TrackingUriError: As ``check_tracking_uri`` and ``check_driver``; a folder in place of a database's file.
         TrackingError: Old runs in ``./mlruns`` while no store is named.
     """
     folder = (folder or Path.cwd()).absolute()
@@ -47,6 +53,7 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
             )
         given = DEFAULT_URI
     check_tracking_uri(given)
+    check_driver(given)
     kind = store_kind(given)
     if kind == "sqlite":
         return _absolute_sqlite(given, folder)

@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from evalplugin.base.errors import ConfigError, TrackingUriError
-from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.cli import main
 from evalplugin.config.document import MAX_BYTES, MAX_NODES, parse_document
+from evalplugin.tracking.location import resolve_uri
 
 BASE = """\
 experiment: e
@@ -115,7 +115,7 @@ def test_malformed_tracking_uri_is_a_mistake_of_the_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], uri: str, message: str
 ) -> None:
     with pytest.raises(TrackingUriError) as raised:
-        check_tracking_uri(uri)
+        resolve_uri(uri)
     assert message in str(raised.value)
     file = tmp_path / "c.yaml"
     file.write_text(BASE + yaml.safe_dump({"tracking": {"uri": uri}}))

@@ -371,6 +371,20 @@ def test_unusable_tracking_uri_is_refused_at_once(
     assert f"tracking URI '{uri}' is a plain folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_unit_of_a_store_whose_driver_is_missing_here_is_printed(
+    kind: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    uri = "oracle+cx_oracle://host/db"
+    config(tracking={"uri": uri})
+    assert main(["schedule", "--print", kind, "nightly.yaml"]) == 0
+    assert main(["schedule", "--print", kind, "--tracking-uri", uri, "nightly.yaml"]) == 0
+    assert capsys.readouterr().err == ""
+    for command in (["schedule"], ["schedule", "--once"], ["validate"]):
+        assert main([*command, "nightly.yaml"]) == 2
+        assert "its driver is not installed: No module named 'cx_Oracle'" in capsys.readouterr().err
+
+
 def test_local_tracking_store_in_remote_unit_warns(capsys: pytest.CaptureFixture[str]) -> None:
     config(tracking={"uri": "sqlite:///mlflow.db"})
     assert main(["schedule", "--print", "github", "nightly.yaml"]) == 0
