@@ -17,7 +17,7 @@ from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.tables import as_text
+from evalplugin.tracking.read.tables import as_text, sorted_as_text
 from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["Agreed", "agree"]
@@ -138,9 +138,8 @@ def _of_one_kind(models: Sequence[ComparedModel]) -> list[ComparedModel]:
 
 
 def _with_text(scores: PerUserScores) -> PerUserScores:
-    users = as_text(scores.users)
-    order = np.argsort(users, kind="stable")
-    return replace(scores, users=users[order], values=scores.values[order])
+    users, order = sorted_as_text(scores.users)
+    return replace(scores, users=users, values=scores.values[order])
 
 
 def _differing(what: str, of: Callable[[LoggedRun], Any], runs: Sequence[LoggedRun]) -> str | None:

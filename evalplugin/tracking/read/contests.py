@@ -17,7 +17,7 @@ from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.agreement import agree
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.tables import as_text, ids_of, with_ids_of_one_kind
+from evalplugin.tracking.read.tables import ids_of, sorted_as_text, with_ids_of_one_kind
 from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["read_contests", "with_lists"]
@@ -252,9 +252,8 @@ def _segments(runs: Sequence[LoggedRun], notes: list[str], *, text_users: bool) 
     for run in one_each.values():
         for segmentation in run.segments:
             if text_users and segmentation.users.dtype != object:
-                users = as_text(segmentation.users)
-                order = np.argsort(users, kind="stable")
-                segmentation = replace(segmentation, users=users[order], group=segmentation.group[order])
+                users, order = sorted_as_text(segmentation.users)
+                segmentation = replace(segmentation, users=users, group=segmentation.group[order])
             first = found.setdefault(segmentation.name, segmentation)
             if not _same(first, segmentation):
                 notes.append(f"groups by {first.name}: the bake-offs differ, the latest one's are shown")

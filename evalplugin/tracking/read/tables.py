@@ -15,7 +15,7 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_text", "ids_of", "read_table", "segments_of", "with_ids_of_one_kind"]
+__all__ = ["as_text", "ids_of", "read_table", "segments_of", "sorted_as_text", "with_ids_of_one_kind"]
 
 
 class _Rules(NamedTuple):
@@ -75,6 +75,13 @@ def ids_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     import pyarrow.types as types
 
     return column.to_numpy() if types.is_integer(column.type) else np.array(column.to_pylist(), dtype=object)
+
+
+def sorted_as_text(users: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], npt.NDArray[np.intp]]:
+    """Return user ids as text in the order in which runs with text ids have them, and that order."""
+    texts = as_text(users)
+    order = np.argsort(texts, kind="stable")
+    return texts[order], order
 
 
 def as_text(ids: npt.NDArray[Any]) -> npt.NDArray[Any]:
