@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mlflow.models.evaluation.base import EvaluationArtifact
 
     from evalplugin.lists.cells import Cells
-    from evalplugin.lists.evaluation import Evaluated
+    from evalplugin.lists.evaluation import Evaluated, Evaluation
 
 __all__ = ["MODEL_TYPES", "RankingEvaluator"]
 
@@ -45,6 +45,9 @@ class RankingEvaluator(ModelEvaluator):
     - ``item``: the column of items of scored pairs;
     - ``train``: a DataFrame of user, item and perhaps rating, for metrics that need it;
     - ``name``, ``dataset``: names of model and data; without: those of the run and of MLflow's dataset.
+
+    What is likely a mistake is a UserWarning: explicit ratings without a threshold (or with one that all reach), and
+    targets that the train data holds too.
     """
 
     @classmethod
@@ -74,6 +77,7 @@ class RankingEvaluator(ModelEvaluator):
         from mlflow.models import EvaluationResult
 
         from evalplugin.comparison.contest import AS_LISTED
+        from evalplugin.execution.observer import warn_caller
         from evalplugin.lists.evaluation import Evaluation, EvaluatorOptions
         from evalplugin.tracking.write.lists import ScoredLists, log_into_run, open_run
 
@@ -83,6 +87,8 @@ class RankingEvaluator(ModelEvaluator):
         run = open_run(run_id, evaluation.specs)
         predicted = _predictions(dataset, model, predictions)
         evaluated = evaluation.score(predicted)
+        for warning in _warnings(evaluation, evaluated):
+            warn_caller(f"{options.dataset or dataset.name}: {warning}")
         data = {"targets": evaluation.targets.name} | options.columns()
         names = [spec.name for spec in evaluation.specs]
         lists = ScoredLists(
@@ -106,6 +112,28 @@ class RankingEvaluator(ModelEvaluator):
             metrics = log_into_run(lists, run, Path(folder))
             artifacts = _artifacts(Path(folder), run_id, evaluated)
         return EvaluationResult(metrics, artifacts, run_id)  # type: ignore[no-untyped-call]
+
+
+def _warnings(evaluation: Evaluation, evaluated: Evaluated) -> Iterator[str]:
+    """Yield what is likely a mistake: a threshold that does not suit the ratings, targets in the train data."""
+    import pandas as pd
+
+    from evalplugin.execution.data_checks import relevance_warnings
+
+    truth, train = evaluated.truth, evaluated.train
+    if truth.rating_scale[0] > 0:  # from 0 on they are grades of relevance, and 0 is not relevant
+        threshold = evaluation.options.threshold
+        yield from relevance_warnings(evaluation.specs, threshold, truth, setting="threshold")
+    if train is not None:
+        targets, known = (
+            pd.MultiIndex.from_arrays([part.users[part.user], part.items[part.item]])
+            for part in (truth.select(truth.rating > 0), train)
+        )
+        if seen := int(targets.isin(known).sum()):
+            yield (
+                f"{seen:,} of {len(targets):,} relevant targets are in the train data too: a model that was fitted on "
+                f"it knows them, so that its scores may be too high (leakage)"
+            )
 
 
 def _refuse(extra_metrics: Any, custom_artifacts: Any) -> None:

@@ -7,6 +7,7 @@ import math
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,23 @@ def test_ratings_by_item_are_gains_and_a_threshold_says_what_is_relevant(client:
         "ndcg_at_2": expected.means["ndcg@2"],
         "rr": expected.means["rr"],
     }
+
+
+def test_likely_mistakes_are_python_warnings(client: mlflow.MlflowClient) -> None:
+    stars = cells([{"y": 4.5, "q": 1.0}, {"z": 4.5}, {"y": 2.0}, {"x": 4.5}])
+    table = TABLE.assign(held=stars)
+    known = pd.DataFrame({"user": ["a", "a", "b"], "item": ["y", "x", "z"]})
+    for data, config, expected in (
+        (table, {}, "threshold is not set, and the ratings look explicit (1 to 4.5)"),
+        (table, {"threshold": 1.0}, "every rating reaches threshold: 1 (1 to 4.5), so that"),
+        (table, {"threshold": 4.0}, None),
+        (TABLE, {"train": known}, "2 of 4 relevant targets are in the train data too: "),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            evaluate(data=data, evaluator_config=config)
+        said = [str(one.message) for one in caught if one.filename == __file__]
+        assert [expected in text for text in said] == ([] if expected is None else [True])
 
 
 def test_the_run_holds_what_a_run_of_the_score_command_holds(client: mlflow.MlflowClient) -> None:

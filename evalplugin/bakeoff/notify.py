@@ -14,7 +14,7 @@ from evalplugin.bakeoff.payload import Payload, failure_payload, payload_of, pay
 from evalplugin.base.errors import UnchangedError
 from evalplugin.base.placeholders import unset_variables
 from evalplugin.config import CheckedConfig, ConfigHeader
-from evalplugin.execution.observer import Observer
+from evalplugin.execution.observer import Observer, PythonWarnings
 
 __all__ = ["notify_invalid_config", "run_and_notify"]
 
@@ -55,7 +55,7 @@ def run_and_notify(
     """Run a bake-off by ``run_bakeoff``, and send its outcome, errors too, as the config's ``notify`` specifies.
 
     ``on_payload`` receives every payload; ``options`` go to ``run_bakeoff``. Without an observer, a notification that
-    fails is a Python warning.
+    fails is a Python warning, and so is a setting that does not suit the data.
 
     Raises:
         EvalpluginError: As ``run_bakeoff``.
@@ -67,7 +67,11 @@ def run_and_notify(
     ids: list[str] = []  # the bake-off's id, as soon as there is one
     try:
         outcome = run_bakeoff(
-            config, experiment=experiment, observer=observer, on_start=ids.append, **options
+            config,
+            experiment=experiment,
+            observer=observer or PythonWarnings(),
+            on_start=ids.append,
+            **options,
         )
     except UnchangedError as error:
         notifier.send(payload_with(header, outcome="unchanged", bakeoff=error.bakeoff))

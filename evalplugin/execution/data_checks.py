@@ -12,9 +12,10 @@ from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions, Split
+from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
 
-__all__ = ["check_data"]
+__all__ = ["check_data", "relevance_warnings"]
 
 # Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
 _LONG_TAIL = 20.0
@@ -41,20 +42,19 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
     _check_threshold(config, data, folds)
     kind = _kind(data)
     found = [*data.warnings]
-    if kind == "ratings":
-        found += _threshold_warnings(config, data)
+    found += relevance_warnings(config.metrics, config.spec.relevance.threshold, data)
     if kind == "counts":
         found += _count_warnings(config, data)
     return [*found, *_leakage_warnings(config)]
 
 
-def _looks_at_relevance(config: CheckedConfig) -> bool:
-    metrics = (spec.metric for spec in config.metrics)
+def _looks_at_relevance(specs: Sequence[MetricSpec]) -> bool:
+    metrics = (spec.metric for spec in specs)
     return any(m.scope == "user" and m.about == "truth" and "predictions" not in m.needs for m in metrics)
 
 
 def _check_threshold(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
-    if not _looks_at_relevance(config):
+    if not _looks_at_relevance(config.metrics):
         return
     threshold = config.spec.relevance.threshold
     for fold in folds:
@@ -91,25 +91,33 @@ def _kind(data: Interactions) -> Literal["ratings", "counts", "other"]:
     return "other" if whole and lowest == 1 and int(np.argmax(counts)) == 0 else "ratings"
 
 
-def _threshold_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
-    threshold = config.spec.relevance.threshold
-    lowest, highest = data.rating_scale
-    if not _looks_at_relevance(config):
+def relevance_warnings(
+    specs: Sequence[MetricSpec],
+    threshold: float | None,
+    data: Interactions,
+    *,
+    setting: str = "relevance.threshold",
+) -> Iterator[str]:
+    """Yield a warning where the threshold, called ``setting``, does not suit explicit ratings."""
+    if not _looks_at_relevance(specs) or _kind(data) != "ratings":
         return
+    lowest, highest = data.rating_scale
     median = float(np.median(data.rating))
+    section, _, key = setting.rpartition(".")
+    example = f"{section}: {{{key}: {median:g}}}" if section else f"{key}: {median:g}"
     remedy = (
-        f"set the lowest rating that is relevant, for example relevance: {{threshold: {median:g}}}, which "
+        f"set the lowest rating that is relevant, for example {example}, which "
         f"{share(float(np.mean(data.rating >= median)))} of the ratings reach"
     )
     if threshold is None:
         positive = share(float(np.mean(data.rating > 0)))
         yield (
-            f"relevance.threshold is not set, and the ratings look explicit ({lowest:g} to {highest:g}): every rating "
+            f"{setting} is not set, and the ratings look explicit ({lowest:g} to {highest:g}): every rating "
             f"above 0 ({positive} of them) is relevant, low ones too; {remedy}"
         )
     elif lowest >= np.float32(threshold):
         yield (
-            f"every rating reaches relevance.threshold: {threshold:g} ({lowest:g} to {highest:g}), so that every "
+            f"every rating reaches {setting}: {threshold:g} ({lowest:g} to {highest:g}), so that every "
             f"held-out item is relevant; {remedy}"
         )
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-__all__ = ["Observer"]
+__all__ = ["Observer", "PythonWarnings", "warn_caller"]
+
+# What stands between a user's code and a warning.
+_PACKAGES = (__name__.partition(".")[0], "mlflow")
 
 
 class Observer:
@@ -33,3 +38,19 @@ class Observer:
         """
         with self.progress(label, total) as advance:
             yield advance
+
+
+class PythonWarnings(Observer):
+    """The observer of a bake-off that is run from Python: what stands out is a Python warning."""
+
+    def warn(self, text: str) -> None:
+        """Issue a UserWarning."""
+        warn_caller(text)
+
+
+def warn_caller(text: str) -> None:
+    """Issue a UserWarning at the line of the user's code that has led to it."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, UserWarning, stacklevel=level)

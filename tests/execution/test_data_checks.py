@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
@@ -152,3 +154,13 @@ def test_a_model_that_reads_a_registered_version_is_a_warning(check: Check, tmp_
         assert part in warning
     other = {**served, "params": {"options": {"uri": "lists.csv"}}}
     assert check(STARS, models=["random", other], plugins=[str(tmp_path / "served.py")]) == []
+
+
+def test_warning_of_a_bake_off_run_from_python_is_a_python_warning(uri: str) -> None:
+    config = small_config(relevance={}, segments=[], tracking={"uri": uri, "board": False})
+    with pytest.warns(UserWarning, match="relevance.threshold is not set") as warned:
+        evalplugin.run(config)
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*relevance.threshold is not set")
+        evalplugin.run(config)
