@@ -54,8 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print_diagnostic("interrupted")
         return EXIT_INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output has ended (`| head`): print nothing more, and no traceback at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()  # its reader has ended (`| head`)
         return EXIT_FAILED
     except EvalpluginError as error:
         if state["debug"]:
@@ -64,6 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             show_error(str(error))
         return error.exit_code
     except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            _drop_output()
+            place = error.filename if error.filename is not None else "a file or the output"
+            show_error(f"cannot write {place}: {error.strerror}")
+            return EXIT_FAILED
         if error.errno not in (errno.ENAMETOOLONG, errno.ELOOP):
             return _defect()
         # A path on the command line, given for an output.
@@ -73,6 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     except Exception:  # noqa: BLE001 - the edge of the program: shown whole
         return _defect()
+
+
+def _drop_output() -> None:
+    """Print nothing more on stdout: what is left in its buffer would be a traceback at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _defect() -> int:
