@@ -64,13 +64,15 @@ class Split:
     def __post_init__(self) -> None:
         for name, data in (("train", self.train), ("test", self.test)):
             if not len(data):
-                raise DataError(f"fold {self.fold} of the split has no {name} interactions")
+                raise DataError(f"fold {self.fold + 1} of the split has no {name} interactions")
         for name in ("users", "items"):
             ours, theirs = getattr(self.train, name), getattr(self.test, name)
             # Splits share the arrays themselves: views of one array need no comparison.
             same = ours.__array_interface__ == theirs.__array_interface__ or np.array_equal(ours, theirs)
             if not same:
-                raise DataError(f"fold {self.fold} of the split: train and test data differ in their {name}")
+                raise DataError(
+                    f"fold {self.fold + 1} of the split: train and test data differ in their {name}"
+                )
         if not self.overlap_allowed:
             self._check_overlap()
 
@@ -96,7 +98,7 @@ class Split:
         if len(both):
             user, item = divmod(int(both[0]), self.train.n_items)
             raise DataError(
-                f"fold {self.fold} of the split: {len(both)} pairs are in both train and test data, "
+                f"fold {self.fold + 1} of the split: {len(both)} pairs are in both train and test data, "
                 f"the first is user {self.train.users[user : user + 1].tolist()[0]!r} "
                 f"with item {self.train.items[item : item + 1].tolist()[0]!r}"
             )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.text import shorten
 
 __all__ = [
     "COMPRESSED",
@@ -202,7 +203,4 @@ def _what_to_do(found: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    text = " ".join(text.split("\n"))
-    if len(text) <= _SHOWN:
-        return text
-    return f"{text[: _SHOWN // 2]}... ({len(text):,} characters) ...{text[-_SHOWN // 4 :]}"
+    return shorten(" ".join(text.split("\n")), _SHOWN)

@@ -265,8 +265,8 @@ TIMELESS = replace(SMALL, timestamp=None)
         (SampleUsers(n_users=2, n=1), SMALL, "n_users is 2, but only 1 users have at least 2 interactions"),
         (Temporal(cutoff=1), SMALL, "no interaction is before the cut 1; timestamps are from 1 to 3"),
         (Temporal(cutoff=4), SMALL, "no interaction is at or after the cut 4; timestamps are from 1 to 3"),
-        (Holdout(fraction=0.1), SMALL, "fold 0 of the split has no test interactions"),
-        (Temporal(cutoff=3, cold="drop"), SMALL, "fold 0 of the split has no test interactions"),
+        (Holdout(fraction=0.1), SMALL, "fold 1 of the split has no test interactions"),
+        (Temporal(cutoff=3, cold="drop"), SMALL, "fold 1 of the split has no test interactions"),
     ],
 )
 def test_data_that_cannot_be_divided_is_a_clear_error(
