@@ -68,8 +68,8 @@ class Task:
     @property
     def runs_plugins(self) -> bool:
         """Whether code runs in it that is not ours."""
-        entries = [MODELS.entry(self.model.type), *(METRICS.entry(metric.family) for metric in self.metrics)]
-        return not all(entry.is_own for entry in entries)
+        metrics = all(METRICS.entry(metric.family).is_own for metric in self.metrics)
+        return not (metrics and MODELS.entry(self.model.type).is_own)
 
 
 @dataclass(frozen=True, eq=False)
