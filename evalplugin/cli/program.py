@@ -36,6 +36,10 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""
     state = {"debug": False}
+    if isinstance(
+        sys.stdout, io.TextIOWrapper
+    ):  # characters that its encoding lacks are shown as stderr shows them
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(
             list(sys.argv[1:] if argv is None else argv), "evalplugin", standalone_mode=False, obj=state

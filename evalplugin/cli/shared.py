@@ -56,10 +56,11 @@ def echo(text: str, *, err: bool = False, nl: bool = True) -> None:
 
 
 def echo_data(text: str, *, nl: bool = True) -> None:
-    """Print CSV, JSON or markup on stdout: to a file or a pipe exactly as it is."""
-    if sys.stdout.isatty():
-        text = escape_controls(text)
-    click.echo(text, nl=nl)
+    """Print CSV, JSON or markup on stdout: to a file or a pipe exactly as it is, in UTF-8."""
+    if sys.stdout is None or sys.stdout.isatty():
+        click.echo(escape_controls(text), nl=nl)
+    else:
+        click.echo(text.encode(errors="surrogateescape"), nl=nl)
 
 
 def print_diagnostic(text: str, *, prefix: str = "") -> None:

@@ -124,7 +124,7 @@ def write_per_user(scores: PerUserScores, path: Path) -> None:
         _write(scores, temporary, path.suffix.casefold())
         os.replace(temporary, path)
     except OSError as error:
-        raise DataError(f"{path}: cannot be written: {error}") from None
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         temporary.unlink(missing_ok=True)
 

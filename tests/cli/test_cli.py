@@ -41,6 +41,19 @@ def test_output_that_cannot_be_written_is_one_message(argv: list[str]) -> None:
     assert (done.returncode, done.stderr) == (1, message)
 
 
+def test_output_of_any_encoding_is_printed() -> None:
+    Path("lists.csv").write_text("user,item,rank\né,x,1\n", encoding="utf-8")
+    Path("truth.csv").write_text("user,item\né,x\n", encoding="utf-8")
+    score = ["score", "--lists", "lists.csv", "--truth", "truth.csv", "-m", "rr"]
+    expected = {"table": b"1.0000\\u20131.0000", "json": b'"mean": 1.0', "csv": b"rr,1.0,"}
+    for form, text in expected.items():
+        done = subprocess.run(
+            [sys.executable, "-m", "evalplugin", *score, "--format", form], capture_output=True, check=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
+        )  # fmt: skip
+        assert text in done.stdout
+
+
 @pytest.mark.parametrize(
     ("argv", "expected"),
     [
