@@ -41,7 +41,8 @@ def did_you_mean(value: str, allowed: Sequence[str], *, noun: str | None = "allo
     near = get_close_matches(value.casefold(), folded, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {folded[near[0]]!r}?"
-    return f"; {noun}: {', '.join(allowed)}" if allowed and noun else ""
+    shown = (name if name.isprintable() else repr(name)[1:-1] for name in allowed)  # in one line
+    return f"; {noun}: {', '.join(shown)}" if allowed and noun else ""
 
 
 class EvalpluginError(Exception):

@@ -100,6 +100,17 @@ def assert_valid_or_refused(config: object, *, plan: bool) -> None:
             assert "Traceback" not in err
 
 
+def test_names_with_line_breaks_are_listed_in_one_line() -> None:
+    config = {
+        "datasets": ["synthetic"],
+        "split": "last_n",
+        "metrics": ["ndcg@10"],
+        "models": ["\n", "popularity"],
+        "compare": {"baseline": "random"},
+    }
+    assert_valid_or_refused(config, plan=False)
+
+
 @settings(max_examples=settings.default.max_examples // 4)
 @given(mutated())
 def test_mutated_config_is_valid_or_refused_with_its_place(config: dict[str, Any]) -> None:
