@@ -1,6 +1,9 @@
 """Script: the command line, interrupted at a chosen moment and then again and again until it ends.
 
-python signalled.py MOMENT TEXT ARGUMENTS...    MOMENT: import, say or exit; TEXT: a module, or part of a line
+python signalled.py MOMENT TEXT ARGUMENTS...
+
+MOMENT: import, say, call, file or exit; TEXT: a module, part of a line, a function's qualified name, a file that is
+written.
 """
 
 from __future__ import annotations
@@ -12,6 +15,8 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 PERIOD = 0.3  # seconds; several fall into the second in which a repeated signal counts as the same
@@ -44,6 +49,22 @@ def main() -> None:
         sys.meta_path.insert(0, OnImport(text))  # type: ignore[arg-type]
     elif moment == "exit":
         atexit.register(interrupt)
+    elif moment == "call":
+
+        def called(frame: FrameType, event: str, _: Any) -> None:
+            if event == "call" and frame.f_code.co_qualname == text:
+                sys.setprofile(None)
+                interrupt()
+
+        sys.setprofile(called)
+    elif moment == "file":
+
+        def wait() -> None:
+            while not Path(text).exists():
+                time.sleep(0.05)
+            interrupt()
+
+        threading.Thread(target=wait, daemon=True).start()
     else:
         import click
 

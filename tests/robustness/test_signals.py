@@ -6,6 +6,8 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,29 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
 
 def interrupted(folder: Path, moment: str, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     script = Path(__file__).with_name("signalled.py")
-    return subprocess.run(
+    started = subprocess.Popen(
         [sys.executable, str(script), moment, text, *arguments],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=folder, capture_output=True, text=True, timeout=120,
-        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=folder, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
+    out, err = started.communicate(timeout=240)
+    assert children_of(started.pid) == []
+    return subprocess.CompletedProcess(started.args, started.returncode, out, err)
+
+
+def children_of(session: int) -> list[str]:
+    """Return the processes of a session that are left after some seconds."""
+    for _ in range(50):
+        left = []
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                state, _, _, of = file.read_text().rpartition(")")[2].split()[:4]
+                if int(of) == session and state != "Z":
+                    left.append(file.with_name("cmdline").read_text().replace("\0", " "))
+        if not left:
+            break
+        time.sleep(0.1)
+    return left
 
 
 def assert_quiet(done: subprocess.CompletedProcess[str], code: int = 130) -> None:
@@ -83,6 +103,55 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
     assert "interrupted" in done.stderr
     with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
         assert "RUNNING" not in dict(store.execute("select status, 1 from runs"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "function",
+    [
+        "picture_artifacts",
+        "save_board",
+        "comparison_page",
+        "leaderboard_markdown",
+        "MlflowTracker._start_summary",
+        "MlflowClient.log_artifacts",
+        "MlflowClient.set_terminated",
+        "contests_of",
+    ],
+)
+def test_interrupted_in_a_step_of_logging_ends_quietly(tmp_path: Path, uri: str, function: str) -> None:
+    file = write_config(tmp_path, uri)
+    done = interrupted(tmp_path, "call", function, "run", file)
+    assert "Traceback" not in done.stderr + done.stdout
+    assert "Exception ignored" not in done.stderr
+    assert done.returncode == 130, done.stderr
+    with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
+        assert "RUNNING" not in dict(store.execute("select status, 1 from runs"))
+    done = subprocess.run(
+        [sys.executable, "-m", "evalplugin", "run", "--resume", file], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
+        names = [name for (name,) in store.execute("select name from runs where status = 'FINISHED'")]
+    assert len(names) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("moment", "text", "code"), [("call", "BlockingScheduler._main_loop", 0), ("file", "child", 130)]
+)
+def test_interrupted_foreground_schedule_ends_quietly(
+    tmp_path: Path, uri: str, moment: str, text: str, code: int
+) -> None:
+    (tmp_path / "waiting.py").write_text(WAITING)
+    file = write_config(
+        tmp_path, uri, plugins=["waiting.py"], models=["waiting"], schedule={"cron": "* * * * *"}
+    )
+    done = interrupted(tmp_path, moment, text, "schedule", file)
+    assert_quiet(done, code)
+    with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
+        assert dict(store.execute("select status, 1 from runs")) == ({"KILLED": 1} if code else {})
 
 
 @pytest.mark.slow
