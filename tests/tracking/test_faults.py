@@ -13,7 +13,7 @@ import yaml
 from fault_proxy import FaultProxy, fault_proxy
 from mlflow import MlflowClient
 from samples import small_config
-from servers import Server
+from servers import Server, mlflow_server
 
 from evalplugin.cli import main
 from evalplugin.tracking.read.contests import read_contests, with_lists
@@ -102,6 +102,50 @@ def test_when_object_storage_cannot_be_read_compare_is_one_clear_error(
     said = capsys.readouterr().err
     assert "Traceback" not in said
     assert "per_user.parquet" in said
+
+
+@pytest.fixture(scope="module")
+def unserved(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Server]:
+    """An MLflow server whose clients read and write artifacts themselves."""
+    options = ["--no-serve-artifacts", "--default-artifact-root", f"{server.storage.bucket}/unserved"]
+    folder = tmp_path_factory.mktemp("unserved")
+    with mlflow_server(folder, server.database, server.storage, options) as running:
+        yield running
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mend", [["sync"], ["run", "--resume"]], ids=" ".join)
+@pytest.mark.parametrize("kind", ["none", "403", "503", "reset"])
+def test_a_server_that_serves_no_artifacts(
+    unserved: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str], kind: str, mend: list[str]
+) -> None:
+    storage, experiment = unserved.storage.proxy, f"unserved {kind} {mend[0]}"
+    config = write_config(experiment)
+    there = ["--tracking-uri", unserved.url]
+    storage.clear()
+    if kind != "none":
+        break_requests(storage, kind, r"per_user\.parquet|comparison\.html", "PUT", None)
+    code = main(["run", config, *there])
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    written = {path.partition("?")[0] for method, path in storage.requests if method == "PUT"}
+    assert any(path.startswith("/mlflow/unserved/") for path in written)
+    if kind != "none":
+        assert code == 1
+        assert "[2 of 2]" in said
+        assert "to go on: python -m evalplugin run --resume" in said.strip().splitlines()[-1]
+        storage.clear()
+        code = main([*mend, *([config, *there] if mend[0] == "run" else [])])
+    assert code == 0
+    assert models_of(capsys, unserved.url, experiment) == {"random", "popularity"}
+    # Objects that cannot be read, or are not there, end a command with one message.
+    for broken in ("404", "500", "garbage"):
+        storage.clear()
+        break_requests(storage, broken, "per_user.parquet", "GET|HEAD", None)
+        assert main(["compare", *there, "--experiment", experiment]) == 1
+        said = capsys.readouterr().err
+        assert "Traceback" not in said
+        assert "per_user.parquet" in said
 
 
 KINDS = ("500", "503", "reset", "lost", "slow", "cut", "garbage")
