@@ -166,7 +166,7 @@ def history_of(
 def _change(
     last: Point, model: PastModel, value: Value, metric: str, up: bool | None, level: float
 ) -> Change | None:
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     old = last.value
     assert old is not None
@@ -183,7 +183,7 @@ def _change(
         else 1.0
     )
     difference = value.mean - old.mean
-    margin = float(t.ppf((1 + level) / 2, degrees)) * error
+    margin = float(stdtrit(degrees, (1 + level) / 2)) * error
     low, high = difference - margin, difference + margin
     return Change(
         since=last.bakeoff.id,

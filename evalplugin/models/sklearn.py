@@ -51,11 +51,6 @@ class _MatrixModel:
         """Whether ratings matter, or only the presence of interactions."""
         return self.values == "rating"
 
-    def prepare(self) -> None:
-        """Import scikit-learn."""
-        import sklearn.decomposition
-        import sklearn.preprocessing  # noqa: F401
-
 
 @dataclass
 class _Factorisation(_MatrixModel):
@@ -64,6 +59,10 @@ class _Factorisation(_MatrixModel):
     n_components: Components = 50
     _users: Floats | None = field(default=None, init=False, repr=False, compare=False)
     _items: Floats | None = field(default=None, init=False, repr=False, compare=False)
+
+    def prepare(self) -> None:
+        """Import scikit-learn."""
+        import sklearn.decomposition  # noqa: F401
 
     def scores(self, users: Codes) -> Floats:
         """Return the reconstructed rows of the matrix: float64 (len(users), n_items)."""
@@ -207,6 +206,10 @@ class NearestNeighbors(_MatrixModel):
     _interactions: Any = field(default=None, init=False, repr=False, compare=False)
     _similarity: Any = field(default=None, init=False, repr=False, compare=False)
 
+    def prepare(self) -> None:
+        """Import SciPy; scikit-learn takes seconds to import, and its distances are reproduced here."""
+        import scipy.sparse  # noqa: F401
+
     @property
     def compares_ratings(self) -> bool:
         """Whether neighbours are found by comparing ratings."""
@@ -249,10 +252,10 @@ def _similarities(
     It returns their closeness to every row, float64 (stop - start, len(rows)), higher is closer, and a function that
     turns closeness into similarity. Both are to the bit those of scikit-learn's distances.
     """
+    squares = _squared_norms(rows)
     if metric == "cosine":
-        from sklearn.preprocessing import normalize
-
-        normalised = normalize(rows)
+        normalised = rows.copy()
+        normalised.data /= np.sqrt(np.where(squares > 0, squares, 1.0)).repeat(np.diff(rows.indptr))
         transposed = normalised.T.tocsr()
 
         def cosine(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
@@ -261,9 +264,7 @@ def _similarities(
             return product.toarray(), lambda closeness: closeness
 
         return cosine
-    from sklearn.utils.extmath import row_norms
-
-    squares, columns = row_norms(rows, squared=True), rows.T.tocsr()
+    columns = rows.T.tocsr()
 
     def euclidean(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
         distance = (rows[start:stop] @ columns).toarray()
@@ -274,6 +275,13 @@ def _similarities(
         return -distance, lambda closeness: 1 / (1 - closeness)
 
     return euclidean
+
+
+def _squared_norms(rows: csr_array) -> Floats:
+    """Return the squared norm of every row, float64 (len(rows),), added up in the order of scikit-learn's row_norms."""
+    row = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+    norms: Floats = np.bincount(row, rows.data**2, rows.shape[0]).astype(np.float64, copy=False)
+    return norms
 
 
 def _present(matrix: csr_array, train: Interactions) -> csr_array:
