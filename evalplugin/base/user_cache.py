@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+from evalplugin.base.processes import start_python
 
 __all__ = ["cached", "make_in_background"]
 
@@ -38,35 +38,11 @@ def cached(name: str, make: Callable[[], bytes]) -> bytes:
 
 def make_in_background(name: str, module: str, function: str) -> None:
     """Start a process that calls a function, which makes the content ``name``; nothing if it is there."""
-    if name in _processes or not sys.executable or _file(name).exists():
+    if name in _processes or _file(name).exists():
         return
-    code = (
-        "from evalplugin.base.signals import interrupt_on_signals; interrupt_on_signals()\n"
-        f"from {module} import {function}; {function}()"
-    )
-    nothing = subprocess.DEVNULL
-    with suppress(OSError):  # then it is made when it is needed
-        _processes[name] = subprocess.Popen(
-            [sys.executable, "-c", code],
-            stdin=nothing,
-            stdout=nothing,
-            stderr=nothing,
-            start_new_session=True,  # Ctrl-C is for this process, which then ends it
-        )
-
-
-@atexit.register
-def _end_processes() -> None:
-    """End the processes whose content was not needed."""
-    for process in _processes.values():
-        process.terminate()
-    for process in _processes.values():
-        try:
-            process.wait(1.0)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    _processes.clear()
+    process = start_python(f"from {module} import {function}; {function}()")
+    if process is not None:  # otherwise it is made when it is needed
+        _processes[name] = process
 
 
 def _file(name: str) -> Path:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,8 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.figures import Curve, axis_limits, per_user_figures
+from evalplugin.report.drawing import Drawing, FigureRequest, drawing
+from evalplugin.report.figures import Curve, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 __all__ = [
     "SAMPLE",
     "TABLE",
+    "Pictures",
     "config_artifacts",
+    "drawn_pictures",
     "model_artifacts",
     "per_user_table",
     "picture_artifacts",
@@ -41,6 +45,15 @@ __all__ = [
 
 SAMPLE = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
+
+
+class Pictures(NamedTuple):
+    """The pictures of a bake-off, which are being drawn."""
+
+    drawing: Drawing
+    places: Sequence[
+        tuple[tuple[str, str], str]
+    ]  # of each request: dataset and split, and the name of the file
 
 
 def model_artifacts(
@@ -79,15 +92,12 @@ def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
-def picture_artifacts(result: BakeoffResult) -> dict[tuple[str, str, str], list[Artifact]]:
-    """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
-
-    There is one for each metric, at the root, under the same name and on the same axes in all runs: MLflow's compare
-    page shows them side by side.
-    """
+@contextmanager
+def drawn_pictures(result: BakeoffResult) -> Iterator[Pictures]:
+    """Yield the pictures of each model's run, drawn while the context lasts."""
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
-    pictures: dict[tuple[str, str, str], list[Artifact]] = {}
+    requests, places = [], []
     for metric, name in metric_names(bakeoff.headline).items():
         scored = [
             (m, m.per_user.column(metric))
@@ -98,9 +108,23 @@ def picture_artifacts(result: BakeoffResult) -> dict[tuple[str, str, str], list[
         for data, group in groupby(scored, key=lambda pair: (pair[0].data.dataset, pair[0].data.split)):
             curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
-            for model, png in per_user_figures(metric, curves, limits, subtitles=subtitles).items():
-                pictures.setdefault((*data, model), []).append(Artifact(f"per_user_{name}.png", png))
-    return pictures
+            requests.append(FigureRequest(metric, curves, limits, subtitles))
+            places.append((data, f"per_user_{name}.png"))
+    with drawing(requests) as figures:
+        yield Pictures(figures, places)
+
+
+def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:
+    """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
+
+    There is one for each metric, at the root, under the same name and on the same axes in all runs: MLflow's compare
+    page shows them side by side.
+    """
+    found: dict[tuple[str, str, str], list[Artifact]] = {}
+    for (data, path), figures in zip(pictures.places, pictures.drawing.figures(), strict=True):
+        for model, png in figures.items():
+            found.setdefault((*data, model), []).append(Artifact(path, png))
+    return found
 
 
 def _subtitle(curve: Curve, data: tuple[str, str]) -> str:

@@ -30,6 +30,7 @@ __all__ = [
     "decision_tags",
     "inputs_files",
     "model_items",
+    "page_artifact",
     "summary_items",
     "summary_name",
 ]
@@ -64,9 +65,8 @@ def summary_items(
     comparisons: Sequence[Comparison],
     links: Links,
     decision: Decision | None,
-    past: Sequence[PastBakeoff],
 ) -> Iterator[Item]:
-    """Yield what the summary run holds besides the tags it is found by."""
+    """Yield what the summary run holds besides the tags it is found by, and the page."""
     yield from summary_metrics(bakeoff, comparisons)
     yield from summary_params(bakeoff)
     leaderboard = leaderboard_markdown(bakeoff, comparisons)
@@ -79,10 +79,16 @@ def summary_items(
         yield Tag("evalplugin.compare", links.compare_url_path)
     yield from config_artifacts(bakeoff)
     yield Artifact("leaderboard.md", leaderboard)
-    yield Artifact(PAGE, comparison_page(comparisons, decision=decision, past=past))
     if decision is not None:
         yield from decision_files(decision)
         yield from decision_tags(decision)
+
+
+def page_artifact(
+    comparisons: Sequence[Comparison], decision: Decision | None, past: Sequence[PastBakeoff]
+) -> Artifact:
+    """Return the comparison page."""
+    return Artifact(PAGE, comparison_page(comparisons, decision=decision, past=past))
 
 
 def _verdict_lines(comparisons: Sequence[Comparison], decision: Decision | None) -> Iterator[str]:

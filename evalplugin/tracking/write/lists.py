@@ -19,7 +19,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.tracking.connection import FAIL_FAST, tracking_call
 from evalplugin.tracking.location import ui_base_url, ui_command
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.write.artifacts import picture_artifacts
+from evalplugin.tracking.write.artifacts import drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.contents import model_items
 from evalplugin.tracking.write.items import Artifact, Metric
 from evalplugin.tracking.write.labels import common_tags, model_tags, without_tags
@@ -176,5 +176,6 @@ def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]
 
 
 def _pictures(bakeoff: Bakeoff, result: ModelResult) -> list[Artifact]:
-    pictures = picture_artifacts(BakeoffResult(bakeoff, (result,)))
+    with drawn_pictures(BakeoffResult(bakeoff, (result,))) as drawn:
+        pictures = picture_artifacts(drawn)
     return pictures.get((result.data.dataset, result.data.split, result.model), [])

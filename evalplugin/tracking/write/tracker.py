@@ -24,9 +24,15 @@ from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.past import past_of
 from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import DONE
-from evalplugin.tracking.write.artifacts import picture_artifacts
+from evalplugin.tracking.write.artifacts import drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
-from evalplugin.tracking.write.contents import inputs_files, model_items, summary_items, summary_name
+from evalplugin.tracking.write.contents import (
+    inputs_files,
+    model_items,
+    page_artifact,
+    summary_items,
+    summary_name,
+)
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
@@ -189,7 +195,11 @@ class MlflowTracker:
             (m.data.dataset, m.data.split, m.model): run_id
             for m, run_id in zip(result.models, run_ids, strict=True)
         }
-        pictures = picture_artifacts(result)
+        with drawn_pictures(result) as drawn:
+            # What takes long and needs no picture.
+            name = summary_name(comparisons)
+            page = page_artifact(comparisons, decision, past)
+            pictures = picture_artifacts(drawn)
         with tracking_call(self.uri, "log the pictures and differences"):
             for key, row in rows.items():
                 items = [*difference_metrics(self.bakeoff, row), *pictures.get(key, ())]
@@ -202,15 +212,15 @@ class MlflowTracker:
         links = Links(
             tracking_uri=redact(self.uri),
             experiment_id=self.experiment_id,
-            summary_run_id=self._start_summary(comparisons),
+            summary_run_id=self._start_summary(name),
             bakeoff=self.bakeoff.id,
             board=None if saved is None else saved.key,
             compared=compared,
             warnings=(warning,) if warning else (),
         )
         with tracking_call(self.uri, "log the summary run"):
-            summary = summary_items(self.bakeoff, comparisons, links, decision, past)
-            self.writer.log(links.summary_run_id, [*summary, *inputs_files(inputs or {})])
+            summary = summary_items(self.bakeoff, comparisons, links, decision)
+            self.writer.log(links.summary_run_id, [*summary, page, *inputs_files(inputs or {})])
             failed = len(result.failed) == len(result.models)
             self.writer.end(links.summary_run_id, "FAILED" if failed else "FINISHED")
         return links
@@ -256,11 +266,11 @@ class MlflowTracker:
             self.summary_run_id = self.writer.attach(run)
             self.writer.open_runs.add(self.summary_run_id)
 
-    def _start_summary(self, comparisons: Sequence[Comparison]) -> str:
+    def _start_summary(self, name: str) -> str:
         tags = [*self.common_tags, Tag("evalplugin.role", "summary")]
         if self.summary_run_id is None:
             with tracking_call(self.uri, "start the summary run"):
-                return self.writer.start(summary_name(comparisons), tags)
+                return self.writer.start(name, tags)
         with tracking_call(self.uri, "tag the summary run"):
             # The source that `mlflow run` has logged must not change.
             self.writer.log(self.summary_run_id, [tag for tag in tags if not tag.key.startswith("mlflow.")])

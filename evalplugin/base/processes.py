@@ -1,0 +1,58 @@
+"""Python processes of our own that work beside this one."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from typing import IO
+
+__all__ = ["end_process", "start_python"]
+
+_SECONDS_TO_END = 1.0
+_running: list[subprocess.Popen[bytes]] = []
+
+
+def start_python(
+    code: str, *, stdin: IO[bytes] | int = subprocess.DEVNULL, stdout: IO[bytes] | int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes] | None:
+    """Start a process that runs code, with the modules of this one; None if none can be started.
+
+    It is ended with this process at the latest.
+    """
+    if not sys.executable:
+        return None
+    interruptible = "from evalplugin.base.signals import interrupt_on_signals; interrupt_on_signals()"
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", f"{interruptible}\n{code}"],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)},
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for this process, which then ends it
+        )
+    except OSError:
+        return None
+    _running.append(process)
+    return process
+
+
+def end_process(process: subprocess.Popen[bytes]) -> None:
+    """End a process, if it has not ended yet."""
+    with suppress(ValueError):
+        _running.remove(process)
+    process.terminate()
+    try:
+        process.wait(_SECONDS_TO_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@atexit.register
+def _end_all() -> None:
+    for process in [*_running]:
+        end_process(process)
