@@ -10,7 +10,6 @@ import numpy as np
 
 from evalplugin.base import arrays
 from evalplugin.models.kernels.compiled import (
-    BytesOut,
     CodeRows,
     Codes,
     CodesOut,
@@ -26,7 +25,8 @@ from evalplugin.models.selection import NO_ITEM
 __all__ = ["ItemUsers", "sums_of_cosines"]
 
 _BITS = 64
-_CACHED = 2**20  # pairs of items whose common users are cached by a thread: 12 MB
+_GROUP = 32  # items of a list that are marked at once, a bit each
+_CACHE_BITS = 20  # of the number of pairs of items whose common users are cached by a thread: 12 MB
 _PAIR_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -48,23 +48,25 @@ class _PairCache(threading.local):
     """Numbers of common users of pairs of items, each at the place that its hash selects; one a thread."""
 
     def __init__(self) -> None:
-        self.pair = np.full(_CACHED, -1, dtype=np.int64)
-        self.count = np.empty(_CACHED, dtype=np.int32)
+        self.pair = np.full(2**_CACHE_BITS, -1, dtype=np.int64)
+        self.count = np.empty(2**_CACHE_BITS, dtype=np.int32)
 
 
 class ItemUsers:
     """The users of each item: codes, and bits for items that have so many users that bits are fewer words."""
 
-    def __init__(self, indptr: arrays.Ints, user: arrays.Codes, n_users: int) -> None:
-        """Take the users of item i, ``user[indptr[i] : indptr[i + 1]]``."""
-        self.indptr, self.user, self.n_users = indptr, user, n_users
+    def __init__(self, user: arrays.Codes, item: arrays.Codes, n_users: int, n_items: int) -> None:
+        """Take distinct pairs of user and item (m,), in any order."""
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(item, minlength=n_items))])
+        self.indptr, self.user, self.n_users = indptr, np.empty_like(user), n_users
+        _group_by_item(user, item, indptr.copy(), self.user)
         n_words = -(-n_users // _BITS)
         frequent = np.flatnonzero(np.diff(indptr) > n_words)
         self.bit_row = np.full(len(indptr) - 1, -1, dtype=np.int64)
         self.bit_row[frequent] = np.arange(len(frequent))
         self.bits = np.zeros(len(frequent) * n_words, dtype=np.uint64)
         self.cache = _PairCache()
-        _set_bits(indptr, user, frequent, n_words, self.bits)
+        _set_bits(indptr, self.user, frequent, n_words, self.bits)
 
 
 def sums_of_cosines(item: arrays.Codes, users: ItemUsers) -> arrays.Floats:
@@ -73,12 +75,19 @@ def sums_of_cosines(item: arrays.Codes, users: ItemUsers) -> arrays.Floats:
     ``item`` (B, K) lists, NO_ITEM behind the end.
     """
     sums = np.zeros(len(item))
-    marks = np.zeros(users.n_users, dtype=np.uint8)
+    marks, both = np.zeros(users.n_users, dtype=np.int64), np.zeros(_GROUP * item.shape[1], dtype=np.int64)
     _sum_cosines(
         np.ascontiguousarray(item), users.indptr, users.user, users.bit_row, users.bits,
-        -(-users.n_users // _BITS), marks, users.cache.pair, users.cache.count, sums,
+        -(-users.n_users // _BITS), marks, both, users.cache.pair, users.cache.count, sums,
     )  # fmt: skip
     return sums
+
+
+@compiled
+def _group_by_item(user: Codes, item: Codes, next_entry: IntsOut, grouped: CodesOut) -> None:
+    for row in range(len(user)):
+        grouped[next_entry[item[row]]] = user[row]
+        next_entry[item[row]] += 1
 
 
 @compiled
@@ -89,6 +98,36 @@ def _set_bits(indptr: Ints, user: Codes, frequent: Ints, n_words: int, bits: Key
             bits[word] |= np.uint64(1) << np.uint64(user[entry] & 63)
 
 
+@numba.njit(nogil=True, error_model="numpy")
+def _common(
+    one: Any,
+    other: Any,
+    indptr: Any,
+    user: Any,
+    bit_row: Any,
+    bits: Any,
+    n_words: Any,
+    cached_pair: Any,
+    cached_count: Any,
+) -> Any:
+    """Return the number of users of two items of which at least one is frequent."""
+    pair = np.int64(min(one, other)) * (len(indptr) - 1) + max(one, other)
+    at = np.int64((np.uint64(pair) * _PAIR_FACTOR) >> np.uint64(64 - _CACHE_BITS))
+    if cached_pair[at] == pair:
+        return np.int64(cached_count[at])
+    if bit_row[one] < 0:
+        one, other = other, one
+    first_word, common = bit_row[one] * n_words, np.int64(0)
+    if bit_row[other] >= 0:
+        for word in range(n_words):
+            common += _ones(bits[first_word + word] & bits[bit_row[other] * n_words + word])
+    else:
+        for entry in range(indptr[other], indptr[other + 1]):
+            common += _bit(bits[first_word + (user[entry] >> 6)], user[entry])
+    cached_pair[at], cached_count[at] = pair, common
+    return common
+
+
 @compiled
 def _sum_cosines(
     item: CodeRows,
@@ -97,56 +136,54 @@ def _sum_cosines(
     bit_row: Ints,
     bits: Words,
     n_words: int,
-    marks: BytesOut,
+    marks: IntsOut,
+    both: IntsOut,
     cached_pair: IntsOut,
     cached_count: CodesOut,
     sums: FloatsOut,
 ) -> None:
-    cache_bits = 0
-    while (1 << cache_bits) < len(cached_pair):
-        cache_bits += 1
-    cache_shift = np.uint64(64 - cache_bits)
-    n_items = len(indptr) - 1
+    # A user's mark is the number of a group of up to 32 items of a list, and a bit for each of these that the user has.
+    # So one visit to the users of an item counts those of all pairs of the item with items of the group. Pairs with a
+    # frequent item are counted by bits of users instead.
+    width, group = item.shape[1], 0
     for row in range(item.shape[0]):
-        for i in range(item.shape[1]):
-            one = item[row, i]
-            if one == NO_ITEM:
-                continue
-            first, end = indptr[one], indptr[one + 1]
-            one_bits = bit_row[one]
-            marked = False
-            for j in range(i + 1, item.shape[1]):
+        for start in range(0, width, _GROUP):
+            if item[row, start] == NO_ITEM:
+                break
+            group += 1
+            stop = min(start + _GROUP, width)
+            both[:] = 0
+            for j in range(start, width):
                 other = item[row, j]
                 if other == NO_ITEM:
+                    break
+                if bit_row[other] >= 0:
                     continue
-                other_first, other_end = indptr[other], indptr[other + 1]
-                pair = np.int64(min(one, other)) * n_items + max(one, other)
-                at = np.int64((np.uint64(pair) * _PAIR_FACTOR) >> cache_shift)
-                if cached_pair[at] == pair:
-                    both = int(cached_count[at])
-                else:
-                    other_bits = bit_row[other]
-                    both = 0
-                    if one_bits >= 0 and other_bits >= 0:
-                        for word in range(n_words):
-                            both += _ones(bits[one_bits * n_words + word] & bits[other_bits * n_words + word])
-                    elif one_bits >= 0:
-                        for entry in range(other_first, other_end):
-                            both += _bit(bits[one_bits * n_words + (user[entry] >> 6)], user[entry])
-                    elif other_bits >= 0:
-                        for entry in range(first, end):
-                            both += _bit(bits[other_bits * n_words + (user[entry] >> 6)], user[entry])
+                own = np.int64(1) << (j - start) if j < stop else np.int64(0)
+                for entry in range(indptr[other], indptr[other + 1]):
+                    mark = marks[user[entry]]
+                    if mark >> _GROUP != group:
+                        mark = np.int64(group) << _GROUP
+                    marks[user[entry]] = mark | own
+                    place, left = j, mark & ((1 << _GROUP) - 1)
+                    while left > 0:
+                        both[place] += left & 1
+                        place, left = place + width, left >> 1
+            for i in range(start, stop):
+                if item[row, i] == NO_ITEM:
+                    break
+                for j in range(i + 1, width):
+                    one, other = item[row, i], item[row, j]
+                    if other == NO_ITEM:
+                        break
+                    if bit_row[one] >= 0 or bit_row[other] >= 0:
+                        common = _common(
+                            one, other, indptr, user, bit_row, bits, n_words, cached_pair, cached_count
+                        )
                     else:
-                        if not marked:
-                            marked = True
-                            for entry in range(first, end):
-                                marks[user[entry]] = 1
-                        for entry in range(other_first, other_end):
-                            both += marks[user[entry]]
-                    cached_pair[at], cached_count[at] = pair, both
-                if both > 0:
-                    size = np.float64(end - first) * np.float64(other_end - other_first)
-                    sums[row] += np.float64(both) / np.sqrt(size)
-            if marked:
-                for entry in range(first, end):
-                    marks[user[entry]] = 0
+                        common = both[(i - start) * width + j]
+                    if common > 0:
+                        size = np.float64(indptr[one + 1] - indptr[one]) * np.float64(
+                            indptr[other + 1] - indptr[other]
+                        )
+                        sums[row] += np.float64(common) / np.sqrt(size)

@@ -96,15 +96,18 @@ class TrainData:
         """
         from evalplugin.metrics import similarity_loops
 
-        return similarity_loops.sums_of_cosines(item, self._item_users)
+        with self._lock:
+            users = self._item_users
+        return similarity_loops.sums_of_cosines(item, users)
 
     @cached_property
     def _item_users(self) -> ItemUsers:
         from evalplugin.metrics.similarity_loops import ItemUsers
 
-        table = self._users_of_items
-        user = table.indices.astype(np.int32, copy=False)
-        return ItemUsers(table.indptr.astype(np.int64), user, self._data.n_users)
+        data = self._data
+        return ItemUsers(
+            np.ascontiguousarray(data.user), np.ascontiguousarray(data.item), data.n_users, data.n_items
+        )
 
     def _cached_cosine(self, pair: Ints, n_items: int) -> Floats:
         wanted = np.unique(pair)

@@ -136,27 +136,29 @@ def test_loops_are_loaded_once_many_rows_are_scored(monkeypatch: pytest.MonkeyPa
     assert compilation.worth_compiling(small)
 
 
+@pytest.mark.parametrize("k", [9, 40])
 @pytest.mark.parametrize("n_users", [3, 64, 700])
-def test_sums_of_cosines_are_those_of_numpy(n_users: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_cosines_are_those_of_numpy(n_users: int, k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(n_users)
-    item, _, _, _ = drawn(n_users, 60, 12, 40, 1)
+    item, _, _, _ = drawn(n_users, 60, k + 3, 50, 1)
     user, known = np.nonzero(
-        rng.random((n_users, 40)) < np.linspace(0, 0.9, 40) ** 2
+        rng.random((n_users, 50)) < np.linspace(0, 0.9, 50) ** 2
     )  # rare and frequent items
     train = Interactions(
         user=user.astype(np.int32), item=known.astype(np.int32), rating=np.ones(len(user), dtype=np.float32),
-        timestamp=None, users=np.arange(n_users), items=np.arange(40),
+        timestamp=None, users=np.arange(n_users), items=np.arange(50),
     )  # fmt: skip
     context = ScoringContext(
-        item, np.zeros(61, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=bool), 40,
+        item, np.zeros(61, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=bool), 50,
         train=TrainData(train),
     )  # fmt: skip
     diversity = parse("diversity").metric
     assert isinstance(diversity, UserMetric)
-    without = diversity(context, 9)
+    without = diversity(context, k)
     monkeypatch.setattr("evalplugin.metrics.novelty_diversity.worth_compiling", lambda n_rows: True)
     monkeypatch.setattr(TrainData, "cosine", None)
-    np.testing.assert_array_equal(diversity(context, 9), without)
+    for _ in range(2):  # the second time with cached pairs
+        np.testing.assert_array_equal(diversity(context, k), without)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
