@@ -101,12 +101,12 @@ def _match(
         listed = item[row]
         for column in range(item.shape[1]):
             code = listed[column]
+            if code == NO_ITEM:
+                break
             hashed = np.uint32(np.uint32(code) * _ITEM_FACTOR)
             at = hashed >> stamp_shift
             if stamps[at] != stamp:
                 stamps[at] = stamp
-                continue
-            if code == NO_ITEM:
                 continue
             slot = np.int64(hashed >> shift)
             while slots[slot] >= 0 and truth_item[slots[slot] >> 1] != code:
