@@ -60,7 +60,10 @@ class Ids:
         return len(self.values)
 
     def run_starts(self) -> npt.NDArray[np.int64]:
-        """Return the positions of values that differ from the one before, 0 included: int64 (r,)."""
+        """Return the positions of values that differ from the one before, 0 included: int64 (r,).
+
+        Where almost all differ, as in shuffled rows, these are all positions, so that no copy of the values is needed.
+        """
         n = len(self)
         starts = [np.zeros(min(n, 1), dtype=np.int64)]
         for low in range(1, n, _CHUNK):
@@ -73,7 +76,8 @@ class Ids:
 
                 differs = pc.not_equal(current, before).to_numpy(zero_copy_only=False)
             starts.append(np.flatnonzero(differs) + low)
-        return np.concatenate(starts)
+        found = np.concatenate(starts)
+        return np.arange(n) if 10 * len(found) > 9 * n else found
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ids:
         """Return the ids at some rows."""

@@ -77,8 +77,9 @@ def group_rows(
     packed |= np.arange(n_rows)
     packed.sort()
     packed &= (1 << shift) - 1
-    moved = {name: column[packed] for name, column in columns.items()}
-    return GroupedRows(start, count, moved, True, packed)
+    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
+        moved = pool.map(lambda column: column.take(packed), columns.values())
+        return GroupedRows(start, count, dict(zip(columns, moved, strict=True)), True, packed)
 
 
 def group_by_rank(
@@ -92,8 +93,7 @@ def group_by_rank(
 ) -> GroupedRows | None:
     """Return shuffled items by user and rank, each written to its position without sorting.
 
-    None if that is unnecessary, or if the ranks of a user are not 1, 2, 3 and so on. ``compiled``: by a compiled
-    loop, on several threads.
+    None if that is unnecessary, or if the ranks of a user are not 1, 2, 3 and so on. ``compiled``: by a compiled loop.
     """
     if len(run_start) <= n_users:  # no user has several runs, or almost none
         return None
@@ -115,7 +115,7 @@ def group_by_rank(
         return True
 
     parts = [slice(low, low + _CHUNK) for low in range(0, len(item), _CHUNK)]
-    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count()) if compiled else 1) as pool:
+    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
         if not all(pool.map(write, parts)):
             return None
     # As many positions as rows: a repeated rank leaves another position empty.
