@@ -1,9 +1,9 @@
 """Time and memory of scoring top-100 lists, against other libraries on the same input, in one run.
 
-``python metrics.py [--sizes 10000 100000 1000000] [--peers NAME ...] [--out-of-core ROWS] [--shapes ROWS]`` writes
-metrics.csv, metrics.md and metrics.png to its own folder, and then runs ``shapes.py``: lists of other shapes.
-``environments.py`` makes the peers' environments first; a missing
-one is left out with a note. Every measurement runs in a process of its own (``peers.py``).
+``python metrics.py [--sizes 10000 100000 1000000] [--peers NAME ...] [--out-of-core ROWS]`` writes metrics.csv,
+metrics.md and metrics.png to its own folder; ``shapes.py`` times lists of other shapes. ``environments.py`` makes the
+peers' environments first; a missing one is left out with a note. Every measurement runs in a process of its own
+(``peers.py``).
 """
 
 from __future__ import annotations
@@ -262,7 +262,6 @@ def main() -> None:
         "--out-of-core", type=int, default=100_000_000, metavar="ROWS", help="0: leave it out"
     )
     parser.add_argument("--memory", default="2GB")
-    parser.add_argument("--shapes", type=int, default=2_000_000, metavar="ROWS", help="0: leave them out")
     parser.add_argument("--make", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--to", type=Path, default=HERE)
     args = parser.parse_args()
@@ -284,11 +283,6 @@ def main() -> None:
         writer.writerows({k: v for k, v in asdict(r).items() if k != "means"} for r in results)
     (args.to / "metrics.md").write_text(markdown(results, large))
     picture(results, args.to / "metrics.png")
-    if args.shapes:
-        subprocess.run(
-            [sys.executable, str(HERE / "shapes.py"), "--rows", str(args.shapes), "--to", str(args.to)],
-            check=True,
-        )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Scoring of lists of other shapes than the usual one: nanoseconds a row, and times those of even lists in order.
 
-``python shapes.py [--rows 2000000] [--only NAME ...]`` writes shapes.csv and shapes.md to its own folder;
-``metrics.py`` runs it too. All shapes have about the same number of rows and are timed in one process, each as the best
-of several calls after a first one, which may compile; files are scored in processes of their own, on one core and on
-all. Processors are those that a call keeps busy on average: its CPU time by its time.
+``python shapes.py [--rows 2000000] [--only NAME ...]`` writes shapes.csv and shapes.md to its own folder. All
+shapes have about the same number of rows and are timed in one process, each as the best of several calls after a first
+one, which may compile; files are scored in processes of their own, on one core and on all. Processors are those that a
+call keeps busy on average: its CPU time by its time.
 """
 
 from __future__ import annotations
