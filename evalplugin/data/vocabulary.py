@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,7 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Ids
 
-__all__ = ["DictionaryOf", "check_kinds", "codes_end", "codes_in", "encode"]
-
-DictionaryOf: TypeAlias = Callable[[Any], tuple[Any, npt.NDArray[np.int32]]]  # texts -> distinct texts, codes
+__all__ = ["check_kinds", "codes_end", "codes_in", "encode"]
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**17  # texts that are worth a thread of their own
@@ -65,17 +63,11 @@ def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
     return end
 
 
-def encode(
-    columns: Sequence[Ids], dictionary_of: DictionaryOf | None = None
-) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
-    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes.
-
-    ``dictionary_of`` finds the distinct texts of a part of a column, in the order of their first rows, and the code of
-    each row; None: Arrow does.
-    """
+def encode(columns: Sequence[Ids]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes."""
     if columns[0].kind == "integers":
         return _encode_integers([column.values for column in columns])
-    return _encode_text([column.values for column in columns], dictionary_of or _dictionary_of)
+    return _encode_text([column.values for column in columns])
 
 
 def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.integer[Any]]:
@@ -129,9 +121,7 @@ def _encode_integers(
     return vocabulary, codes
 
 
-def _encode_text(
-    columns: list[Any], dictionary_of: DictionaryOf
-) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -139,27 +129,21 @@ def _encode_text(
     size = max(_PIECE, -(-max(map(len, columns)) // threads))
     pieces = [column.slice(at, size) for column in columns for at in range(0, len(column), size)]
     with ThreadPoolExecutor(threads) as pool:
-        encoded = list(pool.map(dictionary_of, pieces))
-        parts = [distinct.cast(pa.large_string()) for distinct, _ in encoded]
-        vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
-        vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
-        try:
-            vocabulary.validate(full=True)
-        except pa.ArrowInvalid:
-            raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
-
-        def codes_of(part: Any, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-            index = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False)
-            return index.astype(np.int32, copy=False)[code]  # type: ignore[no-any-return]
-
-        found = pool.map(codes_of, parts, [code for _, code in encoded])
-        none = np.empty(0, dtype=np.int32)
-        codes: list[npt.NDArray[np.integer[Any]]] = [
-            np.concatenate([none, *(next(found) for _ in range(0, len(column), size))]) for column in columns
-        ]
+        encoded = list(pool.map(pc.dictionary_encode, pieces))
+    parts = [e.dictionary.cast(pa.large_string()) for e in encoded]
+    vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
+    vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
+    try:
+        vocabulary.validate(full=True)
+    except pa.ArrowInvalid:
+        raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
+    ours = iter(zip(parts, encoded, strict=True))
+    codes: list[npt.NDArray[np.integer[Any]]] = []
+    for column in columns:
+        code = np.empty(len(column), dtype=np.int32)
+        for at in range(0, len(column), size):
+            part, one = next(ours)
+            code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
+            code[at : at + size] = code_of[one.indices.to_numpy(zero_copy_only=False)]
+        codes.append(code)
     return vocabulary.to_numpy(zero_copy_only=False), codes
-
-
-def _dictionary_of(texts: Any) -> tuple[Any, npt.NDArray[np.int32]]:
-    encoded = texts.dictionary_encode()
-    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Ids
-from evalplugin.data.vocabulary import DictionaryOf, codes_end, codes_in, encode
+from evalplugin.data.vocabulary import codes_end, codes_in, encode
 from evalplugin.lists.catalogue import Catalogue, catalogue_of, interactions_on
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.ranked_lists import RankedLists
@@ -62,24 +62,18 @@ def blocks_of(
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
     lists, truth = inputs.lists, inputs.truth
-    compiled = worth_compiling(len(lists.user))
-    dictionary_of: DictionaryOf | None = None
-    if compiled and "text" in (lists.user.kind, lists.item.kind):
-        from evalplugin.lists import text_loops
-
-        dictionary_of = text_loops.dictionary_of
     # Both make one pass over a long column, and can run at the same time.
     with ThreadPoolExecutor(1) as pool:
-        coding = pool.submit(_item_codes, lists.item, truth.item, catalogue, dictionary_of)
+        coding = pool.submit(_item_codes, lists.item, truth.item, catalogue)
         starts = lists.user.run_starts(), truth.user.run_starts()
         item, truth_item, raw_item, n_items = coding.result()
     runs = lists.user.take(starts[0]), truth.user.take(starts[1])
     if catalogue is None:
-        users, (run_user, truth_run_user) = encode(runs, dictionary_of)
+        users, (run_user, truth_run_user) = encode(runs)
     else:
         users = catalogue.users
         run_user, truth_run_user = (codes_in(ids, users) for ids in runs)
-    rows = None
+    rows, compiled = None, worth_compiling(len(lists.user))
     if lists.kind == "rank":
         rows = group_by_rank(starts[0], run_user, len(users), item, lists.values, compiled=compiled)
     rows = rows or group_rows(starts[0], run_user, len(users), {"item": item, lists.kind: lists.values})
@@ -109,7 +103,7 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
 
 def _item_codes(
-    listed: Ids, held_out: Ids, catalogue: Catalogue | None, dictionary_of: DictionaryOf | None
+    listed: Ids, held_out: Ids, catalogue: Catalogue | None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Callable[[int], object], int]:
     """Return the codes of two columns of items, the raw id of a code, and the number of codes."""
     if catalogue is not None:
@@ -117,7 +111,7 @@ def _item_codes(
         return codes_in(listed, items), codes_in(held_out, items), lambda code: items[code], len(items)
     if listed.kind == "integers" and (end := codes_end(listed.values, held_out.values)) is not None:
         return listed.values, held_out.values, int, end
-    vocabulary, (item, truth_item) = encode([listed, held_out], dictionary_of)
+    vocabulary, (item, truth_item) = encode([listed, held_out])
     return item, truth_item, lambda code: vocabulary[code], len(vocabulary)
 
 
