@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from collections.abc import Iterable, Iterator, Set
+from importlib.metadata import PackageNotFoundError, distributions, version
 from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,24 @@ def _code_of_file(file: Path, changed: int) -> str:
         if (source := getattr(found, "__file__", None)) is not None:
             content.update(f"{name}\n".encode() + Path(source).read_bytes())
     names = {name.partition(".")[0] for name in finder.badmodules} - sys.stdlib_module_names - {"evalplugin"}
-    owners = packages_distributions() if names else {}
-    packages = sorted({owner for name in names for owner in owners.get(name, ())})
-    return ", ".join([f"{file.name} {content.hexdigest()[:16]}", *(f"{p} {_version(p)}" for p in packages)])
+    packages = [f"{package} {_version(package)}" for package in _packages_of(names)]
+    return ", ".join([f"{file.name} {content.hexdigest()[:16]}", *packages])
+
+
+def _packages_of(names: Set[str]) -> list[str]:
+    """Return the installed packages that provide top-level modules, sorted.
+
+    ``importlib.metadata.packages_distributions`` asks for each file of each package whether it is there, which takes
+    a second. The lists of the files are enough.
+    """
+    found = set()
+    for package in distributions() if names else ():
+        provided = (package.read_text("top_level.txt") or "").split()
+        if not provided:
+            provided = re.findall(r'^"?(\w+)(?:/|\.py,)', package.read_text("RECORD") or "", re.MULTILINE)
+        if not names.isdisjoint(provided):
+            found.add(package.metadata["Name"])
+    return sorted(found)
 
 
 def _version(package: str) -> str:
