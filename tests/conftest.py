@@ -84,6 +84,12 @@ def _own_registries() -> Iterator[None]:
             del sys.modules[name]
 
 
+@pytest.fixture
+def store(_own_folder: None, _empty_store: Path) -> Path:
+    """An empty SQLite store in the working directory."""
+    return Path(shutil.copy(_empty_store, Path.cwd() / "mlflow.db"))
+
+
 @pytest.fixture(scope="session")
 def make() -> ModuleType:
     """Everything that makes a sample bake-off."""

@@ -2,6 +2,8 @@
 
     python killing.py FOLDER POINTS    POINTS: JSON, name -> [event, occurrence, workers]
 
+FOLDER/template holds the config and an empty store.
+
 What a bake-off imports is imported once, then each runs in a fork. An event is what an observer hears, and what is
 asked of MLflow's client and of the store, before and after.
 """
@@ -26,7 +28,6 @@ from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
-from evalplugin.tracking.connection import connect
 
 CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
 
@@ -99,7 +100,6 @@ def bake(event: str | None, occurrence: int, workers: int, mode: Any) -> None:
 def main(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> None:
     """Run each point in a folder of its own: killed, and then resumed; print the exit codes."""
     template, warm = folder / "template", folder / "warm"
-    in_fork(template, lambda: connect(f"sqlite:///{template}/mlflow.db"))
     shutil.copytree(template, warm)
     os.chdir(warm)
     # Imports all that a bake-off needs but the plugin, whose file is another one in each folder.

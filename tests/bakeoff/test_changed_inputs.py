@@ -27,6 +27,8 @@ from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
 from evalplugin.execution.workers import process_executor
 
+pytestmark = pytest.mark.usefixtures("store")
+
 # A model whose scores are the numbers that its code reads.
 VENDOR = """
 import functools, glob, json, os, pathlib

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
-from importlib.metadata import version
+from importlib.metadata import Distribution, packages_distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.models import MODELS
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("store")
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -192,13 +194,27 @@ POINTS: dict[str, tuple[str | None, int, int]] = {
 }
 
 
+QUICK_POINTS = (
+    "scores-are-there-and-lists-are-not",
+    "metrics-without-files",
+    "after-a-model-that-failed",
+    "comparing",
+)
+
+
 @pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[int]]]:
+def killed(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest, _empty_store: Path
+) -> tuple[Path, dict[str, list[int]]]:
+    """Bake-offs that were killed and resumed, at the points that the selected tests ask for."""
     folder = tmp_path_factory.mktemp("killed")
     (folder / "template").mkdir()
+    shutil.copy(_empty_store, folder / "template" / "mlflow.db")
     write_config(folder / "template")
+    asked = {item.callspec.params.get("point") for item in request.session.items if hasattr(item, "callspec")}
+    points = {name: POINTS[name] for name in POINTS if name in {*asked, *QUICK_POINTS, "whole"}}
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "killing.py"), str(folder), json.dumps(POINTS)],
+        [sys.executable, str(Path(__file__).parent / "killing.py"), str(folder), json.dumps(points)],
         capture_output=True, text=True, check=False, timeout=300, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -227,7 +243,14 @@ def assert_same_end(place: Path, uninterrupted: Path) -> None:
     assert list((place / ".evalplugin/bakeoffs").iterdir()) == []
 
 
-@pytest.mark.parametrize("point", [name for name in POINTS if name != "whole"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(name, marks=() if name in QUICK_POINTS else pytest.mark.slow)
+        for name in POINTS
+        if name != "whole"
+    ],
+)
 def test_killed_bake_off_resumes_to_the_same_result(
     point: str, killed: tuple[Path, dict[str, list[int]]]
 ) -> None:
@@ -380,6 +403,17 @@ def test_imports_of_a_plugin_file_belong_to_its_code(tmp_path: Path, monkeypatch
     assert f"scikit-learn {version('scikit-learn')}" in before
     (tmp_path / "own_numbers.py").write_text("X = 2\n")
     assert code() != before
+
+
+def test_packages_of_imports_are_found_without_a_look_at_their_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = packages_distributions()
+    names = {"sklearn", "numpy", "yaml", "dateutil", "six", "surprise", "mpl_toolkits", "no_such_module"}
+    expected = sorted({owner for name in names for owner in owners.get(name, ())})
+    assert len(expected) >= len(names) - 1
+    looked_at = []
+    monkeypatch.setattr(Distribution, "files", property(looked_at.append))
+    assert versions._packages_of(names) == expected
+    assert looked_at == []
 
 
 def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -> None:

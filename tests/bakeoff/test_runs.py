@@ -20,6 +20,8 @@ from samples import FAILING, small_config
 import evalplugin
 from evalplugin.base.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("store")
+
 ROOT = Path(__file__).parents[2]
 
 WAITING = """
@@ -137,7 +139,7 @@ def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_pa
     assert (code, out) == (2, "")
     assert "dataset tiny, split last_n: relevance.threshold: no rating of the data reaches 40" in err
     assert "Traceback" not in err
-    assert not (Path.cwd() / "mlflow.db").exists()
+    assert runs(Path.cwd()) == {}
 
 
 def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(tmp_path: Path) -> None:

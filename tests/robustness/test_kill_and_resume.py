@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,10 +18,13 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="forks")
 
 
-def killed_at(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> dict[str, list[int]]:
+def killed_at(
+    folder: Path, points: dict[str, tuple[str | None, int, int]], store: Path
+) -> dict[str, list[int]]:
     """Return the exit codes by point: of the killed bake-off, and of the resumed one."""
     (folder / "template").mkdir(parents=True)
     write_config(folder / "template")
+    shutil.copy(store, folder / "template")
     done = subprocess.run(
         [sys.executable, str(ROOT / "tests/bakeoff/killing.py"), str(folder), json.dumps(points)],
         capture_output=True, text=True, check=False, timeout=1800, env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -31,15 +35,15 @@ def killed_at(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> d
 
 
 @pytest.mark.slow
-def test_bake_off_killed_at_any_event_resumes_to_the_same_result(tmp_path: Path) -> None:
-    killed_at(tmp_path / "first", {"whole": (None, 0, 1)})
+def test_bake_off_killed_at_any_event_resumes_to_the_same_result(tmp_path: Path, store: Path) -> None:
+    killed_at(tmp_path / "first", {"whole": (None, 0, 1)}, store)
     heard = json.loads((tmp_path / "first" / "whole" / "heard-run.json").read_text())
     seen: Counter[str] = Counter()
     points: dict[str, tuple[str | None, int, int]] = {}
     for event in heard:
         seen[event] += 1
         points[f"point-{len(points):03d}"] = (event, seen[event], 1)
-    codes = killed_at(tmp_path / "second", points)
+    codes = killed_at(tmp_path / "second", points, store)
     for point, (event, occurrence, _) in points.items():
         assert codes[point] == [-signal.SIGKILL, 0], (event, occurrence)
         assert_same_end(tmp_path / "second" / point, tmp_path / "first" / "whole")

@@ -38,12 +38,7 @@ class Upright:
         return np.tile(self.counts, (len(users), 1))
 """
 
-
-@pytest.fixture(autouse=True)
-def _store(_empty_store: Path) -> None:
-    import shutil
-
-    shutil.copy(_empty_store, "mlflow.db")
+pytestmark = pytest.mark.usefixtures("store")
 
 
 def config(on_all: str, **changes: Any) -> str:
@@ -88,7 +83,7 @@ def journals() -> list[Path]:
     ("on_all", "limits", "why"),
     [
         ("raise", {}, "ZeroDivisionError: division by zero"),
-        ("raise", {"seconds": 60}, "ZeroDivisionError: division by zero"),
+        pytest.param("raise", {"seconds": 60}, "ZeroDivisionError: division by zero", marks=pytest.mark.slow),
         ("wait", {"seconds": 4}, "stopped: the task took more than 4 s, its limit (limits.seconds)"),
     ],
 )
