@@ -22,6 +22,7 @@ __all__ = ["CsvFormat", "FileFormat", "ParquetFormat", "TrecFormat"]
 
 _RUN = ("user", "q0", "item", "trec_rank", "score", "tag")
 _ID_ROLES = ("user", "item")
+_CHUNK = 2**16  # integers at a time, whose temporaries stay in the cache
 _QRELS = ("user", "iteration", "item", "rating")
 
 
@@ -159,24 +160,27 @@ def _are_canonical(text: pa.ChunkedArray, integers: pa.ChunkedArray) -> bool:
 
     Apart from hexadecimal ones, none is shorter than Python's, so that equal total lengths mean equal texts.
     """
-    for texts, values in zip(text.chunks, integers.chunks, strict=True):
+    length = 0
+    for texts in filter(len, text.chunks):
         _, offsets, characters = texts.buffers()
-        if not len(texts) or characters is None:
-            continue
-        first, last = np.frombuffer(offsets, dtype=np.int32)[[texts.offset, texts.offset + len(texts)]]
-        if np.frombuffer(characters, dtype=np.uint8)[first:last].max(initial=0) > ord("9"):
+        first, last = np.frombuffer(offsets, dtype=np.int32)[
+            [texts.offset, texts.offset + len(texts)]
+        ].tolist()
+        if last > first and np.frombuffer(characters, dtype=np.uint8)[first:last].max() > ord("9"):
             return False
-        if last - first != _total_length(values.drop_null().to_numpy()):
-            return False
-    return True
+        length += last - first
+    return length == sum(_total_length(values.to_numpy()) for values in integers.drop_null().chunks)
 
 
 def _total_length(integers: npt.NDArray[np.int64]) -> int:
     """Return the number of characters of integers as Python writes them."""
-    size = np.abs(integers).view(np.uint64)  # the lowest integer has no opposite, but fits without a sign
-    longest = len(str(size.max(initial=0)))
-    digits = sum(int(np.count_nonzero(size >= 10**power)) for power in range(1, longest))
-    return len(integers) + int(np.count_nonzero(integers < 0)) + digits
+    length = len(integers)
+    for low in range(0, len(integers), _CHUNK):
+        part = integers[low : low + _CHUNK]
+        size = np.abs(part).view(np.uint64)  # the lowest integer has no opposite, but fits without a sign
+        length += int(np.count_nonzero(part < 0))
+        length += sum(int(np.count_nonzero(size >= 10**power)) for power in range(1, len(str(size.max()))))
+    return length
 
 
 @dataclass(frozen=True)

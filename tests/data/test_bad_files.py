@@ -22,6 +22,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.data import Csv, LoadContext, Parquet
+from evalplugin.data.formats import CsvFormat
 from evalplugin.data.reading import reason_of
 from evalplugin.data.tables import Table
 from evalplugin.segments.attribute import Attribute
@@ -220,6 +221,15 @@ def test_csv_ids_that_integers_cannot_hold_stay_text(user: str, others: str, kep
     Path("a.csv").write_text(f"user,item,rank\n{user},1,1\n{others},1,1\n")
     assert Csv("a.csv").load(LoadContext()).users.tolist() == kept
     assert evalplugin.score("a.csv", "a.csv", ["rr"]).per_user.index.tolist() == kept
+
+
+@pytest.mark.parametrize("last", ["-12", "012"])
+def test_csv_ids_are_integers_or_text_throughout_a_file_that_is_read_in_pieces(last: str) -> None:
+    ids = [str(n) for n in range(-5, 250_000)]
+    Path("a.csv").write_text("user,item,rank\n" + "".join(f"{n},7,1\n" for n in [*ids, last]))
+    assert Path("a.csv").stat().st_size > 2**21
+    users = CsvFormat().read(Path("a.csv"), {"user": "user"}).column("user")
+    assert users.to_pylist() == ([*map(int, ids), -12] if last == "-12" else [*ids, last])
 
 
 def test_csv_files_that_disagree_on_ids_are_refused_with_what_to_do() -> None:
