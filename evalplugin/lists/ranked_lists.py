@@ -73,9 +73,9 @@ class RankedLists:
         """Return items in the order of their ranks; ``rank`` is padded with 0."""
         width = item.shape[1]
         expected = np.arange(1, width + 1, dtype=rank.dtype if width < 100 else np.int64)
-        if (rank == expected).all():
+        listed, in_order = item != NO_ITEM, rank == expected
+        if np.array_equal(listed, in_order):
             return item
-        listed = item != NO_ITEM
         wrong = listed & ((rank < 1) | (rank > count[:, None]))
         target = np.where(wrong | ~listed, 1, rank).astype(np.int64) - 1
         moved = np.full_like(item, NO_ITEM)
