@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-HEAVY = ("mlflow", "sklearn", "surprise", "numba", "pandas", "scipy", "pyarrow", "matplotlib", "rich")
+HEAVY = ("mlflow", "sklearn", "surprise", "numba", "pandas", "scipy", "pyarrow", "matplotlib", "rich", "http")
 
 
 def imported_by(code: str, depth: int = 1) -> set[str]:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 __all__ = [
     "CHANGED",
@@ -90,6 +89,8 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
     elif isinstance(value, str) and 0 < len(value) < _MAX_PATH and "\0" not in value:
         scheme = scheme_of(value)
         if scheme == "file":
+            from urllib.request import url2pathname  # its client of HTTP takes as long as four starts of Python
+
             yield from _paths_named(url2pathname(urlsplit(value).path), folders[:1])
         elif scheme is not None:
             if scheme in URI_SCHEMES:
