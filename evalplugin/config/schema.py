@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.sections import (
@@ -51,11 +51,22 @@ class Decides:
     effect: Effect
 
 
+def _in_one_line(name: str) -> str:
+    """Return a name, which stands in lines of tables and messages."""
+    if "\n" in name:
+        raise ValueError(f"must be one line, not {name!r}")
+    return name
+
+
 class ComponentSpec(Closed):
     """A component: a type, and a name in results. Plain text is short for its type alone."""
 
     type: Annotated[str, Field(description="Registered type, see `evalplugin list`.")]
-    name: Annotated[str, Field(min_length=1, description="Name in results; the type when left out.")] = ""
+    name: Annotated[
+        str,
+        AfterValidator(_in_one_line),
+        Field(min_length=1, description="Name in results; the type when left out."),
+    ] = ""
 
     @model_validator(mode="before")
     @classmethod
@@ -124,7 +135,10 @@ class Config(Closed):
     """A bake-off: models x datasets x splits, scored by the same metrics."""
 
     experiment: Annotated[
-        str, Decides("nothing"), Field(min_length=1, description="Name of the MLflow experiment.")
+        str,
+        Decides("nothing"),
+        AfterValidator(_in_one_line),
+        Field(min_length=1, description="Name of the MLflow experiment."),
     ]
     seed: Annotated[int, Decides("scores"), Field(ge=0, description="Root of all randomness.")] = 0
     plugins: Annotated[

@@ -95,6 +95,24 @@ def test_hostile_assignment_is_one_line(
     assert len(shown) < 800
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("experiment", "a\nerror: b"),
+        ("models", [{"type": "random", "name": "a\nb"}]),
+        ("datasets", [{"type": "synthetic", "name": "a\nb"}]),
+    ],
+)
+def test_name_of_several_lines_is_a_mistake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, value: object
+) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(yaml.safe_dump({**yaml.safe_load(BASE), key: value}))
+    assert main(["validate", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ": must be one line, not 'a\\n" in line
+
+
 URIS = [
     ("http://[", "Invalid IPv6 URL"),
     ("http://host:99999", "Port out of range"),
