@@ -87,7 +87,7 @@ class Comparisons:
         """Write the comparison page, one file that needs no network; return its path.
 
         Raises:
-            DataError: The folder does not exist.
+            DataError: The folder does not exist, or the file cannot be written.
             TrackingError: The data for the page cannot be read from the tracking store.
         """
         from evalplugin.report.page import comparison_page
@@ -96,7 +96,10 @@ class Comparisons:
         if not path.absolute().parent.is_dir():
             raise DataError(f"{path}: there is no folder {path.absolute().parent} to write to")
         page = comparison_page(self._complete(), decision=self.decision, past=self.past())
-        path.write_text(page, encoding="utf-8", newline="\n")
+        try:
+            path.write_text(page, encoding="utf-8", newline="\n")
+        except OSError as error:
+            raise DataError(f"{path}: the page cannot be written: {error.strerror or error}") from None
         return path
 
     def canonical(self, metrics: Sequence[str]) -> list[str]:

@@ -197,6 +197,7 @@ def test_the_page_of_runs_in_a_store_has_their_lists(outcome: Outcome, uri: str,
         (lambda o: o.to_frame("rr@5"), r"metric 'rr@5' is not there; did you mean 'rr'\?"),
         (lambda o: o.plot("recall@5"), r"metric 'recall@5' is not there"),
         (lambda o: o.to_frame(segment="age"), r"users are not grouped by 'age'; there are: activity"),
+        (lambda o: o.to_html("."), r"\.: the page cannot be written: Is a directory"),
         (lambda o: o.to_html("no/page.html"), r"no/page\.html: there is no folder .*/no to write to"),
     ],
 )
