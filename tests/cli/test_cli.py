@@ -45,7 +45,7 @@ def test_output_of_any_encoding_is_printed() -> None:
     Path("lists.csv").write_text("user,item,rank\né,x,1\n", encoding="utf-8")
     Path("truth.csv").write_text("user,item\né,x\n", encoding="utf-8")
     score = ["score", "--lists", "lists.csv", "--truth", "truth.csv", "-m", "rr"]
-    expected = {"table": b"1.0000\\u20131.0000", "json": b'"mean": 1.0', "csv": b"rr,1.0,"}
+    expected = {"table": b"\\u2013", "json": b'"mean": 1.0', "csv": b"rr,1.0,"}
     for form, text in expected.items():
         done = subprocess.run(
             [sys.executable, "-m", "evalplugin", *score, "--format", form], capture_output=True, check=True,
