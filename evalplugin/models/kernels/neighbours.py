@@ -5,7 +5,7 @@ from __future__ import annotations
 from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut
 from evalplugin.models.kernels.sorting import chunk_of, sort_neighbours
-from evalplugin.models.kernels.walk import walk
+from evalplugin.models.kernels.walk import walk, walk_with_ties
 from evalplugin.models.threads import for_ranges
 
 __all__ = ["neighbour_means"]
@@ -33,10 +33,11 @@ def neighbour_means(
         orders: From ``sort_all``, if ``xs`` are all x; None: neighbours are sorted here, chunk by chunk.
     """
     chunk = chunk_of(similarity)
+    kernel = walk_with_ties if len(rows.position) else walk
 
     def some_rows(start: int, stop: int) -> None:
         some = xs[start:stop]
         order = sort_neighbours(similarity, some) if orders is None else orders[start // chunk]
-        walk(similarity, some, order, rows, options, means[start:stop])
+        kernel(similarity, some, order, rows, options, means[start:stop])
 
     for_ranges(some_rows, len(xs), chunk)

@@ -7,7 +7,7 @@ import numpy as np
 from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut, compiled
 
-__all__ = ["walk"]
+__all__ = ["walk", "walk_with_ties"]
 
 
 @compiled
@@ -19,16 +19,71 @@ def walk(
     options: MeanOptions,
     means: MatrixOut,
 ) -> None:
-    """Write the means of each x and every y into ``means``; see ``neighbour_means``.
+    """Write the means of each x and every y into ``means`` where every list ascends by x; see ``neighbour_means``."""
+    order_indptr, order = orders
+    indptr, rank, value, _, capacity, y_of = rows
+    scaled, divisor, min_k, otherwise = options
+    n_y = len(capacity)
+    # Similarities, terms, missing neighbours, padding of each y: two of them are a cache line. Indices are unsigned, as
+    # signed ones would be tested for Python's negative indices at each step.
+    sums = np.empty(4 * n_y)
+    one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
+    for row in range(len(xs)):
+        for y in range(n_y):
+            sums[4 * y] = 0.0
+            sums[4 * y + 1] = 0.0
+            sums[4 * y + 2] = capacity[y]
+        last = n_y - 1  # every y behind it is full
+        while last >= 0 and sums[4 * last + 2] == 0.0:
+            last -= 1
+        similarity_of = similarity[xs[row]]
+        begin = order_indptr[row]
+        stop = order_indptr[row + 1] if last >= 0 else begin
+        for at in range(np.uint64(begin), np.uint64(stop)):
+            other = np.uint64(order[at])
+            sim = similarity_of[other]
+            bound = np.uint64(last)
+            entry = np.uint64(indptr[other])
+            y_rank = np.uint64(rank[entry])
+            while y_rank <= bound:
+                # Branchless, as branches would be unpredictable: zeros are added to full y, which change nothing.
+                place = y_rank * four
+                missing = sums[place + two]
+                taken = 1.0 if missing > 0.0 else 0.0
+                weight = sim * taken
+                term = weight * value[entry]
+                if scaled:
+                    term /= divisor[other]
+                sums[place] += weight
+                sums[place + one] += term
+                sums[place + two] = missing - taken
+                entry += one
+                y_rank = np.uint64(rank[entry])
+            if sums[bound * four + two] == 0.0:
+                while last >= 0 and sums[4 * last + 2] == 0.0:
+                    last -= 1
+                if last < 0:
+                    break
+        for y in range(n_y):
+            enough = capacity[y] - sums[4 * y + 2] >= min_k
+            means[row, y_of[y]] = sums[4 * y + 1] / sums[4 * y] if enough else otherwise
 
-    Where lists are in any order, the entries of equally similar neighbours are taken by their position in the lists.
-    """
+
+@compiled
+def walk_with_ties(
+    similarity: Matrix,
+    xs: Ints,
+    orders: SortedNeighbours,
+    rows: NeighbourRows,
+    options: MeanOptions,
+    means: MatrixOut,
+) -> None:
+    """Like ``walk`` for lists in any order: of equally similar neighbours, the first in the list of y comes first."""
     order_indptr, order = orders
     indptr, rank, value, position, capacity, y_of = rows
     scaled, divisor, min_k, otherwise = options
     n_y = len(capacity)
-    ascending = len(position) == 0
-    sums = np.empty((n_y, 4))  # similarities, terms, missing neighbours, padding: two rows are a cache line
+    sums = np.empty((n_y, 4))  # as in ``walk``
     # The entries of equally similar neighbours: y, term, and position in the list of y above the number of the entry.
     group_y = np.empty(len(position) + 1, dtype=np.int32)
     group_term = np.empty(len(position) + 1)
@@ -37,10 +92,11 @@ def walk(
     slots = np.empty(256, dtype=np.int64)
     # Keys are sorted by digits of at most 8 bits.
     bits = 0
-    while not ascending and (position.max() >> bits) > 0:
+    while (position.max() >> bits) > 0:
         bits += 1
     digits = (bits + 7) // 8
     digit_bits = (bits + digits - 1) // max(digits, 1)
+    one = np.uint64(1)
     for row in range(len(xs)):
         for y in range(n_y):
             sums[y, 0] = 0.0
@@ -53,46 +109,39 @@ def walk(
         while begin < stop and last >= 0:
             sim = similarity[xs[row], order[begin]]
             next_sim = begin + 1
-            while not ascending and next_sim < stop and similarity[xs[row], order[next_sim]] == sim:
+            while next_sim < stop and similarity[xs[row], order[next_sim]] == sim:
                 next_sim += 1
             is_group = next_sim > begin + 1
+            bound = np.uint64(last)
             size = 0
             for at in range(begin, next_sim):
                 other = order[at]
-                first, end = indptr[other], indptr[other + 1]
-                if end > first and rank[end - 1] > last:
-                    low, high = first, end
-                    while low < high:
-                        middle = (low + high) >> 1
-                        if rank[middle] > last:
-                            high = middle
-                        else:
-                            low = middle + 1
-                    end = low
+                entry = np.uint64(indptr[other])
+                y = np.uint64(rank[entry])
                 # Branchless, as branches would be unpredictable: zeros are added to full y, which change nothing, and
                 # the entries of full y are overwritten.
-                if is_group:
-                    for entry in range(first, end):
-                        y = rank[entry]
-                        term = sim * value[entry]
-                        if scaled:
-                            term /= divisor[other]
-                        group_y[size] = y
-                        group_term[size] = term
-                        key[size] = (np.int64(position[entry]) << 32) | size
-                        size += 1 if sums[y, 2] > 0.0 else 0
-                else:
-                    for entry in range(first, end):
-                        y = rank[entry]
-                        missing = sums[y, 2]
-                        taken = 1.0 if missing > 0.0 else 0.0
-                        weight = sim * taken
-                        term = weight * value[entry]
-                        if scaled:
-                            term /= divisor[other]
-                        sums[y, 0] += weight
-                        sums[y, 1] += term
-                        sums[y, 2] = missing - taken
+                while is_group and y <= bound:
+                    term = sim * value[entry]
+                    if scaled:
+                        term /= divisor[other]
+                    group_y[size] = y
+                    group_term[size] = term
+                    key[size] = (np.int64(position[entry]) << 32) | size
+                    size += 1 if sums[y, 2] > 0.0 else 0
+                    entry += one
+                    y = np.uint64(rank[entry])
+                while not is_group and y <= bound:
+                    missing = sums[y, 2]
+                    taken = 1.0 if missing > 0.0 else 0.0
+                    weight = sim * taken
+                    term = weight * value[entry]
+                    if scaled:
+                        term /= divisor[other]
+                    sums[y, 0] += weight
+                    sums[y, 1] += term
+                    sums[y, 2] = missing - taken
+                    entry += one
+                    y = np.uint64(rank[entry])
             for digit in range(digits if size > 0 else 0):
                 shift = 32 + digit * digit_bits
                 low_bits = (1 << digit_bits) - 1
@@ -111,7 +160,7 @@ def walk(
                 key, other_key = other_key, key
             for at in range(size):
                 number = key[at] & 0xFFFFFFFF
-                y = group_y[number]
+                y = np.uint64(group_y[number])
                 missing = sums[y, 2]
                 taken = 1.0 if missing > 0.0 else 0.0
                 sums[y, 0] += sim * taken
