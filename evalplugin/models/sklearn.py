@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 __all__ = ["NMF", "NearestNeighbors", "TruncatedSVD"]
+
+_SPARSE = 0.1  # share of pairs of items in common histories below which only these are compared
 
 Values = Annotated[
     Literal["rating", "binary"],
@@ -224,7 +226,20 @@ class NearestNeighbors(_MatrixModel):
         size = max(1, min(self.n_neighbors, len(present) - 1))
         nearest = np.empty((len(present), size), dtype=np.int32)
         similarity = np.empty(nearest.shape)
-        similarities = _similarities(self._interactions.T.tocsr()[present], self.metric)
+        rows = self._interactions.T.tocsr()[present]
+        if self.metric == "cosine" and _co_occurrences(rows).clip(max=len(present)).mean() < _SPARSE * len(
+            present
+        ):
+            _nearest_sparse(rows, nearest, similarity)
+        else:
+            self._nearest_dense(rows, nearest, similarity)
+        row, column = np.nonzero((nearest != NO_ITEM) & (similarity != 0))
+        pairs = present[row], present[nearest[row, column]]
+        self._similarity = csr_array((similarity[row, column], pairs), shape=(train.n_items, train.n_items))
+
+    def _nearest_dense(self, rows: csr_array, nearest: Codes, similarity: Floats) -> None:
+        """Write the neighbours of each row (item), best first, and their similarities."""
+        similarities, size = _similarities(rows, self.metric), nearest.shape[1]
 
         def some(start: int, stop: int) -> None:
             closeness, similarity_of = similarities(start, stop)
@@ -233,15 +248,61 @@ class NearestNeighbors(_MatrixModel):
             nearest[start:stop], selected = select_top_n(closeness, size)
             similarity[start:stop] = similarity_of(selected)
 
-        for_ranges(some, len(present), selection_rows(len(present)))
-        row, column = np.nonzero((nearest != NO_ITEM) & (similarity != 0))
-        pairs = present[row], present[nearest[row, column]]
-        self._similarity = csr_array((similarity[row, column], pairs), shape=(train.n_items, train.n_items))
+        for_ranges(some, len(nearest), selection_rows(len(nearest)))
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""
         scores: Floats = (self._interactions[users] @ self._similarity).toarray()
         return scores
+
+
+def _co_occurrences(rows: csr_array) -> Ints:
+    """Return the number of terms in the dot products of each row with all rows: at least as many as are not zero."""
+    per_column = np.bincount(rows.indices, minlength=rows.shape[1])
+    return np.add.reduceat(np.append(per_column[rows.indices], 0), rows.indptr[:-1])
+
+
+def _nearest_sparse(rows: csr_array, nearest: Codes, similarity: Floats) -> None:
+    """Write what ``_nearest_dense`` does for cosine, less neighbours of similarity zero, from sparse products alone."""
+    normalised, n = _normalised(rows), len(nearest)
+    columns = normalised.T.tocsr()
+    by_number = np.argsort(
+        _co_occurrences(rows), kind="stable"
+    )  # rows of a block have about as many products each
+
+    def some(start: int, stop: int) -> None:
+        own = by_number[start:stop]
+        product = normalised[own] @ columns
+        product.sort_indices()  # equally similar items are taken in this order
+        row = np.repeat(np.arange(len(own)), np.diff(product.indptr))
+        data = _rounded(product.data)
+        data[(data == 0) | (product.indices == own[row])] = -np.inf  # an item is not its own neighbour
+        values = np.full((len(own), max(1, int(np.diff(product.indptr).max()))), -np.inf)
+        values[row, np.arange(len(row)) - product.indptr[row]] = data
+        place, selected = select_top_n(values, nearest.shape[1])
+        # Negative similarities come behind those of zero.
+        zeros = n - 1 - np.count_nonzero(values > -np.inf, axis=1)
+        listed = (selected > 0) | (zeros[:, None] + np.arange(place.shape[1]) < place.shape[1]) & (
+            place != NO_ITEM
+        )
+        entry = product.indptr[:-1, None] + np.where(listed, place, 0)
+        nearest[own] = np.where(listed, np.append(product.indices, NO_ITEM)[entry], NO_ITEM)
+        similarity[own] = selected
+
+    for_ranges(some, n, 256)
+
+
+def _normalised(rows: csr_array) -> csr_array:
+    from sklearn.preprocessing import normalize
+
+    normalised: csr_array = normalize(rows)
+    return normalised
+
+
+def _rounded(products: Floats) -> Floats:
+    """Return the similarities of dot products of unit vectors, rounded as distances are."""
+    similarities: Floats = 1 - (1 - products).clip(0, 2)
+    return similarities
 
 
 def _similarities(
@@ -260,7 +321,7 @@ def _similarities(
 
         def cosine(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
             product = normalised[start:stop] @ transposed
-            product.data = 1 - (1 - product.data).clip(0, 2)  # rounded as a distance is
+            product.data = _rounded(product.data)
             return product.toarray(), lambda closeness: closeness
 
         return cosine
