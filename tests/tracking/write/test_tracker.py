@@ -9,6 +9,7 @@ import subprocess
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -64,6 +65,35 @@ def test_there_is_one_flat_run_a_model_and_a_summary(logged: SimpleNamespace) ->
         SUMMARY: "FINISHED",
     }
     assert not any("mlflow.parentRunId" in run.data.tags for run in logged.runs.values())
+
+
+class Counting:
+    """A client that records the methods that are called."""
+
+    def __init__(self, client: MlflowClient) -> None:
+        self.client = client
+        self.called: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.called.append(name)
+        return getattr(self.client, name)
+
+
+def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str) -> None:
+    result = make.whole()
+    tracker = MlflowTracker.open(result.bakeoff, uri)
+    client: Any = Counting(tracker.client)
+    tracker.writer.client = client
+    run_ids = []
+    for model in result.models:
+        run_ids.append(tracker.start_model(model.data, model.model, model.type))
+        tracker.finish_model(run_ids[-1], model)
+        assert client.called == ["create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated"]
+        client.called.clear()
+    tracker.finish_bakeoff(result, [compare(contest) for contest in contests_of(result)], run_ids)
+    compared = ["log_batch", "log_artifacts"] * 2 + ["log_artifacts"]  # two models, and the baseline
+    summary = ["create_run", "log_batch", "log_artifacts", "set_terminated"]
+    assert client.called == compared + summary
 
 
 def test_numbers_are_read_back_as_they_were(logged: SimpleNamespace, make: SimpleNamespace) -> None:
