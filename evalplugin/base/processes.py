@@ -9,9 +9,9 @@ import sys
 from contextlib import suppress
 from typing import IO
 
-__all__ = ["end_process", "start_python"]
+__all__ = ["end_process", "kill_processes", "start_python"]
 
-_SECONDS_TO_END = 1.0
+_SECONDS_TO_END = 0.3  # less than this process has to end when it is interrupted
 _running: list[subprocess.Popen[bytes]] = []
 
 
@@ -52,7 +52,15 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
+def kill_processes() -> None:
+    """Kill all that are running, without waiting for their end."""
+    for process in _running:
+        process.kill()
+
+
 @atexit.register
 def _end_all() -> None:
+    for process in _running:
+        process.terminate()
     for process in [*_running]:
         end_process(process)
