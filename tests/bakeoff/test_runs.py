@@ -294,6 +294,7 @@ def test_a_bake_off_from_python_takes_a_data_frame() -> None:
                 }
             ],
             "split": {"type": "holdout", "fraction": 0.3},
+            "relevance": {"threshold": 4.0},
             "recommend": {"n": 10},
             "metrics": ["ndcg@10"],
             "models": ["random", "popularity"],
