@@ -187,22 +187,18 @@ def _from_one_order(
     rank[order] = np.arange(len(order))
     item_at, n = np.append(order, NO_ITEM), item.shape[1]
     score_at = np.append(scores[order], np.nan)
-
-    def some(start: int, stop: int) -> None:
-        place = np.tile(np.arange(n), (stop - start, 1))  # in the order
-        if excluded is not None:
-            row, code = row_codes(excluded, users[start:stop])
-            near = rank[code] < np.minimum(n + excluded.counts[users[start:stop]], len(order))[row]
-            entry = np.sort(row[near] * len(scores) + rank[code[near]])
-            row, behind = np.divmod(entry, len(scores))
-            # An excluded item moves all places from the number of the items that are left before it.
-            left = behind - position_in_row(row, stop - start)
-            row, left = row[left < n], left[left < n]
-            place += np.bincount(row * n + left, minlength=place.size).reshape(place.shape).cumsum(axis=1)
-        np.minimum(place, len(order), out=place)
-        item[start:stop], score[start:stop] = item_at[place], score_at[place]
-
-    for_ranges(some, len(users), 256)
+    place = np.tile(np.arange(n), (len(users), 1))  # in the order
+    if excluded is not None:
+        row, code = row_codes(excluded, users)
+        near = rank[code] < np.minimum(n + excluded.counts[users], len(order))[row]
+        entry = np.sort(row[near] * len(scores) + rank[code[near]])
+        row, behind = np.divmod(entry, len(scores))
+        # An excluded item moves all places from the number of the items that are left before it.
+        left = behind - position_in_row(row, len(users))
+        row, left = row[left < n], left[left < n]
+        place += np.bincount(row * n + left, minlength=place.size).reshape(place.shape).cumsum(axis=1)
+    np.minimum(place, len(order), out=place)
+    item[:], score[:] = item_at[place], score_at[place]
 
 
 def _check_finite(
