@@ -227,15 +227,14 @@ class NearestNeighbors(_MatrixModel):
         nearest = np.empty((len(present), size), dtype=np.int32)
         similarity = np.empty(nearest.shape)
         rows = self._interactions.T.tocsr()[present]
-        if self.metric == "cosine" and _co_occurrences(rows).clip(max=len(present)).mean() < _SPARSE * len(
-            present
-        ):
+        pairs = _co_occurrences(rows).clip(max=len(present)).mean()  # of an item, at most
+        if self.metric == "cosine" and pairs < _SPARSE * len(present):
             _nearest_sparse(rows, nearest, similarity)
         else:
             self._nearest_dense(rows, nearest, similarity)
         row, column = np.nonzero((nearest != NO_ITEM) & (similarity != 0))
-        pairs = present[row], present[nearest[row, column]]
-        self._similarity = csr_array((similarity[row, column], pairs), shape=(train.n_items, train.n_items))
+        entries = present[row], present[nearest[row, column]]
+        self._similarity = csr_array((similarity[row, column], entries), shape=(train.n_items, train.n_items))
 
     def _nearest_dense(self, rows: csr_array, nearest: Codes, similarity: Floats) -> None:
         """Write the neighbours of each row (item), best first, and their similarities."""
@@ -268,7 +267,7 @@ def _nearest_sparse(rows: csr_array, nearest: Codes, similarity: Floats) -> None
     columns = normalised.T.tocsr()
     by_number = np.argsort(
         _co_occurrences(rows), kind="stable"
-    )  # rows of a block have about as many products each
+    )  # rows of a block have about as many products
 
     def some(start: int, stop: int) -> None:
         own = by_number[start:stop]
@@ -282,9 +281,8 @@ def _nearest_sparse(rows: csr_array, nearest: Codes, similarity: Floats) -> None
         place, selected = select_top_n(values, nearest.shape[1])
         # Negative similarities come behind those of zero.
         zeros = n - 1 - np.count_nonzero(values > -np.inf, axis=1)
-        listed = (selected > 0) | (zeros[:, None] + np.arange(place.shape[1]) < place.shape[1]) & (
-            place != NO_ITEM
-        )
+        before_zeros = zeros[:, None] + np.arange(place.shape[1]) < place.shape[1]
+        listed = (selected > 0) | before_zeros & (place != NO_ITEM)
         entry = product.indptr[:-1, None] + np.where(listed, place, 0)
         nearest[own] = np.where(listed, np.append(product.indices, NO_ITEM)[entry], NO_ITEM)
         similarity[own] = selected
@@ -293,9 +291,10 @@ def _nearest_sparse(rows: csr_array, nearest: Codes, similarity: Floats) -> None
 
 
 def _normalised(rows: csr_array) -> csr_array:
-    from sklearn.preprocessing import normalize
-
-    normalised: csr_array = normalize(rows)
+    """Return the rows divided by their norms; rows of zeros stay."""
+    squares = _squared_norms(rows)
+    normalised = rows.copy()
+    normalised.data /= np.sqrt(np.where(squares > 0, squares, 1.0)).repeat(np.diff(rows.indptr))
     return normalised
 
 
@@ -313,10 +312,8 @@ def _similarities(
     It returns their closeness to every row, float64 (stop - start, len(rows)), higher is closer, and a function that
     turns closeness into similarity. Both are to the bit those of scikit-learn's distances.
     """
-    squares = _squared_norms(rows)
     if metric == "cosine":
-        normalised = rows.copy()
-        normalised.data /= np.sqrt(np.where(squares > 0, squares, 1.0)).repeat(np.diff(rows.indptr))
+        normalised = _normalised(rows)
         transposed = normalised.T.tocsr()
 
         def cosine(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
@@ -325,7 +322,7 @@ def _similarities(
             return product.toarray(), lambda closeness: closeness
 
         return cosine
-    columns = rows.T.tocsr()
+    columns, squares = rows.T.tocsr(), _squared_norms(rows)
 
     def euclidean(start: int, stop: int) -> tuple[Floats, Callable[[Floats], Floats]]:
         distance = (rows[start:stop] @ columns).toarray()

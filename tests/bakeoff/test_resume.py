@@ -770,7 +770,8 @@ def test_resume_and_fresh_exclude_each_other(tmp_path: Path) -> None:
 
 def test_from_python_too_a_bake_off_is_resumed_and_has_workers_and_limits(tmp_path: Path) -> None:
     limits = {"seconds": 100.0, "memory": "4GB"}
-    config = write_config(tmp_path, models=["counted", "popularity"], limits=limits)
+    relevance = {"threshold": 3}
+    config = write_config(tmp_path, models=["counted", "popularity"], limits=limits, relevance=relevance)
     interrupted(config)
     outcome = evalplugin.run(config, resume=True, workers=2)
     assert not outcome.result.failed

@@ -10,7 +10,7 @@ import pytest
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Costs
 from evalplugin.execution.runner import Job
-from evalplugin.execution.tasks import TaskResult
+from evalplugin.execution.tasks import TaskFailure, TaskResult
 
 
 def done(seconds: float) -> TaskResult:
@@ -18,14 +18,14 @@ def done(seconds: float) -> TaskResult:
     return TaskResult(unused, unused, Costs(seconds / 2, seconds / 4, seconds / 8, 0.0, seconds / 8))
 
 
-def job(folds: int, *results: TaskResult | str) -> Job:
+def job(folds: int, *results: TaskResult | TaskFailure) -> Job:
     unused: Any = SimpleNamespace()
     return Job(unused, unused, (unused,) * folds, dict(enumerate(results)))
 
 
 def test_nothing_is_estimated_before_a_task_is_done() -> None:
     assert Pace([job(2), job(1)], workers=1).seconds_left() is None
-    assert Pace([job(2, "Traceback"), job(1)], workers=1).seconds_left() is None
+    assert Pace([job(2, TaskFailure("Traceback")), job(1)], workers=1).seconds_left() is None
 
 
 def test_tasks_take_as_long_as_those_of_their_model_did() -> None:
@@ -39,7 +39,9 @@ def test_models_without_a_task_that_is_done_take_as_long_as_the_average_model() 
 
 
 def test_tasks_that_need_not_run_take_no_time() -> None:
-    assert Pace([job(2, done(2.0), done(2.0)), job(9, "Traceback")], workers=1).seconds_left() == 0
+    assert (
+        Pace([job(2, done(2.0), done(2.0)), job(9, TaskFailure("Traceback"))], workers=1).seconds_left() == 0
+    )
 
 
 def test_estimate_shrinks_while_a_task_runs_and_is_never_negative() -> None:
@@ -75,6 +77,6 @@ def test_tasks_are_counted_once_with_those_that_a_failure_made_needless() -> Non
     assert (pace.done, pace.total) == (1, 6)
     one.done[1] = done(1.0)
     assert pace.advance() == 1
-    other.done[0] = "Traceback"
+    other.done[0] = TaskFailure("Traceback")
     assert pace.advance() == 4
     assert pace.advance() == 0

@@ -16,11 +16,11 @@ from evalplugin.tracking import new_store
 from evalplugin.tracking.connection import connect
 
 
-def schema(file: Path) -> list[tuple[str, str]]:
+def schema(file: Path) -> dict[str, list[str]]:
+    """The definition of each table and index; lines are sorted, as constraints are in no fixed order."""
     with closing(sqlite3.connect(file)) as connection:
-        return sorted(
-            (name, sql) for name, sql in connection.execute("select name, sql from sqlite_master") if sql
-        )
+        found = connection.execute("select name, sql from sqlite_master where sql is not null")
+        return {name: sorted(line.strip(" \t,") for line in sql.splitlines()) for name, sql in found}
 
 
 def test_interrupted_creation_leaves_no_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
