@@ -182,7 +182,7 @@ def run_bakeoff(
         _check_missing(jobs, cache, journal, mode, observer)
         with _open_tracker(bakeoff, uri, journal, cache, observer) as tracker:
             on_start(bakeoff.id)
-            abandon_older(journal, observer)
+            abandon_older(journal, mode, observer)
             pace = Pace(jobs, workers or config.spec.workers)
             with _executor(config, cache.store, observer, workers=pace.workers) as execute:
                 result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)

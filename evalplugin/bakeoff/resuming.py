@@ -117,16 +117,15 @@ def is_pending(folder: Path, fingerprints: Mapping[str, str]) -> bool:
     return any(not is_running(one) for one in found)
 
 
-def abandon_older(new: Journal, observer: Observer) -> None:
+def abandon_older(new: Journal, mode: Mode, observer: Observer) -> None:
     """Close the journals of the unfinished bake-offs that a new one replaces; they cannot be resumed any more."""
+    hint = "" if mode == "resume" else "; --resume continues one"
     for one in [] if new.is_resumed else unfinished(new.path.parent):
         if one.path != new.path and one.header.asked == new.header.asked:
             journal = Journal.reopen(one.path)
             if journal is not None:
                 journal.close(finished=True)
-                observer.report(
-                    f"the bake-off {journal.header.id}, which was cut off, is given up; --resume continues one"
-                )
+                observer.report(f"the bake-off {journal.header.id}, which was cut off, is given up{hint}")
 
 
 @contextmanager

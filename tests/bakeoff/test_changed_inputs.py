@@ -347,6 +347,8 @@ def test_resume_computes_a_model_again_of_which_is_not_known_what_it_has_read() 
     Path("go").touch()
     said = go_on("resume")
     assert "a failed model, vendor, of which it is not known what it has read; this is a new one" in said
+    assert "is given up" in said
+    assert "--resume continues" not in said
     assert fits() == 2
     assert [one["ndcg"] is None for one in logged()] == [True, False]
 
