@@ -416,6 +416,21 @@ def test_packages_of_imports_are_found_without_a_look_at_their_files(monkeypatch
     assert looked_at == []
 
 
+@pytest.mark.parametrize(
+    "file", ["one.cpython-311-x86_64-linux-gnu.so", "one.so", "one.pyd", "one.py", "one/__init__.py"]
+)
+def test_a_package_is_found_by_its_only_module(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "lone-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lone\nVersion: 1.0\n")
+    (info / "RECORD").write_text(f"{file},sha256=x,1\nlone-1.0.dist-info/METADATA,,\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert versions._packages_of({"one"}) == ["lone"]
+    assert versions._packages_of({"another"}) == []
+
+
 def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -> None:
     config = write_config(tmp_path, models=["counted"], compare={})
     first, _ = bake(config)

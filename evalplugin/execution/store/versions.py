@@ -125,7 +125,9 @@ def _packages_of(names: Set[str]) -> list[str]:
     for package in distributions() if names else ():
         provided = (package.read_text("top_level.txt") or "").split()
         if not provided:
-            provided = re.findall(r'^"?(\w+)(?:/|\.py,)', package.read_text("RECORD") or "", re.MULTILINE)
+            provided = re.findall(
+                r'^"?(\w+)(?:/|\.(?:py|\S*so|\S*pyd),)', package.read_text("RECORD") or "", re.MULTILINE
+            )
         if not names.isdisjoint(provided):
             found.add(package.metadata["Name"])
     return sorted(found)
