@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -27,6 +28,7 @@ __all__ = [
     "UnchangedError",
     "UnknownNameError",
     "did_you_mean",
+    "is_disk_full",
 ]
 
 EXIT_DONE = 0
@@ -43,6 +45,11 @@ def did_you_mean(value: str, allowed: Sequence[str], *, noun: str | None = "allo
         return f"; did you mean {folded[near[0]]!r}?"
     shown = (name if name.isprintable() else repr(name)[1:-1] for name in allowed)  # in one line
     return f"; {noun}: {', '.join(shown)}" if allowed and noun else ""
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether nothing more can be written: the disk or the user's share of it is full."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class EvalpluginError(Exception):

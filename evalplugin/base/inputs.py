@@ -89,9 +89,8 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
     elif isinstance(value, str) and 0 < len(value) < _MAX_PATH and "\0" not in value:
         scheme = scheme_of(value)
         if scheme == "file":
-            from urllib.request import (
-                url2pathname,
-            )  # its client of HTTP takes as long as four starts of Python
+            # The client of HTTP that comes with it takes as long as four starts of Python.
+            from urllib.request import url2pathname
 
             yield from _paths_named(url2pathname(urlsplit(value).path), folders[:1])
         elif scheme is not None:

@@ -12,7 +12,14 @@ from collections.abc import Sequence
 import click
 
 from evalplugin._version import __version__
-from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, EvalpluginError
+from evalplugin.base.errors import (
+    EXIT_DONE,
+    EXIT_FAILED,
+    EXIT_INTERRUPTED,
+    EXIT_USAGE,
+    EvalpluginError,
+    is_disk_full,
+)
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.cli import options
@@ -36,9 +43,8 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0 done, 1 failed, 2 bad config or usage, 130 interrupted."""
     state = {"debug": False}
-    if isinstance(
-        sys.stdout, io.TextIOWrapper
-    ):  # characters that its encoding lacks are shown as stderr shows them
+    # Characters that the encoding of stdout lacks are shown as stderr shows them.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(
@@ -67,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             show_error(str(error))
         return error.exit_code
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if is_disk_full(error):
             _drop_output()
             place = error.filename if error.filename is not None else "a file or the output"
             show_error(f"cannot write {place}: {error.strerror}")

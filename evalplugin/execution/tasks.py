@@ -56,9 +56,8 @@ class Task:
     metrics: tuple[MetricSpec, ...]
     threshold: float | None
     lists: Lists | None = None  # computed before; they are only scored
-    inputs: tuple[
-        str, ...
-    ] = ()  # names of the inputs that the model's parameters name or the config declares
+    # Names of the inputs that the model's parameters name or the config declares.
+    inputs: tuple[str, ...] = ()
 
     @property
     def needs_predictions(self) -> bool:

@@ -18,6 +18,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TextIO
 
+from evalplugin.base.errors import is_disk_full
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.signals import ENDING
@@ -116,12 +117,12 @@ def work(assignment: Assignment) -> None:
         try:
             _write(result, assignment.out)
         except Exception as error:
-            if _is_full(error):
+            if is_disk_full(error):
                 raise
             # The result cannot be pickled, or the task has left too few handles.
             _write(TaskFailure(error_text(), inputs), assignment.out)
     except BaseException as error:  # noqa: BLE001 - a full disk is no failure of the model: the task may be run again
-        os._exit(NO_SPACE if _is_full(error) else NOT_WRITTEN)
+        os._exit(NO_SPACE if is_disk_full(error) else NOT_WRITTEN)
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # the task may have closed it
             stream.flush()
@@ -133,10 +134,6 @@ def _write(result: object, out: Path) -> None:
     with partial.open("wb") as file:
         pickle.dump(result, file, protocol=5)
     partial.rename(out)
-
-
-def _is_full(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _call(assignment: Assignment) -> Callable[[], object]:

@@ -227,9 +227,9 @@ class NearestNeighbors(_MatrixModel):
         nearest = np.empty((len(present), size), dtype=np.int32)
         similarity = np.empty(nearest.shape)
         rows = self._interactions.T.tocsr()[present]
-        pairs = _co_occurrences(rows).clip(max=len(present)).mean()  # of an item, at most
-        if self.metric == "cosine" and pairs < _SPARSE * len(present):
-            _nearest_sparse(rows, nearest, similarity)
+        pairs = _co_occurrences(rows)
+        if self.metric == "cosine" and pairs.clip(max=len(present)).mean() < _SPARSE * len(present):
+            _nearest_sparse(rows, pairs, nearest, similarity)
         else:
             self._nearest_dense(rows, nearest, similarity)
         row, column = np.nonzero((nearest != NO_ITEM) & (similarity != 0))
@@ -261,13 +261,14 @@ def _co_occurrences(rows: csr_array) -> Ints:
     return np.add.reduceat(np.append(per_column[rows.indices], 0), rows.indptr[:-1])
 
 
-def _nearest_sparse(rows: csr_array, nearest: Codes, similarity: Floats) -> None:
-    """Write what ``_nearest_dense`` does for cosine, less neighbours of similarity zero, from sparse products alone."""
+def _nearest_sparse(rows: csr_array, pairs: Ints, nearest: Codes, similarity: Floats) -> None:
+    """Write what ``_nearest_dense`` does for cosine, less neighbours of similarity zero, from sparse products alone.
+
+    ``pairs`` are the ``_co_occurrences`` of the rows.
+    """
     normalised, n = _normalised(rows), len(nearest)
     columns = normalised.T.tocsr()
-    by_number = np.argsort(
-        _co_occurrences(rows), kind="stable"
-    )  # rows of a block have about as many products
+    by_number = np.argsort(pairs, kind="stable")  # rows of a block have about as many products
 
     def some(start: int, stop: int) -> None:
         own = by_number[start:stop]
