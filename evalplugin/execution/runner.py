@@ -108,6 +108,7 @@ def prepare(
     """
     context = LoadContext(data_home=data_home, base=config.folder, report=_report_tenths(observer))
     prepared = []
+    warned: set[str] = set()
     for dataset in config.datasets:
         with observer.progress(f"read {dataset.name}"):
             data = dataset.component.load(context)
@@ -122,7 +123,9 @@ def prepare(
             for note in one.info.notes[len(data.notes) :]:
                 observer.report(f"{dataset.name}, {split.name}: {note}")
             for warning in one.info.warnings:
-                observer.warn(warning)
+                if warning not in warned:  # by another split of the dataset
+                    observer.warn(warning)
+                    warned.add(warning)
             prepared.append(one)
     return prepared
 

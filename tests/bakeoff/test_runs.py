@@ -260,12 +260,16 @@ def test_several_datasets_and_splits_make_a_run_for_each(tmp_path: Path) -> None
             {"name": "fifth", "type": "holdout", "fraction": 0.2},
         ],
         models=["popularity"],
+        relevance={},
         compare={},
     )
     code, out, err = run("run", str(file))
     assert code == 0, err
     for title in ("one, last", "one, fifth", "two, last", "two, fifth"):
         assert title in out
+    # A warning about a dataset is printed once for all splits before the first fit, and once at the end.
+    for dataset in ("one", "two"):
+        assert err.count(f"warning: {dataset}: relevance.threshold is not set") == 2
 
 
 def test_a_bake_off_from_python_takes_a_data_frame() -> None:
