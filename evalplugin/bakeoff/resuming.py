@@ -119,13 +119,16 @@ def is_pending(folder: Path, fingerprints: Mapping[str, str]) -> bool:
 
 def abandon_older(new: Journal, mode: Mode, observer: Observer) -> None:
     """Close the journals of the unfinished bake-offs that a new one replaces; they cannot be resumed any more."""
-    hint = "" if mode == "resume" else "; --resume continues one"
+    option = "--resume" if new.header.command else "resume=True"
+    hint = "" if mode == "resume" else f"; use {option} to continue one instead"
     for one in [] if new.is_resumed else unfinished(new.path.parent):
         if one.path != new.path and one.header.asked == new.header.asked:
             journal = Journal.reopen(one.path)
             if journal is not None:
                 journal.close(finished=True)
-                observer.report(f"the bake-off {journal.header.id}, which was cut off, is given up{hint}")
+                observer.report(
+                    f"the bake-off {journal.header.id}, which was cut off, is given up for this one{hint}"
+                )
 
 
 @contextmanager

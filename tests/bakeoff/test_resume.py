@@ -690,7 +690,10 @@ def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
     said = interrupted(config)
     assert said.lines[-1] == "to go on: evalplugin.run(..., resume=True)"
     outcome, said = bake(config)
-    assert said.has("which was cut off, is given up; --resume continues one")
+    assert said.has("which was cut off, is given up for this one; use resume=True to continue one instead")
+    interrupted(config, command=["config.yaml"])
+    _, said = bake(config, command=["config.yaml"])
+    assert said.has("is given up for this one; use --resume to continue one instead")
     _, said = bake(config, "resume")
     assert said.has("nothing to continue: no bake-off of this config was cut off")
     assert outcome.result.models[0].error is None
