@@ -9,6 +9,7 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 os.environ["DO_NOT_TRACK"] = "true"
 os.environ["MLFLOW_HTTP_REQUEST_MAX_RETRIES"] = "2"
 
+import gc
 import shutil
 import signal
 import sys
@@ -19,6 +20,8 @@ from types import ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 from servers import ObjectStorage, Server, mlflow_server, object_storage, postgresql
+
+from evalplugin.base.costs import cheap_collections
 
 settings.register_profile(
     "suite",
@@ -36,6 +39,20 @@ settings.load_profile("suite")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A suite that runs in the background of a shell ignores Ctrl-C, and so would every program that it starts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cheap_collections() -> Iterator[None]:
+    """Each model that is fitted starts garbage collections, which take long with the libraries of all tests."""
+    with cheap_collections():
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cheap_imports() -> None:
+    """What earlier modules have imported is left out of garbage collections too."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import nan
 
 import numpy as np
@@ -9,19 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.multitest import multipletests
 
-from evalplugin.base.costs import cheap_collections
 from evalplugin.comparison.statistics import benjamini_hochberg, holm
 
 P_VALUES = st.lists(st.one_of(st.floats(1e-12, 1), st.sampled_from([0.01, 0.02, 0.05])), max_size=30).map(
     np.array
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _cheap_collections() -> Iterator[None]:
-    """Statsmodels collects garbage in each call, which takes the longer, the more tests have run before."""
-    with cheap_collections():
-        yield
 
 
 def test_holm_by_hand() -> None:
