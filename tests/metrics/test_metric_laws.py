@@ -65,7 +65,9 @@ def value(name: str, k: int | None, listed: list[int], truth: dict[int, float]) 
     return result
 
 
-@pytest.mark.parametrize("name", [*METRICS.names(), *VARIANTS, "rmse(pooled=true)", "mae(pooled=true)"])
+@pytest.mark.parametrize(
+    "name", dict.fromkeys([*METRICS.names(), *VARIANTS, "rmse(pooled=true)", "mae(pooled=true)"])
+)
 def test_every_metric_keeps_the_contract(name: str) -> None:
     check_metric(name)
 
