@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -25,11 +25,11 @@ from evalplugin.comparison.statistics import (
 )
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, summarise
-from evalplugin.segments import Segmentation
 
 __all__ = ["LEVEL", "Comparison", "compare", "metric_cells"]
 
 LEVEL = 0.95  # default of every interval
+_VALUES_AT_ONCE = 2**22  # of all users and pairs of models that are compared together
 
 Pairs = Literal["baseline", "all"]
 
@@ -154,14 +154,22 @@ def _pairs(
     intervals: Method,
     tests: Sequence[Test],
 ) -> Iterator[Pair]:
-    names = _pairing(models, pairing)
     scores = {row.model: row.scores for row in models if row.scores is not None}
-    for metric in contest.metrics:
-        both = [(m, b) for m, b in names if metric in scores[m].metrics and metric in scores[b].metrics]
-        if both:
-            columns = _columns(metric, scores)
-            rng = generator(contest.seed, "difference")
-            yield from _family(metric, both, columns, level, intervals, tests, rng)
+    names = _pairing(models, pairing)
+    for metrics in _batches(contest.metrics, scores, len(names)):
+        columns = {metric: _columns(metric, scores) for metric in metrics}
+        rng = generator(contest.seed, "difference")
+        for pairs in _families(names, columns, level, intervals, tests, rng).values():
+            yield from _corrected(pairs, level)
+
+
+def _batches(
+    metrics: Sequence[str], scores: Mapping[str, PerUserScores], n_pairs: int
+) -> Iterator[Sequence[str]]:
+    """Yield metrics to compare at once: they share random draws, which take longest, but memory is limited."""
+    users = max((len(s.users) for s in scores.values()), default=0)
+    size = max(1, _VALUES_AT_ONCE // max(1, users * max(len(scores), n_pairs)))
+    return (metrics[start : start + size] for start in range(0, len(metrics), size))
 
 
 def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str, str]]:
@@ -178,29 +186,44 @@ def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str,
 def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.NDArray[np.float64]]:
     """Return a metric's values by model, users in the same order; NaN for a user without a value."""
     having = {model: s for model, s in scores.items() if metric in s.metrics}
+    if not having:
+        return {}
     _, values = aligned(list(having.values()), metric)
     return dict(zip(having, values.T, strict=True))
 
 
-def _family(
-    metric: str,
+def _families(
     names: Sequence[tuple[str, str]],
-    columns: Mapping[str, npt.NDArray[np.float64]],
+    columns: Mapping[str, Mapping[str, npt.NDArray[np.float64]]],
     level: float,
     intervals: Method,
     tests: Sequence[Test],
     rng: np.random.Generator,
-) -> list[Pair]:
-    """Return the pairs by one metric, corrected for their number; pairs without a common user are left out."""
-    a = np.stack([columns[model] for model, _ in names], axis=1)
-    b = np.stack([columns[other] for _, other in names], axis=1)
+) -> dict[str, list[Pair]]:
+    """Return the pairs by each metric, not corrected for their number; those without a common user are left out.
+
+    Args:
+        names: The models of each pair; only those that have a metric are compared by it.
+        columns: Values by metric and model.
+        level, intervals, tests, rng: As for ``compare_pairs``. All metrics share the random signs.
+    """
+    keys = [(metric, a, b) for metric, having in columns.items() for a, b in names if {a, b} <= having.keys()]
+    a = _side_by_side([columns[metric][model] for metric, model, _ in keys])
+    b = _side_by_side([columns[metric][other] for metric, _, other in keys])
+    found: dict[str, list[Pair]] = {metric: [] for metric in columns}
     compared = compare_pairs(a, b, level=level, method=intervals, tests=tests, rng=rng)
-    pairs = [
-        Pair(metric, model, other, paired, paired.p["permutation"], 1.0, 1.0, "")
-        for (model, other), paired in zip(names, compared, strict=True)
-        if paired.users
-    ]
-    return _corrected(pairs, level)
+    for (metric, model, other), paired in zip(keys, compared, strict=True):
+        if paired.users:
+            found[metric].append(Pair(metric, model, other, paired, paired.p["permutation"], 1.0, 1.0, ""))
+    return found
+
+
+def _side_by_side(columns: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
+    """Return columns as a matrix; short ones end in NaN, which counts as no user."""
+    matrix = np.full((max(map(len, columns), default=0), len(columns)), np.nan)
+    for number, column in enumerate(columns):
+        matrix[: len(column), number] = column
+    return matrix
 
 
 def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
@@ -218,44 +241,37 @@ def _mark(pair: Pair, is_shown: bool) -> Mark:
 
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
-    contest = comparison.contest
+    contest, level = comparison.contest, comparison.level
     scores = {row.model: row.scores for row in comparison.models if row.scores is not None}
     for segmentation in contest.segments:
         group = {model: segmentation.of(s.users) for model, s in scores.items()}
-        groups = {
-            label: {model: _only(s, group[model] == number) for model, s in scores.items()}
-            for number, label in enumerate(segmentation.labels)
-        }
-        for metric in contest.metrics:
-            having = {model for model, s in scores.items() if metric in s.metrics}
-            if having:
-                yield from _by_group(comparison, segmentation, metric, groups, having)
+        cells: dict[str, list[SegmentCell]] = {metric: [] for metric in contest.metrics}
+        for number, label in enumerate(segmentation.labels):
+            inside = {model: _only(s, group[model] == number) for model, s in scores.items()}
+            for cell in _group_cells(comparison, segmentation.name, label, inside):
+                cells[cell.metric].append(cell)
+        for family in cells.values():
+            differences = [c.difference for c in family if c.difference is not None]
+            corrected = iter(_corrected(differences, level))
+            yield from (c if c.difference is None else replace(c, difference=next(corrected)) for c in family)
 
 
-def _by_group(
-    comparison: Comparison,
-    segmentation: Segmentation,
-    metric: str,
-    groups: Mapping[str, Mapping[str, PerUserScores]],
-    models: Collection[str],
-) -> list[SegmentCell]:
-    """Return one metric's cells; ``groups``: scores by label and model, ``models``: names of those with the metric."""
+def _group_cells(
+    comparison: Comparison, segment: str, label: str, scores: Mapping[str, PerUserScores]
+) -> Iterator[SegmentCell]:
+    """Yield the cells of one group of users, whose ``scores`` are by model: by metric; differences not corrected."""
     contest, level = comparison.contest, comparison.level
-    names = [n for n in _pairing(comparison.models, "baseline") if n[0] in models and n[1] in models]
-    cells: list[SegmentCell] = []
-    for label, inside in groups.items():
-        columns = _columns(metric, inside)
-        rng = generator(contest.seed, "segment", segmentation.name, label)
-        intervals = mean_intervals(np.stack(list(columns.values()), axis=1), level=level, rng=rng)
-        found = _family(metric, names, columns, level, comparison.intervals, (), rng) if names else []
-        pairs = {p.model: p for p in found}
-        cells += [
-            SegmentCell(segmentation.name, label, model, metric, interval, pairs.get(model))
-            for model, interval in zip(columns, intervals, strict=True)
-        ]
-    differences = [c.difference for c in cells if c.difference is not None]
-    corrected = iter(_corrected(differences, level))
-    return [c if c.difference is None else replace(c, difference=next(corrected)) for c in cells]
+    names = _pairing(comparison.models, "baseline")
+    for metrics in _batches(contest.metrics, scores, len(names)):
+        columns = {metric: _columns(metric, scores) for metric in metrics}
+        rng = generator(contest.seed, "segment", segment, label)
+        keys = [(metric, model) for metric, having in columns.items() for model in having]
+        values = _side_by_side([columns[metric][model] for metric, model in keys])
+        intervals = mean_intervals(values, level=level, rng=rng)
+        found = _families(names, columns, level, comparison.intervals, (), rng)
+        pairs = {(pair.metric, pair.model): pair for family in found.values() for pair in family}
+        for (metric, model), interval in zip(keys, intervals, strict=True):
+            yield SegmentCell(segment, label, model, metric, interval, pairs.get((metric, model)))
 
 
 def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
+from evalplugin.comparison import comparison
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import compare, metric_cells
 from evalplugin.comparison.contest import Contest, contests_of
+from evalplugin.comparison.statistics import Paired, compare_pairs
 from evalplugin.data import Interactions
 from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult
@@ -244,3 +247,38 @@ def test_all_colours_are_distinguishable() -> None:
 
     colours = [*PALETTE, BASELINE_COLOUR]
     assert min(np.abs(rgb(a) - rgb(b)).sum() for a in colours for b in colours if a != b) > 60
+
+
+@pytest.mark.parametrize(("at_once", "n_metrics"), [(2**22, 2), (1, 1)])
+def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(
+    make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, at_once: int, n_metrics: int
+) -> None:
+    columns: list[int] = []
+
+    def counted(a: np.ndarray, b: np.ndarray, **options: Any) -> list[Paired]:
+        columns.append(a.shape[1])
+        return compare_pairs(a, b, **options)
+
+    halves = Segmentation("half", ("even", "odd"), np.arange(40), np.arange(40, dtype=np.int32) % 2)
+    asked = dataclasses.replace(
+        contest(make, base=[0.0], other=[0.0]),
+        models=tuple(
+            ComparedModel(name, "knn", two_metrics(seed)) for seed, name in enumerate(("base", "other"))
+        ),
+        metrics=("ndcg@10", "rr"),
+        segments=(halves,),
+    )
+    one_by_one = [compare(dataclasses.replace(asked, metrics=(metric,))) for metric in asked.metrics]
+    apart = {(c.metric, c.label, c.model): c for one in one_by_one for c in one.segments}
+    monkeypatch.setattr(comparison, "compare_pairs", counted)
+    monkeypatch.setattr(comparison, "_VALUES_AT_ONCE", at_once)
+    found = compare(asked)
+    assert found.pairs == tuple(pair for one in one_by_one for pair in one.pairs)
+    assert {(c.metric, c.label, c.model): c for c in found.segments} == apart
+    assert set(columns) == {n_metrics}
+    assert sum(columns) == 2 * 3  # of all users, and of both groups
+
+
+def two_metrics(seed: int) -> PerUserScores:
+    values = np.random.default_rng(seed).uniform(size=(40, 2))
+    return PerUserScores(np.arange(40), values, ("ndcg@10", "rr"))
