@@ -47,12 +47,14 @@ from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits, refuse_in_worker
 from evalplugin.execution.workers import process_executor
 from evalplugin.metrics import definitions_hash
+from evalplugin.report.drawing import drawing_process
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.read.uris import uri_version
+from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,9 +186,13 @@ def run_bakeoff(
             on_start(bakeoff.id)
             abandon_older(journal, mode, observer)
             pace = Pace(jobs, workers or config.spec.workers)
-            with _executor(config, cache.store, observer, workers=pace.workers) as execute:
-                result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
-            outcome = _compare_and_log(config, gated, result, run_ids, cache.inputs, tracker, observer)
+            with drawing_process(len(jobs) * len(bakeoff.headline)) as artist:
+                with _executor(config, cache.store, observer, workers=pace.workers) as execute:
+                    result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
+                pictures = drawn_pictures(result, artist)
+                outcome = _compare_and_log(
+                    config, gated, result, run_ids, pictures, cache.inputs, tracker, observer
+                )
             return _register(gated, prepared, outcome, tracker, cache.store, journal, observer)
 
 
@@ -325,6 +331,7 @@ def _compare_and_log(
     gated: GatedConfig | None,
     result: BakeoffResult,
     run_ids: Sequence[str],
+    pictures: Pictures,
     inputs: Inputs,
     tracker: MlflowTracker,
     observer: Observer,
@@ -344,6 +351,7 @@ def _compare_and_log(
             decision=decision,
             past=past,
             inputs=inputs,
+            pictures=pictures,
         )
     return Outcome(result, comparisons, links, decision, past)
 

@@ -41,7 +41,7 @@ def start_python(
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:
-    """End a process, if it has not ended yet."""
+    """End a process, if it has not ended yet, and close its pipes."""
     with suppress(ValueError):
         _running.remove(process)
     process.terminate()
@@ -50,6 +50,10 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):  # what it has not read
+                pipe.close()
 
 
 def kill_processes() -> None:

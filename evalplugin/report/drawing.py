@@ -5,15 +5,14 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from evalplugin.base.processes import end_process, start_python
 from evalplugin.report.figures import Curve, per_user_figures
 
-__all__ = ["Drawing", "FigureRequest", "answer", "drawing"]
+__all__ = ["Drawing", "FigureRequest", "answer", "draw", "drawing_process"]
 
 _MANY = 20  # figures; a process for fewer costs more than it saves
 _MOST_VALUES = 10_000_000  # of all curves, which are copied to the process
@@ -37,38 +36,54 @@ class Drawing(NamedTuple):
 
     requests: Sequence[FigureRequest]
     process: subprocess.Popen[bytes] | None  # None: they are drawn here
-    output: IO[bytes]
 
     def figures(self) -> list[dict[str, bytes]]:
         """Return the PNGs of each request, by model, as soon as they are drawn."""
-        if self.process is not None and self.process.wait() == 0:
-            self.output.seek(0)
-            drawn: list[dict[str, bytes]] = pickle.load(self.output)
-            return drawn
+        if self.process is not None:
+            assert self.process.stdout is not None
+            content = self.process.stdout.read()
+            if self.process.wait() == 0:
+                drawn: list[dict[str, bytes]] = pickle.loads(content)
+                return drawn
         return [request.draw() for request in self.requests]
 
 
 @contextmanager
-def drawing(requests: Sequence[FigureRequest]) -> Iterator[Drawing]:
-    """Draw figures in a process of its own while the context lasts, if that is faster, or else when they are needed."""
-    curves = [curve for request in requests for curve in request.curves]
-    values = sum(len(curve.values) for curve in curves)
-    with tempfile.TemporaryFile() as questions, tempfile.TemporaryFile() as answers:
-        process = None
-        if len(curves) >= _MANY and values <= _MOST_VALUES and "matplotlib.figure" not in sys.modules:
+def drawing_process(n_figures: int) -> Iterator[subprocess.Popen[bytes] | None]:
+    """Yield a process that imports Matplotlib and then draws once; None where it would save no time.
+
+    It ends with the context, even if nothing was drawn.
+    """
+    process = None
+    if n_figures >= _MANY and "matplotlib.figure" not in sys.modules:
+        process = start_python(
+            f"from {__name__} import answer; answer()", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+    try:
+        yield process
+    finally:
+        if process is not None:
+            end_process(process)
+
+
+def draw(requests: Sequence[FigureRequest], process: subprocess.Popen[bytes] | None = None) -> Drawing:
+    """Begin to draw figures in a process that has drawn none yet; without one they are drawn when they are needed."""
+    values = sum(len(curve.values) for request in requests for curve in request.curves)
+    if process is None or values > _MOST_VALUES:
+        return Drawing(requests, None)
+    assert process.stdin is not None
+    try:
+        with process.stdin as questions:
             pickle.dump([tuple(request) for request in requests], questions)
-            questions.seek(0)
-            process = start_python(
-                f"from {__name__} import answer; answer()", stdin=questions, stdout=answers
-            )
-        try:
-            yield Drawing(requests, process, answers)
-        finally:
-            if process is not None:
-                end_process(process)
+    except BrokenPipeError:  # it has failed
+        return Drawing(requests, None)
+    return Drawing(requests, process)
 
 
 def answer() -> None:
     """Draw the figures that are requested on the standard input; write them to the standard output."""
+    import matplotlib.backends.backend_agg
+    import matplotlib.figure  # noqa: F401 - imported before there is anything to draw
+
     requests = [FigureRequest(*request) for request in pickle.load(sys.stdin.buffer)]
     pickle.dump([request.draw() for request in requests], sys.stdout.buffer)

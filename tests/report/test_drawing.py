@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from evalplugin.report import drawing as module
-from evalplugin.report.drawing import FigureRequest, drawing
+from evalplugin.report.drawing import FigureRequest, draw, drawing_process
 from evalplugin.report.figures import Curve
 
 
@@ -37,26 +37,49 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
 
 
 def test_figures_are_the_same_from_a_process_of_its_own(started: list[subprocess.Popen[bytes]]) -> None:
-    with drawing(requests()) as figures:
-        drawn = figures.figures()
-    (process,) = started
-    assert process.returncode == 0
+    with drawing_process(20) as process:
+        drawn = draw(requests(), process).figures()
+    assert started == [process]
+    assert started[0].returncode == 0
     assert drawn == [request.draw() for request in requests()]
 
 
-def test_few_figures_are_drawn_here(started: list[subprocess.Popen[bytes]]) -> None:
-    with drawing(requests(3)) as figures:
-        assert [len(one) for one in figures.figures()] == [3, 3]
-    assert started == []
+def test_the_process_starts_before_there_is_anything_to_draw(started: list[subprocess.Popen[bytes]]) -> None:
+    with drawing_process(20):
+        assert started[0].poll() is None
+    assert started[0].returncode is not None
 
 
-def test_figures_are_drawn_here_if_the_process_fails(started: list[subprocess.Popen[bytes]]) -> None:
-    with drawing(requests()) as figures:
+@pytest.mark.usefixtures("started")
+def test_few_figures_are_drawn_here() -> None:
+    with drawing_process(19) as process:
+        assert process is None
+        assert [len(one) for one in draw(requests(3), process).figures()] == [3, 3]
+
+
+def test_very_many_values_are_not_copied_to_the_process(
+    started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_MOST_VALUES", 999)
+    with drawing_process(20) as process:
+        assert draw(requests(), process).process is None
+        assert started == [process]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_figures_are_drawn_here_if_the_process_fails(
+    started: list[subprocess.Popen[bytes]], when: str
+) -> None:
+    with drawing_process(20) as process:
+        if when == "before":
+            started[0].kill()
+            started[0].wait()
+        figures = draw(requests(), process)
         started[0].kill()
         assert [len(one) for one in figures.figures()] == [10, 10]
 
 
 def test_an_interruption_ends_the_process(started: list[subprocess.Popen[bytes]]) -> None:
-    with pytest.raises(KeyboardInterrupt), drawing(requests()):
+    with pytest.raises(KeyboardInterrupt), drawing_process(20):
         raise KeyboardInterrupt
     assert started[0].returncode is not None

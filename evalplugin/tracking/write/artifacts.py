@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,7 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.drawing import Drawing, FigureRequest, drawing
+from evalplugin.report.drawing import Drawing, FigureRequest, draw
 from evalplugin.report.figures import Curve, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
@@ -92,9 +92,8 @@ def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
-@contextmanager
-def drawn_pictures(result: BakeoffResult) -> Iterator[Pictures]:
-    """Yield the pictures of each model's run, drawn while the context lasts."""
+def drawn_pictures(result: BakeoffResult, process: subprocess.Popen[bytes] | None = None) -> Pictures:
+    """Return the pictures of each model's run, which are drawn by a ``drawing_process`` if there is one."""
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
     requests, places = [], []
@@ -110,8 +109,7 @@ def drawn_pictures(result: BakeoffResult) -> Iterator[Pictures]:
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
             requests.append(FigureRequest(metric, curves, limits, subtitles))
             places.append((data, f"per_user_{name}.png"))
-    with drawing(requests) as figures:
-        yield Pictures(figures, places)
+    return Pictures(draw(requests, process), places)
 
 
 def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:

@@ -176,6 +176,5 @@ def log_into_run(lists: ScoredLists, run: Run, folder: Path) -> dict[str, float]
 
 
 def _pictures(bakeoff: Bakeoff, result: ModelResult) -> list[Artifact]:
-    with drawn_pictures(BakeoffResult(bakeoff, (result,))) as drawn:
-        pictures = picture_artifacts(drawn)
+    pictures = picture_artifacts(drawn_pictures(BakeoffResult(bakeoff, (result,))))
     return pictures.get((result.data.dataset, result.data.split, result.model), [])

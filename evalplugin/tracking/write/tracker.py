@@ -24,7 +24,7 @@ from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.past import past_of
 from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import DONE
-from evalplugin.tracking.write.artifacts import drawn_pictures, picture_artifacts
+from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
     inputs_files,
@@ -178,6 +178,7 @@ class MlflowTracker:
         decision: Decision | None = None,
         past: Sequence[PastBakeoff] = (),
         inputs: Inputs | None = None,
+        pictures: Pictures | None = None,
     ) -> Links:
         """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
@@ -189,20 +190,20 @@ class MlflowTracker:
             decision: The gate's decision, if any.
             past: The bake-offs of the page, from ``past_bakeoffs``.
             inputs: Fingerprints of the files and other inputs that the models have used.
+            pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
         """
         rows = {(c.contest.dataset, c.contest.split, row.model): row for c in comparisons for row in c.models}
         run_of = {
             (m.data.dataset, m.data.split, m.model): run_id
             for m, run_id in zip(result.models, run_ids, strict=True)
         }
-        with drawn_pictures(result) as drawn:
-            # What takes long and needs no picture.
-            name = summary_name(comparisons)
-            page = page_artifact(comparisons, decision, past)
-            pictures = picture_artifacts(drawn)
+        # What takes long and needs no picture.
+        name = summary_name(comparisons)
+        page = page_artifact(comparisons, decision, past)
+        drawn = picture_artifacts(pictures or drawn_pictures(result))
         with tracking_call(self.uri, "log the pictures and differences"):
             for key, row in rows.items():
-                items = [*difference_metrics(self.bakeoff, row), *pictures.get(key, ())]
+                items = [*difference_metrics(self.bakeoff, row), *drawn.get(key, ())]
                 self.writer.log(run_of[key], items)
         saved, warning = None, None
         if board:
