@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
@@ -59,14 +60,14 @@ class Ids:
     def __len__(self) -> int:
         return len(self.values)
 
-    def run_starts(self) -> npt.NDArray[np.int64]:
+    def run_starts(self, threads: int = 1) -> npt.NDArray[np.int64]:
         """Return the positions of values that differ from the one before, 0 included: int64 (r,).
 
         Where almost all differ, as in shuffled rows, these are all positions, so that no copy of the values is needed.
         """
         n = len(self)
-        starts = [np.zeros(min(n, 1), dtype=np.int64)]
-        for low in range(1, n, _CHUNK):
+
+        def starts(low: int) -> npt.NDArray[np.int64]:
             high = min(low + _CHUNK, n)
             current, before = self.values[low:high], self.values[low - 1 : high - 1]
             if self.kind == "integers":
@@ -75,8 +76,12 @@ class Ids:
                 import pyarrow.compute as pc
 
                 differs = pc.not_equal(current, before).to_numpy(zero_copy_only=False)
-            starts.append(np.flatnonzero(differs) + low)
-        found = np.concatenate(starts)
+            return np.flatnonzero(differs) + low
+
+        with ThreadPoolExecutor(threads) as pool:
+            found = np.concatenate(
+                [np.zeros(min(n, 1), dtype=np.int64), *pool.map(starts, range(1, n, _CHUNK))]
+            )
         return np.arange(n) if 10 * len(found) > 9 * n else found
 
     def take(self, rows: npt.NDArray[np.int64]) -> Ids:

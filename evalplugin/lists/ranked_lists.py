@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.metrics.blocks import raw_text
+from evalplugin.metrics.blocks import ListSource, raw_text
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
+from evalplugin.metrics.matching import Matches
 from evalplugin.models.selection import NO_ITEM
 
 __all__ = ["RankedLists"]
@@ -19,13 +20,12 @@ _BEHIND = np.iinfo(np.int32).max  # sorts behind every item
 
 
 @dataclass(frozen=True, eq=False)
-class RankedLists:
-    """Rows of lists by user, with a ``rank`` or a ``score`` if unsorted; implements ``ListSource``."""
+class RankedLists(ListSource):
+    """Rows of lists by user, with a ``rank`` or a ``score`` if unsorted."""
 
     users: npt.NDArray[np.generic]  # (U,) raw ids, ascending
     rows: GroupedRows  # columns: item, and rank or score
     refuse: Callable[[int, str], NoReturn] = field(repr=False)  # raises the error for a row of the input
-    compiled: bool = False  # whether to use compiled loops
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
@@ -38,8 +38,6 @@ class RankedLists:
         Raises:
             DataError: Ranks that are not 1, 2, 3 and so on.
         """
-        if self.compiled and (ranked := self._in_order(users)) is not None:
-            return ranked
         count = self.rows.count[users]
         width = max(int(count.max()), 1)
         rows = self.rows.rows(users)
@@ -58,14 +56,22 @@ class RankedLists:
             item = _by_score(item, values["score"])
         return item
 
-    def _in_order(self, users: Users) -> npt.NDArray[np.int32] | None:
-        """Return ranked lists whose rows are in the order of ranks; None if they may not be."""
+    def match(
+        self, users: Users, truth_indptr: npt.NDArray[np.int64], truth_item: npt.NDArray[np.int32]
+    ) -> Matches | None:
+        """Return the matches of some users' lists if their rows are in the order of ranks; else None."""
         item, rank = self.rows.columns["item"], self.rows.columns.get("rank")
-        if rank is None or not all(c.dtype == np.int64 and c.flags.c_contiguous for c in (item, rank)):
+        if rank is None:
             return None
         from evalplugin.metrics import loops
 
-        return loops.pad_ranked(item, rank, self.rows.start[users], self.rows.count[users])
+        start, count = self.rows.start[users], self.rows.count[users]
+        if not all(column.dtype == np.int64 and column.flags.c_contiguous for column in (item, rank)):
+            rows = self.rows.rows(users)
+            item, rank = (np.ascontiguousarray(column[rows], dtype=np.int64) for column in (item, rank))
+            start = np.cumsum(count) - count
+        found = loops.match(item, rank, start, count, truth_indptr, truth_item)
+        return None if found is None else Matches(*found)
 
     def _by_rank(
         self, item: npt.NDArray[np.int32], rank: npt.NDArray[Any], count: npt.NDArray[np.int64], users: Users

@@ -22,6 +22,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
+from evalplugin.models.threads import thread_count
 
 __all__ = ["blocks_of", "need_catalogue", "score_in_memory", "top_n_on"]
 
@@ -65,7 +66,7 @@ def blocks_of(
     # Both make one pass over a long column, and can run at the same time.
     with ThreadPoolExecutor(1) as pool:
         coding = pool.submit(_item_codes, lists.item, truth.item, catalogue)
-        starts = lists.user.run_starts(), truth.user.run_starts()
+        starts = [ids.run_starts(thread_count()) for ids in (lists.user, truth.user)]
         item, truth_item, raw_item, n_items = coding.result()
     runs = lists.user.take(starts[0]), truth.user.take(starts[1])
     if catalogue is None:
@@ -82,7 +83,7 @@ def blocks_of(
     user = np.flatnonzero(rows.count + truth_rows.count)
     return Blocks(
         users=users[user],
-        lists=RankedLists(users[user], rows.of(user), lists.refuse, compiled),
+        lists=RankedLists(users[user], rows.of(user), lists.refuse),
         truth=truth_rows.of(user),
         n=max(n, int(rows.count.max(initial=0)), 1),
         n_items=n_items,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
+from evalplugin.metrics.matching import Matches
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
@@ -40,6 +42,12 @@ class ListSource(Protocol):
         Raises:
             DataError: A list that breaks a rule, such as one with a hole.
         """
+
+    def match(
+        self, users: Users, truth_indptr: npt.NDArray[np.int64], truth_item: npt.NDArray[np.int32]
+    ) -> Matches | None:
+        """Return the matches of some users' lists, by compiled loops and without ``block``; None if they need it."""
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +165,7 @@ class Blocks:
         # Ratings are float32: a rating of 3.3 in the data must reach a threshold of 3.3.
         rating = truth.get("rating", np.ones(len(item), dtype=np.float32)).astype(np.float32, copy=False)
         context = ScoringContext(
-            item=self.lists.block(users),
+            read_lists=partial(self.lists.block, users),
             truth_indptr=indptr,
             truth_item=item,
             truth_rating=rating.astype(np.float64),
@@ -168,6 +176,7 @@ class Blocks:
             user=None if self.user is None else self.user[users],
             n_candidates=None if self.n_candidates is None else self.n_candidates[users],
             compiled=self.compiled,
+            matched=self.lists.match(users, indptr, item) if self.compiled else None,
         )
         if context.compiled_matches is None:
             self._check_different(context, self.users[users])
@@ -206,7 +215,7 @@ def raw_text(identifier: object) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class _TopNLists:
+class _TopNLists(ListSource):
     """Lists under codes of the catalogue, one a row; see ``ListSource``."""
 
     users: npt.NDArray[np.generic]  # (U,) raw ids

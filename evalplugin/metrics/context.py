@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -40,7 +41,7 @@ class ScoringContext:
     ``n_hits``, ``total``).
     """
 
-    item: Codes  # (B, N) codes into the catalogue, NO_ITEM behind the end of a short list
+    read_lists: Callable[[], Codes]  # returns ``item``, which few metrics read
     truth_indptr: Ints  # (B + 1,) where each user's truth starts
     truth_item: Codes  # (t,) the user's held-out items
     truth_rating: Floats  # (t,) their gains
@@ -51,12 +52,18 @@ class ScoringContext:
     user: Ints | None = None  # (B,) codes of the users, to look them up in the train data
     n_candidates: Ints | None = None  # (B,) number of items that lists were chosen from; None: the catalogue
     compiled: bool = False  # whether lists and truth are matched and sorted by compiled loops
+    matched: Matches | None = None  # matches that were found without ``item``
     _n_hits: dict[int, Ints] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def n_users(self) -> int:
         """Number of users in the block, B."""
-        return len(self.item)
+        return len(self.truth_indptr) - 1
+
+    @cached_property
+    def item(self) -> Codes:
+        """The lists: int32 (B, N) codes into the catalogue, NO_ITEM behind the end of a short list."""
+        return self.read_lists()
 
     @property
     def n(self) -> int:
@@ -106,11 +113,13 @@ class ScoringContext:
     @cached_property
     def compiled_matches(self) -> Matches | None:
         """The matches, found by compiled loops; None without these, or if a list or a truth has an item twice."""
-        if not self.compiled:
-            return None
+        if self.matched is not None or not self.compiled:
+            return self.matched
         from evalplugin.metrics import loops
 
-        matches = loops.match(self.item, self.truth_indptr, self.truth_item)
+        start = np.arange(self.n_users) * self.n
+        rows = self.item.astype(np.int64).ravel(), None, start, self.n_listed
+        matches = loops.match(*rows, self.truth_indptr, self.truth_item)
         return None if matches is None else Matches(*matches)
 
     @cached_property

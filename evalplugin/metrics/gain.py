@@ -82,7 +82,8 @@ class DCG(UserMetric):
         if len(context.truth_rating):
             self.check_ratings(context.truth_rating.min(), context.truth_rating.max())
         limit = np.minimum(context.n_truth, k) if self.cut == "truth" else k
-        return context.total(ranked, self._gain(ranked) / self._discount(ranked.rank), limit)
+        discount = self._discount(np.arange(1, ranked.rank.max(initial=0) + 1))  # computed once a rank
+        return context.total(ranked, self._gain(ranked) / discount[ranked.rank - 1], limit)
 
     def _gain(self, ranked: RankedItems) -> Floats:
         if self.gain == "exp2":

@@ -7,51 +7,72 @@ import numpy as np
 from evalplugin.base import arrays
 from evalplugin.models.kernels.compiled import (
     BytesOut,
-    CodeRows,
-    CodeRowsOut,
     Codes,
     CodesOut,
     Flags,
+    Floats,
     FloatsOut,
     Ints,
     IntsOut,
     compiled,
 )
-from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["best_first", "match", "pad_ranked", "scatter"]
+__all__ = ["best_first", "match", "scatter"]
 
 # An odd multiplier without structure; it affects the speed of a match, never its result.
 _ITEM_FACTOR = np.uint32(2654435769)
 _STAMPS_PER_ITEM = 64  # few enough collisions that comparing a collided item with all before it costs little
 _MOST_STAMPS = 2**28  # bytes
-_LAST_STAMP = 255
+_LAST_STAMP = np.uint8(255)
+_LEVELS = 64  # the most rating levels for a counting sort
 
 
 def match(
-    item: arrays.Codes, truth_indptr: arrays.Ints, truth_item: arrays.Codes
+    item: arrays.Ints,
+    rank: arrays.Ints | None,
+    start: arrays.Ints,
+    count: arrays.Ints,
+    truth_indptr: arrays.Ints,
+    truth_item: arrays.Codes,
 ) -> tuple[arrays.Ints, arrays.Ints, arrays.Ints] | None:
     """Return the listed items that are in the user's truth, by user and then by rank.
 
     Args:
-        item: (B, N) lists, NO_ITEM behind the end.
+        item: (m,) rows of lists, as codes.
+        rank: (m,) their ranks; None: they are in the order of ranks.
+        start, count: (B,) first row and number of rows of each user.
         truth_indptr: (B + 1,) first truth item of each user.
         truth_item: (t,) codes.
 
     Returns:
         Position of the user, rank from 1, position in the truth: int64 (h,) each. None if an item is repeated in a
-        list or in a truth.
+        list or in a truth, or ranks are not 1, 2, 3 in the order of rows.
     """
-    width = item.shape[1]
-    longest = int(np.diff(truth_indptr).max(initial=0))
+    width, longest = int(count.max(initial=0)), int(np.diff(truth_indptr).max(initial=0))
     n_stamps = min(_power_of_two(_STAMPS_PER_ITEM * (width + longest)), _MOST_STAMPS)
     stamps = np.zeros(n_stamps, dtype=np.uint8)
     slots = np.empty(_power_of_two(4 * longest), dtype=np.int64)
-    row, rank, truth = np.empty((3, min(item.size, len(truth_item))), dtype=np.int64)
+    suspects = np.empty(width, dtype=np.int64)
+    row, place, truth = np.empty((3, min(int(count.sum()), len(truth_item))), dtype=np.int64)
     n_found = np.zeros(1, dtype=np.int64)
-    _match(np.ascontiguousarray(item), truth_indptr, truth_item, stamps, slots, row, rank, truth, n_found)
+    ranks = np.empty(0, dtype=np.int64) if rank is None else rank
+    _match(
+        item,
+        ranks,
+        start,
+        count,
+        truth_indptr,
+        truth_item,
+        stamps,
+        slots,
+        suspects,
+        row,
+        place,
+        truth,
+        n_found,
+    )
     n = int(n_found[0])
-    return None if n < 0 else (row[:n], rank[:n], truth[:n])
+    return None if n < 0 else (row[:n], place[:n], truth[:n])
 
 
 def _power_of_two(least: int) -> int:
@@ -60,11 +81,15 @@ def _power_of_two(least: int) -> int:
 
 @compiled
 def _match(
-    item: CodeRows,
+    item: Ints,
+    rank: Ints,
+    start: Ints,
+    count: Ints,
     truth_indptr: Ints,
     truth_item: Codes,
     stamps: BytesOut,
     slots: IntsOut,
+    suspects: IntsOut,
     row_out: IntsOut,
     rank_out: IntsOut,
     truth_out: IntsOut,
@@ -76,12 +101,12 @@ def _match(
     while (1 << stamp_bits) < len(stamps):
         stamp_bits += 1
     stamp_shift = np.uint32(32 - stamp_bits)
-    stamp, found = 0, 0
-    for row in range(item.shape[0]):
-        stamp += 1
-        if stamp > _LAST_STAMP:
+    stamp, found = np.uint8(0), 0
+    for row in range(len(count)):
+        if stamp == _LAST_STAMP:
             stamps[:] = 0
-            stamp = 1
+            stamp = np.uint8(0)
+        stamp = np.uint8(stamp + np.uint8(1))
         first, end = truth_indptr[row], truth_indptr[row + 1]
         bits = 3
         while (1 << bits) < 4 * (end - first):
@@ -98,17 +123,24 @@ def _match(
                 slot = (slot + 1) & mask
             slots[slot] = 2 * position
             stamps[hashed >> stamp_shift] = stamp
-        listed = item[row]
-        for column in range(item.shape[1]):
+        listed = item[start[row] : start[row] + count[row]]
+        if len(rank) > 0:
+            wrong = False
+            for column in range(len(listed)):
+                wrong |= rank[start[row] + column] != column + 1
+            if wrong:
+                n_found[0] = -1
+                return
+        n_suspects = 0
+        for column in range(len(listed)):  # without a branch, as the processor could not predict it
+            at = np.uint32(np.uint32(listed[column]) * _ITEM_FACTOR) >> stamp_shift
+            suspects[n_suspects] = column
+            n_suspects += stamps[at] == stamp
+            stamps[at] = stamp
+        for suspect in range(n_suspects):
+            column = suspects[suspect]
             code = listed[column]
-            if code == NO_ITEM:
-                break
-            hashed = np.uint32(np.uint32(code) * _ITEM_FACTOR)
-            at = hashed >> stamp_shift
-            if stamps[at] != stamp:
-                stamps[at] = stamp
-                continue
-            slot = np.int64(hashed >> shift)
+            slot = np.int64(np.uint32(np.uint32(code) * _ITEM_FACTOR) >> shift)
             while slots[slot] >= 0 and truth_item[slots[slot] >> 1] != code:
                 slot = (slot + 1) & mask
             if slots[slot] >= 0:
@@ -132,13 +164,50 @@ def best_first(
     truth_indptr: arrays.Ints, rating: arrays.Floats, relevant: arrays.Flags
 ) -> tuple[arrays.Floats, arrays.Flags]:
     """Return ratings (t,) and their relevance with each user's highest first; equal ones must be equally relevant."""
-    rating, relevant = rating.copy(), relevant.copy()
-    _best_first(truth_indptr, rating, relevant)
-    return rating, relevant
+    best, best_relevant = np.empty_like(rating), np.empty_like(relevant)
+    highest, lowest = float(rating.max(initial=0)), float(rating.min(initial=0))
+    places = np.empty(int(2 * min(highest - lowest, _LEVELS)) + 1, dtype=np.int64)
+    counted = np.zeros(1, dtype=np.bool_)
+    if highest - lowest < _LEVELS / 2:
+        _count_best_first(truth_indptr, rating, relevant, highest, places, best, best_relevant, counted)
+    if not counted[0]:
+        best[:], best_relevant[:] = rating, relevant
+        _sort_best_first(truth_indptr, best, best_relevant)
+    return best, best_relevant
 
 
 @compiled
-def _best_first(truth_indptr: Ints, rating: FloatsOut, relevant: Flags) -> None:
+def _count_best_first(
+    truth_indptr: Ints,
+    rating: Floats,
+    relevant: Flags,
+    highest: float,
+    places: IntsOut,
+    rating_out: FloatsOut,
+    relevant_out: Flags,
+    counted: Flags,
+) -> None:
+    # Whole and half stars are counted, not sorted.
+    for row in range(len(truth_indptr) - 1):
+        first, end = truth_indptr[row], truth_indptr[row + 1]
+        places[:] = 0
+        for position in range(first, end):
+            level = np.int64(2 * (highest - rating[position]))
+            if highest - level / 2 != rating[position]:
+                return
+            places[level] += 1
+        place = first
+        for below in range(len(places)):
+            places[below], place = place, place + places[below]
+        for position in range(first, end):
+            level = np.int64(2 * (highest - rating[position]))
+            rating_out[places[level]], relevant_out[places[level]] = rating[position], relevant[position]
+            places[level] += 1
+    counted[0] = True
+
+
+@compiled
+def _sort_best_first(truth_indptr: Ints, rating: FloatsOut, relevant: Flags) -> None:
     for row in range(len(truth_indptr) - 1):
         first, end = truth_indptr[row], truth_indptr[row + 1]
         gap = 1
@@ -152,37 +221,6 @@ def _best_first(truth_indptr: Ints, rating: FloatsOut, relevant: Flags) -> None:
                     at -= gap
                 rating[at], relevant[at] = value, flag
             gap //= 3
-
-
-def pad_ranked(
-    item: arrays.Ints, rank: arrays.Ints, start: arrays.Ints, count: arrays.Ints
-) -> arrays.Codes | None:
-    """Return lists as rows, NO_ITEM behind the end: int32 (B, N); None if ranks are not 1, 2, 3 in order of rows.
-
-    Args:
-        item, rank: (m,) rows of lists, by user.
-        start, count: (B,) first row and number of rows of each user.
-    """
-    padded = np.empty((len(count), max(1, int(count.max(initial=0)))), dtype=np.int32)
-    in_order = np.ones(1, dtype=np.bool_)
-    _pad_ranked(item, rank, start, count, padded, in_order)
-    return padded if in_order[0] else None
-
-
-@compiled
-def _pad_ranked(
-    item: Ints, rank: Ints, start: Ints, count: Ints, padded: CodeRowsOut, in_order: Flags
-) -> None:
-    for row in range(len(count)):
-        wrong = False
-        first, out = start[row], padded[row]
-        for column in range(count[row]):
-            wrong |= rank[first + column] != column + 1
-            out[column] = np.int32(item[first + column])
-        out[count[row] :] = NO_ITEM
-        if wrong:
-            in_order[0] = False
-            return
 
 
 def scatter(

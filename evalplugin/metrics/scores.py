@@ -143,5 +143,6 @@ def summarise(values: Floats) -> Summary:
 
 def mean_of_defined(values: Floats) -> float:
     """Return the mean of the values that are not NaN; NaN if there are none."""
-    defined = values[~np.isnan(values)]
+    undefined = np.isnan(values)
+    defined = values[~undefined] if undefined.any() else values
     return float(defined.mean()) if len(defined) else float("nan")

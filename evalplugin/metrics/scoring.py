@@ -90,14 +90,16 @@ class Scorer:
         curve_ks: Sequence[int] = (),
     ) -> None:
         """Allocate rows for ``n_users`` users with lists of up to ``n`` items; see ``score_top_n``."""
-        self.n, self.n_users = n, n_users
+        self.n = n
         self.curves = {s.at(None).name: {k: s.at(k) for k in curve_ks} for s in metrics if s.metric.takes_k}
         self.requested = {s.name: s for s in metrics}
         extra = {s.name: s for c in self.curves.values() for s in c.values() if s.name not in self.requested}
         self.every = {**self.requested, **extra}
         self.overall = {n: s.metric for n, s in self.every.items() if is_overall(s.metric)}
         self.states = {name: metric.start(n_items) for name, metric in self.overall.items()}
-        self.columns = {name: np.full(n_users, np.nan) for name in self.requested if name not in self.overall}
+        per_user = [name for name in self.requested if name not in self.overall]
+        self.values = np.full((len(per_user), n_users), np.nan)
+        self.columns = dict(zip(per_user, self.values, strict=True))
         self.means = {name: RunningMean() for name in extra if name not in self.overall}
         self.precision = [RunningMean() for _ in RECALL_PERCENT] if curve_ks else []
 
@@ -140,10 +142,9 @@ class Scorer:
         finished = {name: metric.finish(self.states[name]) for name, metric in self.overall.items()}
         means = {name: mean_of_defined(values) for name, values in self.columns.items()} | finished
         means |= {name: mean.value for name, mean in self.means.items()}
-        values = np.stack(list(self.columns.values())).T if self.columns else np.empty((self.n_users, 0))
         return PerUserScores(
             users=users,
-            values=values,
+            values=self.values.T,
             metrics=tuple(self.columns),
             overall={name: value for name, value in finished.items() if name in self.requested},
             at_k={

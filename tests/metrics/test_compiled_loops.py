@@ -3,11 +3,14 @@ from __future__ import annotations
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evalplugin.api import score
 from evalplugin.data.interactions import Interactions
+from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import METRICS, TrainData, UserMetric, compilation, loops, parse
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.grouped_rows import GroupedRows, group_by_rank
@@ -25,6 +28,17 @@ def drawn(
     item[np.arange(item.shape[1]) >= rng.integers(0, 2 * n, users)[:, None]] = NO_ITEM
     row, truth = np.nonzero(rng.random((users, n_items)) < rng.choice([0, 0.05, 0.5, 1], (users, 1)))
     return item, row, truth.astype(np.int32), rng.integers(0, levels, len(row)) / 4
+
+
+def in_lists(
+    item: np.ndarray, truth_indptr: np.ndarray, truth: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    listed = item != NO_ITEM
+    count = listed.sum(axis=1)
+    rank = np.nonzero(listed)[1] + 1
+    return loops.match(
+        item[listed].astype(np.int64), rank, np.cumsum(count) - count, count, truth_indptr, truth
+    )
 
 
 def starts(row: np.ndarray, users: int) -> np.ndarray:
@@ -46,7 +60,7 @@ def test_matches_are_those_of_the_hash_table(
 ) -> None:
     item, row, truth, _ = drawn(seed, users, n, n_items, levels)
     expected = PairTable.of(row, truth, users).match(item)
-    found = loops.match(item, starts(row, users), truth)
+    found = in_lists(item, starts(row, users), truth)
     assert found is not None
     for ours, theirs in zip(found, (expected.row, expected.rank, expected.truth), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -56,7 +70,9 @@ def test_matches_are_those_of_the_hash_table(
 def test_the_best_list_is_that_of_a_sort(seed: int, users: int, n: int, n_items: int, levels: int) -> None:
     item, row, truth, rating = drawn(seed, users, n, n_items, levels)
     whole = [
-        ScoringContext(item, starts(row, users), truth, rating, rating > 1, n_items, compiled=compiled).ideal
+        ScoringContext(
+            lambda: item, starts(row, users), truth, rating, rating > 1, n_items, compiled=compiled
+        ).ideal
         for compiled in (False, True)
     ]
     for name in ("row", "rank", "gain", "relevant"):
@@ -73,7 +89,7 @@ def test_the_best_list_is_that_of_a_sort(seed: int, users: int, n: int, n_items:
 )
 def test_a_repeated_item_is_noticed(item: list[list[int]], truth: list[int]) -> None:
     arrays = np.array(item, dtype=np.int32), np.array([0, 2, 2]), np.array(truth, dtype=np.int32)
-    assert loops.match(*arrays) is None
+    assert in_lists(*arrays) is None
 
 
 @pytest.mark.parametrize("factor", [0, 2**31])
@@ -81,20 +97,54 @@ def test_repetition_is_exact_where_hashes_collide(factor: int) -> None:
     """Codes that are multiples of a power of two share most bytes of the table."""
     item = (np.arange(2000, dtype=np.int64) * (factor or 1) % 2**31).astype(np.int32)[None]
     item = np.unique(item)[None]
-    found = loops.match(item, np.array([0, 1]), item[0, -1:].copy())
+    found = in_lists(item, np.array([0, 1]), item[0, -1:].copy())
     assert found is not None
     assert found[1].tolist() == [item.shape[1]]
-    assert loops.match(np.append(item, item[:, :1], axis=1), np.array([0, 0]), item[0, :0].copy()) is None
+    assert in_lists(np.append(item, item[:, :1], axis=1), np.array([0, 0]), item[0, :0].copy()) is None
 
 
-def test_rows_are_padded_only_if_ranks_are_in_order() -> None:
+def test_rows_are_matched_in_place_only_if_ranks_are_in_order() -> None:
     item, rank = np.array([5, 6, 7, 8, 9]), np.array([1, 2, 1, 1, 2])
-    start, count = np.array([3, 0, 2]), np.array([2, 0, 1])
-    padded = loops.pad_ranked(item, rank, start, count)
-    assert padded is not None
-    assert padded.tolist() == [[8, 9], [NO_ITEM, NO_ITEM], [7, NO_ITEM]]
-    assert loops.pad_ranked(item, rank, np.array([1]), np.array([2])) is None
-    assert loops.pad_ranked(item, rank, np.array([1]), np.array([1])) is None
+    truth = np.array([0, 2, 2, 3]), np.array([6, 9, 7], dtype=np.int32)
+    found = loops.match(item, rank, np.array([3, 0, 2]), np.array([2, 0, 1]), *truth)
+    assert found is not None
+    assert [column.tolist() for column in found] == [[0, 2], [2, 1], [1, 2]]
+    for start, count in (([1], [2]), ([1], [1])):
+        assert loops.match(item, rank, np.array(start), np.array(count), truth[0][:2], truth[1]) is None
+
+
+@pytest.mark.parametrize(("item", "rank"), [(np.int64, np.int64), (np.int32, np.int64), (np.int64, np.int8)])
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_lists_are_matched_in_place_and_read_only_by_metrics_that_need_them(
+    item: type, rank: type, shuffled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    listed, _, _, _ = drawn(0, 200, 12, 60, 9)
+    user, column = np.nonzero(listed != NO_ITEM)
+    lists = pd.DataFrame(
+        {"user": user, "item": listed[user, column].astype(item), "rank": (column + 1).astype(rank)}
+    )
+    row, known = np.nonzero(rng.random((200, 60)) < 0.1)
+    truth = pd.DataFrame({"user": row, "item": known, "rating": rng.integers(1, 6, len(row))})
+    if shuffled:
+        lists = lists.sample(frac=1, random_state=0)
+    read = []
+    block = RankedLists.block
+    monkeypatch.setattr(RankedLists, "block", lambda self, users: read.append(1) or block(self, users))
+
+    def values(metrics: list[str], compiled: bool) -> np.ndarray:
+        read.clear()
+        for module in ("lists.scoring", "metrics.blocks"):
+            monkeypatch.setattr(f"evalplugin.{module}.worth_compiling", lambda n_rows: compiled)
+        return score(lists, truth, metrics).scores.values
+
+    of_matches, of_lists = ["ndcg@10", "ap", "hit@3"], ["ndcg@10", "auc"]
+    for metrics in (of_matches, of_lists):
+        np.testing.assert_array_equal(values(metrics, True), values(metrics, False))
+    values(of_matches, True)
+    assert bool(read) == shuffled
+    values(of_lists, True)
+    assert read
 
 
 @pytest.mark.parametrize(("seed", "threshold"), [(0, None), (1, 1.0), (2, 1.0)])
@@ -149,8 +199,8 @@ def test_sums_of_cosines_are_those_of_numpy(n_users: int, k: int, monkeypatch: p
         timestamp=None, users=np.arange(n_users), items=np.arange(50),
     )  # fmt: skip
     context = ScoringContext(
-        item, np.zeros(61, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=bool), 50,
-        train=TrainData(train),
+        lambda: item, np.zeros(61, dtype=np.int64), np.empty(0, dtype=np.int32), np.empty(0), np.empty(0, dtype=bool),
+        50, train=TrainData(train),
     )  # fmt: skip
     diversity = parse("diversity").metric
     assert isinstance(diversity, UserMetric)

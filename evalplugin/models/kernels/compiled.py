@@ -14,7 +14,6 @@ from numba import types
 __all__ = [
     "BytesOut",
     "CodeRows",
-    "CodeRowsOut",
     "Codes",
     "CodesOut",
     "Flags",
@@ -44,7 +43,6 @@ MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64
 FloatsOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[::1]]
 IntsOut: TypeAlias = Annotated[npt.NDArray[np.int64], types.int64[::1]]
 CodesOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[::1]]
-CodeRowsOut: TypeAlias = Annotated[npt.NDArray[np.int32], types.int32[:, ::1]]
 BytesOut: TypeAlias = Annotated[npt.NDArray[np.uint8], types.uint8[::1]]
 KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
 Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
