@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,11 +12,16 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Ids
 
-__all__ = ["check_kinds", "codes_end", "codes_in", "encode"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["arrow_dictionary", "check_kinds", "codes_end", "codes_in", "encode"]
 
 _SPARSE = 8  # ids that lie further apart than this, on average, are hashed and not looked up in a table
 _PIECE = 2**17  # texts that are worth a thread of their own
 _MAX_THREADS = 4
+# Returns the different texts of a column, and each row's position among them.
+_Dictionary: TypeAlias = Callable[["pa.Array"], tuple["pa.Array", npt.NDArray[np.int32]]]
 _LARGEST = 2**31 - 2  # -1 means "no item", and the hash of a list's item has 32 bits
 
 
@@ -63,11 +68,24 @@ def codes_end(*columns: npt.NDArray[np.integer[Any]]) -> int | None:
     return end
 
 
-def encode(columns: Sequence[Ids]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
-    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes."""
+def arrow_dictionary(texts: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int32]]:
+    """Return the different texts of a column without nulls, and each row's position among them: int32 (m,)."""
+    import pyarrow.compute as pc
+
+    encoded = pc.dictionary_encode(texts)
+    return encoded.dictionary, encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def encode(
+    columns: Sequence[Ids], dictionary: _Dictionary = arrow_dictionary
+) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+    """Return the sorted vocabulary of all columns together (int64, or str as object), and each one's codes.
+
+    ``dictionary`` finds the different texts of a part of a column.
+    """
     if columns[0].kind == "integers":
         return _encode_integers([column.values for column in columns])
-    return _encode_text([column.values for column in columns])
+    return _encode_text([column.values for column in columns], dictionary)
 
 
 def codes_in(ids: Ids, vocabulary: npt.NDArray[np.generic]) -> npt.NDArray[np.integer[Any]]:
@@ -121,29 +139,32 @@ def _encode_integers(
     return vocabulary, codes
 
 
-def _encode_text(columns: list[Any]) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
+def _encode_text(
+    columns: list[Any], dictionary: _Dictionary
+) -> tuple[npt.NDArray[np.generic], list[npt.NDArray[np.integer[Any]]]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     threads = min(_MAX_THREADS, pa.cpu_count())
     size = max(_PIECE, -(-max(map(len, columns)) // threads))
     pieces = [column.slice(at, size) for column in columns for at in range(0, len(column), size)]
+    codes: list[npt.NDArray[np.integer[Any]]] = [np.empty(len(column), dtype=np.int32) for column in columns]
+    places = [code[at : at + size] for code in codes for at in range(0, len(code), size)]
     with ThreadPoolExecutor(threads) as pool:
-        encoded = list(pool.map(pc.dictionary_encode, pieces))
-    parts = [e.dictionary.cast(pa.large_string()) for e in encoded]
-    vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
-    vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
-    try:
-        vocabulary.validate(full=True)
-    except pa.ArrowInvalid:
-        raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
-    ours = iter(zip(parts, encoded, strict=True))
-    codes: list[npt.NDArray[np.integer[Any]]] = []
-    for column in columns:
-        code = np.empty(len(column), dtype=np.int32)
-        for at in range(0, len(column), size):
-            part, one = next(ours)
-            code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False).astype(np.int32)
-            code[at : at + size] = code_of[one.indices.to_numpy(zero_copy_only=False)]
-        codes.append(code)
+        encoded = list(pool.map(dictionary, pieces))
+        parts = [texts.cast(pa.large_string()) for texts, _ in encoded]
+        vocabulary = pc.unique(pa.chunked_array(parts, type=pa.large_string()))
+        vocabulary = vocabulary.take(pc.sort_indices(vocabulary))  # bytes of UTF-8 sort as code points do
+        try:
+            vocabulary.validate(full=True)
+        except pa.ArrowInvalid:
+            raise DataError("text ids must be valid UTF-8, but some are bytes of another encoding") from None
+
+        def write(
+            place: npt.NDArray[np.integer[Any]], part: pa.Array, positions: npt.NDArray[np.int32]
+        ) -> None:
+            code_of = pc.index_in(part, value_set=vocabulary).to_numpy(zero_copy_only=False)
+            place[:] = code_of.astype(np.int32)[positions]
+
+        list(pool.map(write, places, parts, (positions for _, positions in encoded)))
     return vocabulary.to_numpy(zero_copy_only=False), codes

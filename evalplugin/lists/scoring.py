@@ -63,18 +63,19 @@ def blocks_of(
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
     lists, truth = inputs.lists, inputs.truth
-    # Both make one pass over a long column, and can run at the same time.
+    compiled = worth_compiling(len(lists.user))
+    # Items are encoded while users are.
     with ThreadPoolExecutor(1) as pool:
-        coding = pool.submit(_item_codes, lists.item, truth.item, catalogue)
+        coding = pool.submit(_item_codes, lists.item, truth.item, catalogue, compiled)
         starts = [ids.run_starts(thread_count()) for ids in (lists.user, truth.user)]
+        runs = lists.user.take(starts[0]), truth.user.take(starts[1])
+        if catalogue is None:
+            users, (run_user, truth_run_user) = encode(runs)
+        else:
+            users = catalogue.users
+            run_user, truth_run_user = (codes_in(ids, users) for ids in runs)
         item, truth_item, raw_item, n_items = coding.result()
-    runs = lists.user.take(starts[0]), truth.user.take(starts[1])
-    if catalogue is None:
-        users, (run_user, truth_run_user) = encode(runs)
-    else:
-        users = catalogue.users
-        run_user, truth_run_user = (codes_in(ids, users) for ids in runs)
-    rows, compiled = None, worth_compiling(len(lists.user))
+    rows = None
     if lists.kind == "rank":
         rows = group_by_rank(starts[0], run_user, len(users), item, lists.values, compiled=compiled)
     rows = rows or group_rows(starts[0], run_user, len(users), {"item": item, lists.kind: lists.values})
@@ -104,7 +105,7 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
 
 def _item_codes(
-    listed: Ids, held_out: Ids, catalogue: Catalogue | None
+    listed: Ids, held_out: Ids, catalogue: Catalogue | None, compiled: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Callable[[int], object], int]:
     """Return the codes of two columns of items, the raw id of a code, and the number of codes."""
     if catalogue is not None:
@@ -112,7 +113,12 @@ def _item_codes(
         return codes_in(listed, items), codes_in(held_out, items), lambda code: items[code], len(items)
     if listed.kind == "integers" and (end := codes_end(listed.values, held_out.values)) is not None:
         return listed.values, held_out.values, int, end
-    vocabulary, (item, truth_item) = encode([listed, held_out])
+    if listed.kind == "text" and compiled:
+        from evalplugin.lists.text_codes import compiled_dictionary
+
+        vocabulary, (item, truth_item) = encode([listed, held_out], compiled_dictionary)
+    else:
+        vocabulary, (item, truth_item) = encode([listed, held_out])
     return item, truth_item, lambda code: vocabulary[code], len(vocabulary)
 
 

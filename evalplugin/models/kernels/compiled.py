@@ -12,6 +12,7 @@ import numpy.typing as npt
 from numba import types
 
 __all__ = [
+    "Bytes",
     "BytesOut",
     "CodeRows",
     "Codes",
@@ -36,6 +37,7 @@ Floats: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64
 Ints: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 1, "C", readonly=True)]
 Codes: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 1, "C", readonly=True)]
 Words: TypeAlias = Annotated[npt.NDArray[np.uint64], types.Array(types.uint64, 1, "C", readonly=True)]
+Bytes: TypeAlias = Annotated[npt.NDArray[np.uint8], types.Array(types.uint8, 1, "C", readonly=True)]
 CodeRows: TypeAlias = Annotated[npt.NDArray[np.int32], types.Array(types.int32, 2, "C", readonly=True)]
 Matrix: TypeAlias = Annotated[npt.NDArray[np.float64], types.Array(types.float64, 2, "C", readonly=True)]
 MatrixInts: TypeAlias = Annotated[npt.NDArray[np.int64], types.Array(types.int64, 2, "C", readonly=True)]
