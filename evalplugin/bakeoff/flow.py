@@ -47,7 +47,7 @@ from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits, refuse_in_worker
 from evalplugin.execution.workers import process_executor
 from evalplugin.metrics import definitions_hash
-from evalplugin.report.drawing import drawing_process
+from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.tracking import Links, MlflowTracker
@@ -186,10 +186,10 @@ def run_bakeoff(
             on_start(bakeoff.id)
             abandon_older(journal, mode, observer)
             pace = Pace(jobs, workers or config.spec.workers)
-            with drawing_process(len(jobs) * len(bakeoff.headline)) as artist:
+            with drawing_processes(len(jobs) * len(bakeoff.headline)) as artists:
                 with _executor(config, cache.store, observer, workers=pace.workers) as execute:
                     result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
-                pictures = drawn_pictures(result, artist)
+                pictures = drawn_pictures(result, artists)
                 outcome = _compare_and_log(
                     config, gated, result, run_ids, pictures, cache.inputs, tracker, observer
                 )

@@ -1,4 +1,4 @@
-"""Figures drawn by a process of its own, while this one works on: Matplotlib's import and the drawing take seconds."""
+"""Figures drawn by other processes, while this one works on: Matplotlib's import and the drawing take seconds."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from evalplugin.base.processes import end_process, start_python
+from evalplugin.models import thread_count
 from evalplugin.report.figures import Curve, per_user_figures
 
-__all__ = ["Drawing", "FigureRequest", "answer", "draw", "drawing_process"]
+__all__ = ["Drawing", "FigureRequest", "answer", "draw", "drawing_processes"]
 
-_MANY = 20  # figures; a process for fewer costs more than it saves
+_MANY = 20  # figures; processes for fewer cost more than they save
+_PROCESSES = 2  # at most; each takes 100 MB
 _MOST_VALUES = 10_000_000  # of all curves, which are copied to the process
 
 
@@ -35,49 +37,56 @@ class Drawing(NamedTuple):
     """Figures that are being drawn."""
 
     requests: Sequence[FigureRequest]
-    process: subprocess.Popen[bytes] | None  # None: they are drawn here
+    # Of n processes, number i draws the requests i, i + n, i + 2n ...; without any, they are drawn here.
+    processes: Sequence[subprocess.Popen[bytes]]
 
     def figures(self) -> list[dict[str, bytes]]:
         """Return the PNGs of each request, by model, as soon as they are drawn."""
-        if self.process is not None:
-            assert self.process.stdout is not None
-            content = self.process.stdout.read()
-            if self.process.wait() == 0:
-                drawn: list[dict[str, bytes]] = pickle.loads(content)
-                return drawn
-        return [request.draw() for request in self.requests]
+        drawn: list[dict[str, bytes] | None] = [None] * len(self.requests)
+        for number, process in enumerate(self.processes):
+            assert process.stdout is not None
+            content = process.stdout.read()
+            if process.wait() == 0:
+                drawn[number :: len(self.processes)] = pickle.loads(content)
+        return [
+            request.draw() if one is None else one for one, request in zip(drawn, self.requests, strict=True)
+        ]
 
 
 @contextmanager
-def drawing_process(n_figures: int) -> Iterator[subprocess.Popen[bytes] | None]:
-    """Yield a process that imports Matplotlib and then draws once; None where it would save no time.
+def drawing_processes(n_figures: int) -> Iterator[Sequence[subprocess.Popen[bytes]]]:
+    """Yield processes that import Matplotlib and then draw once; none where they would save no time.
 
-    It ends with the context, even if nothing was drawn.
+    They end with the context, even if nothing was drawn.
     """
-    process = None
+    processes = []
     if n_figures >= _MANY and "matplotlib.figure" not in sys.modules:
-        process = start_python(
-            f"from {__name__} import answer; answer()", stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        code = f"from {__name__} import answer; answer()"
+        pipe = subprocess.PIPE
+        started = (
+            start_python(code, stdin=pipe, stdout=pipe) for _ in range(min(_PROCESSES, thread_count()))
         )
+        processes = [process for process in started if process is not None]
     try:
-        yield process
+        yield processes
     finally:
-        if process is not None:
+        for process in processes:
             end_process(process)
 
 
-def draw(requests: Sequence[FigureRequest], process: subprocess.Popen[bytes] | None = None) -> Drawing:
-    """Begin to draw figures in a process that has drawn none yet; without one they are drawn when they are needed."""
+def draw(requests: Sequence[FigureRequest], processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
+    """Begin to draw figures in processes that have drawn none yet; without any, they are drawn when they are needed."""
     values = sum(len(curve.values) for request in requests for curve in request.curves)
-    if process is None or values > _MOST_VALUES:
-        return Drawing(requests, None)
-    assert process.stdin is not None
-    try:
-        with process.stdin as questions:
-            pickle.dump([tuple(request) for request in requests], questions)
-    except BrokenPipeError:  # it has failed
-        return Drawing(requests, None)
-    return Drawing(requests, process)
+    if values > _MOST_VALUES:
+        return Drawing(requests, ())
+    for number, process in enumerate(processes):
+        assert process.stdin is not None
+        with (
+            suppress(BrokenPipeError),
+            process.stdin as questions,
+        ):  # a process that has failed answers nothing
+            pickle.dump([tuple(request) for request in requests[number :: len(processes)]], questions)
+    return Drawing(requests, processes)
 
 
 def answer() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evalplugin.models import limit_threads
 from evalplugin.report import drawing as module
-from evalplugin.report.drawing import FigureRequest, draw, drawing_process
+from evalplugin.report.drawing import FigureRequest, draw, drawing_processes
 from evalplugin.report.figures import Curve
 
 
@@ -36,50 +37,48 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return processes
 
 
-def test_figures_are_the_same_from_a_process_of_its_own(started: list[subprocess.Popen[bytes]]) -> None:
-    with drawing_process(20) as process:
-        drawn = draw(requests(), process).figures()
-    assert started == [process]
-    assert started[0].returncode == 0
+def test_figures_are_the_same_from_processes_of_their_own(started: list[subprocess.Popen[bytes]]) -> None:
+    with limit_threads(2), drawing_processes(20) as processes:
+        drawn = draw(requests(), processes).figures()
+    assert started == processes
+    assert [process.returncode for process in started] == [0, 0]
     assert drawn == [request.draw() for request in requests()]
 
 
-def test_the_process_starts_before_there_is_anything_to_draw(started: list[subprocess.Popen[bytes]]) -> None:
-    with drawing_process(20):
-        assert started[0].poll() is None
+def test_the_processes_start_before_there_is_anything_to_draw(started: list[subprocess.Popen[bytes]]) -> None:
+    with limit_threads(1), drawing_processes(20):
+        assert [process.poll() for process in started] == [None]
     assert started[0].returncode is not None
 
 
 @pytest.mark.usefixtures("started")
 def test_few_figures_are_drawn_here() -> None:
-    with drawing_process(19) as process:
-        assert process is None
-        assert [len(one) for one in draw(requests(3), process).figures()] == [3, 3]
+    with drawing_processes(19) as processes:
+        assert processes == []
+        assert [len(one) for one in draw(requests(3), processes).figures()] == [3, 3]
 
 
-def test_very_many_values_are_not_copied_to_the_process(
+def test_very_many_values_are_not_copied_to_processes(
     started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MOST_VALUES", 999)
-    with drawing_process(20) as process:
-        assert draw(requests(), process).process is None
-        assert started == [process]
+    with drawing_processes(20) as processes:
+        assert draw(requests(), processes).processes == ()
+        assert started == processes
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_figures_are_drawn_here_if_the_process_fails(
-    started: list[subprocess.Popen[bytes]], when: str
-) -> None:
-    with drawing_process(20) as process:
+def test_figures_are_drawn_here_if_a_process_fails(started: list[subprocess.Popen[bytes]], when: str) -> None:
+    with limit_threads(2), drawing_processes(20) as processes:
         if when == "before":
-            started[0].kill()
-            started[0].wait()
-        figures = draw(requests(), process)
-        started[0].kill()
+            started[1].kill()
+            started[1].wait()
+        figures = draw(requests(), processes)
+        started[1].kill()
         assert [len(one) for one in figures.figures()] == [10, 10]
 
 
-def test_an_interruption_ends_the_process(started: list[subprocess.Popen[bytes]]) -> None:
-    with pytest.raises(KeyboardInterrupt), drawing_process(20):
+def test_an_interruption_ends_the_processes(started: list[subprocess.Popen[bytes]]) -> None:
+    with pytest.raises(KeyboardInterrupt), drawing_processes(20):
         raise KeyboardInterrupt
-    assert started[0].returncode is not None
+    assert None not in [process.returncode for process in started]

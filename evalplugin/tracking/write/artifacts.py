@@ -92,8 +92,8 @@ def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:
     yield Artifact("data/environment.txt", environment_text().encode())
 
 
-def drawn_pictures(result: BakeoffResult, process: subprocess.Popen[bytes] | None = None) -> Pictures:
-    """Return the pictures of each model's run, which are drawn by a ``drawing_process`` if there is one."""
+def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[bytes]] = ()) -> Pictures:
+    """Return the pictures of each model's run, which are drawn by ``drawing_processes`` if there are any."""
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
     requests, places = [], []
@@ -109,7 +109,7 @@ def drawn_pictures(result: BakeoffResult, process: subprocess.Popen[bytes] | Non
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
             requests.append(FigureRequest(metric, curves, limits, subtitles))
             places.append((data, f"per_user_{name}.png"))
-    return Pictures(draw(requests, process), places)
+    return Pictures(draw(requests, processes), places)
 
 
 def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:

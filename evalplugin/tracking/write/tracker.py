@@ -197,14 +197,11 @@ class MlflowTracker:
             (m.data.dataset, m.data.split, m.model): run_id
             for m, run_id in zip(result.models, run_ids, strict=True)
         }
-        # What takes long and needs no picture.
         name = summary_name(comparisons)
         page = page_artifact(comparisons, decision, past)
-        drawn = picture_artifacts(pictures or drawn_pictures(result))
-        with tracking_call(self.uri, "log the pictures and differences"):
+        with tracking_call(self.uri, "log the differences"):
             for key, row in rows.items():
-                items = [*difference_metrics(self.bakeoff, row), *drawn.get(key, ())]
-                self.writer.log(run_of[key], items)
+                self.writer.log(run_of[key], difference_metrics(self.bakeoff, row))
         saved, warning = None, None
         if board:
             made = board_of(result, comparisons)
@@ -222,6 +219,11 @@ class MlflowTracker:
         with tracking_call(self.uri, "log the summary run"):
             summary = summary_items(self.bakeoff, comparisons, links, decision)
             self.writer.log(links.summary_run_id, [*summary, page, *inputs_files(inputs or {})])
+        drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
+        with tracking_call(self.uri, "log the pictures"):
+            for key, files in drawn.items():
+                self.writer.log(run_of[key], files)
+        with tracking_call(self.uri, "end the summary run"):
             failed = len(result.failed) == len(result.models)
             self.writer.end(links.summary_run_id, "FAILED" if failed else "FINISHED")
         return links
