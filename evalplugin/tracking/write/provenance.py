@@ -64,7 +64,8 @@ def git_tags(folder: Path) -> dict[str, str]:
 @functools.cache
 def environment_text() -> str:
     """Return the Python version, the platform and every installed package with its version, one a line."""
-    packages = {(d.metadata["Name"] or "?").lower(): d.version for d in distributions()}
+    found = [d.metadata for d in distributions()]  # each access reads and parses the package's file
+    packages = {(metadata["Name"] or "?").lower(): metadata["Version"] for metadata in found}
     head = [
         f"# Python {sys.version.split()[0]} ({platform.python_implementation()})",
         f"# {platform.platform()}",
