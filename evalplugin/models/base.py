@@ -8,12 +8,13 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.registry import Registry
 from evalplugin.data import Candidates, Interactions
 
 __all__ = [
     "MODELS",
+    "BlockOrder",
     "CandidateRecommender",
     "ListRecommender",
     "RatingPredictor",
@@ -78,6 +79,14 @@ class CandidateRecommender(ScoringRecommender, Protocol):
 
     def recommend_candidates(self, users: Codes, n: int, candidates: Candidates) -> tuple[Codes, Floats]:
         """Return the lists of the users as a TopN has them: items int32 and scores float64, (len(users), n)."""
+
+
+@runtime_checkable
+class BlockOrder(Protocol):
+    """A recommender whose scores cost less for blocks of certain users: for models of evalplugin."""
+
+    def block_order(self, users: Codes) -> Ints:
+        """Return the positions (len(users),) of the users in the order in which blocks are cut."""
 
 
 @runtime_checkable

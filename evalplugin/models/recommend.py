@@ -12,6 +12,7 @@ from evalplugin.base.arrays import Codes, Flags, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models.base import (
+    BlockOrder,
     CandidateRecommender,
     ListRecommender,
     RatingPredictor,
@@ -87,10 +88,11 @@ def recommend(
     """
     item = np.empty((len(users), n), dtype=np.int32)
     score = np.empty((len(users), n), dtype=np.float64)
-    done = 0
     ids = _Ids(data)
-    for block in user_blocks(users, n_items, block_bytes):
-        rows = slice(done, done + len(block))
+    order = model.block_order(users) if isinstance(model, BlockOrder) else np.arange(len(users))
+    for some in user_blocks(order, n_items, block_bytes):
+        rows = np.sort(some)
+        block = users[rows]
         if isinstance(model, CandidateRecommender):
             item[rows], score[rows] = model.recommend_candidates(block, n, candidates)
         elif isinstance(model, ScoringRecommender):
@@ -99,7 +101,6 @@ def recommend(
             item[rows], score[rows] = _from_lists(model, block, n, candidates, n_items, ids)
         else:
             raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
-        done += len(block)
         if progress is not None:
             progress(len(block))
     return TopN(users, item, score)

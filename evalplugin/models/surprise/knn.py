@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
@@ -55,6 +56,16 @@ class _Neighbours(SurpriseModel):
                 f"bsl_options of {self.name} go with the similarity 'pearson_baseline', "
                 f"not with {self.sim_options.name!r}"
             )
+
+    def block_order(self, users: Codes) -> Ints:
+        """Return the positions of the users by their number of ratings, if neighbours are items.
+
+        A walk along the neighbours of an item ends once every user of the block has enough of them.
+        """
+        if self.sim_options.user_based:
+            return np.arange(len(users))
+        inner, indptr = self.known.inner_user[users], self.known.ratings.by_user.indptr
+        return np.argsort(np.where(inner < 0, 0, indptr[inner + 1] - indptr[inner]), kind="stable")
 
     def _of_x(self, known: TrainsetArrays) -> RatingLists:
         return known.ratings.sides(self.sim_options.user_based)[0]

@@ -182,6 +182,22 @@ def test_lists_are_those_of_ranking_every_estimate(name):
         assert top.score[user].tolist() == [-est for est, _ in ranked[:10]]
 
 
+@pytest.mark.parametrize("user_based", [True, False])
+def test_neighbours_of_items_are_walked_for_users_with_like_numbers_of_ratings(user_based):
+    data = many(2, 30, 60, 0.2)
+    data = data.select(~np.isin(data.user, [5, 7]))  # users without train data
+    model = fit("KNNBasic", data, sim_options={"user_based": user_based})
+    users = np.array([1, 5, 6, 7, 9, 20, 21], dtype=np.int32)
+    order = model.block_order(users)
+    counts = np.bincount(data.user, minlength=30)[users]
+    expected = np.arange(len(users)) if user_based else np.argsort(counts, kind="stable")
+    np.testing.assert_array_equal(order, expected)
+    whole = recommend(model, users, 10, Candidates("all"), 60)
+    blocks = recommend(model, users, 10, Candidates("all"), 60, block_bytes=2 * 60 * 8)
+    np.testing.assert_array_equal(whole.item, blocks.item)
+    np.testing.assert_array_equal(whole.score, blocks.score)
+
+
 def test_the_documented_way_on_a_frame_gives_the_same_estimates():
     data = many(3, 25, 20, 0.4)
     frame = data.to_frame().sort_values(["user", "item"])
