@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -69,33 +68,25 @@ def numbers(text: str) -> list[tuple[str, float]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """A clone in which the first command was run, and what that printed."""
-    clone = tmp_path_factory.mktemp("clone")
-    shutil.copytree(ROOT / "configs", clone / "configs")
+@pytest.mark.slow
+def test_the_first_command_ends_with_the_output_that_is_shown() -> None:
     first = block("sh", "evalplugin run")
     command = first.strip().rsplit("&& ", 1)[1]
     assert first.startswith("python3 -m venv .venv && .venv/bin/pip install -q . && ")
     assert command == ".venv/bin/python -m evalplugin run configs/knn.yaml"
-    done = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, *shlex.split(command)[1:]],
         capture_output=True,
         text=True,
         check=True,
-        cwd=clone,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-    return SimpleNamespace(clone=clone, out=done.stdout)
-
-
-def test_the_first_command_ends_with_the_output_that_is_shown(started: SimpleNamespace) -> None:
-    shown, real = numbers(block("text", "item-neighbours")), numbers(started.out)
+    ).stdout
+    shown, real = numbers(block("text", "item-neighbours")), numbers(printed)
     assert len(shown) == 7 * 5
     real = real[: len(shown)]  # the README leaves out the tables behind the first one
     assert [name for name, _ in shown] == [name for name, _ in real]
     np.testing.assert_allclose([mean for _, mean in shown], [mean for _, mean in real], atol=2e-3)
-    ends = [text.strip().splitlines()[-1] for text in (block("text", "item-neighbours"), started.out)]
+    ends = [text.strip().splitlines()[-1] for text in (block("text", "item-neighbours"), printed)]
     assert ends[0].startswith("item-neighbours wins by ndcg@10: +")
     words = {re.sub(r"\d+(\.\d+)?", "#", line) for line in ends}
     assert len(words) == 1
@@ -111,10 +102,25 @@ def test_the_second_command_runs_the_tests() -> None:
 COMMANDS = re.findall(r"`python -m (evalplugin [^`]*)`", README)
 
 
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone in which the first command was run, on less data than the config of that command has."""
+    clone = tmp_path_factory.mktemp("clone")
+    shutil.copytree(ROOT / "configs", clone / "configs")
+    file = clone / "configs" / "knn.yaml"
+    size = "n_users: 1000, n_items: 1700, n_interactions: 100000"
+    assert size in file.read_text()
+    file.write_text(file.read_text().replace(size, "n_users: 100, n_items: 170, n_interactions: 5000"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(clone)
+        assert main(["run", "configs/knn.yaml"]) == 0
+    return clone
+
+
 @pytest.mark.parametrize("command", dict.fromkeys(COMMANDS))
-def test_a_command_works(command: str, started: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_works(command: str, clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # In a folder where the first command was run: what it computed is not computed again.
-    shutil.copytree(started.clone, ".", dirs_exist_ok=True)
+    shutil.copytree(clone, ".", dirs_exist_ok=True)
     assert main(shlex.split(command)[1:]) == 0
     assert capsys.readouterr().out
 

@@ -25,6 +25,7 @@ from typing import Any
 import mlflow
 
 from evalplugin.bakeoff.flow import run_bakeoff
+from evalplugin.base.costs import cheap_collections
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
@@ -104,18 +105,25 @@ def main(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> None:
     os.chdir(warm)
     # Imports all that a bake-off needs but the plugin, whose file is another one in each folder.
     run_bakeoff(load(Path("config.yaml"), overrides=["plugins=[]", "models=[popularity]"]))
-    codes = {}
-    for name, (event, occurrence, workers) in points.items():
-        place = folder / name
-        shutil.copytree(template, place)
-        codes[name] = [in_fork(place, lambda: bake(event, occurrence, workers, "run"))]  # noqa: B023 - called at once
-        if event is not None:
-            journals = [
-                json.loads(f.read_text().split("\n")[0]) for f in place.glob(".evalplugin/bakeoffs/*.jsonl")
-            ]
-            (place / "bakeoffs.json").write_text(json.dumps([journal["id"] for journal in journals]))
-            codes[name].append(in_fork(place, lambda: bake(None, 0, workers, "resume")))  # noqa: B023
+    # Each fork shares its memory with this process, unless a garbage collection looks at everything in it.
+    with cheap_collections():
+        codes = {name: killed_and_resumed(template, folder / name, *point) for name, point in points.items()}
     sys.stdout.write(json.dumps(codes))
+
+
+def killed_and_resumed(
+    template: Path, place: Path, event: str | None, occurrence: int, workers: int
+) -> list[int]:
+    """Return the exit codes of a bake-off that is killed at an event, and of its resumption."""
+    shutil.copytree(template, place)
+    codes = [in_fork(place, lambda: bake(event, occurrence, workers, "run"))]
+    if event is not None:
+        journals = [
+            json.loads(f.read_text().split("\n")[0]) for f in place.glob(".evalplugin/bakeoffs/*.jsonl")
+        ]
+        (place / "bakeoffs.json").write_text(json.dumps([journal["id"] for journal in journals]))
+        codes.append(in_fork(place, lambda: bake(None, 0, workers, "resume")))
+    return codes
 
 
 if __name__ == "__main__":

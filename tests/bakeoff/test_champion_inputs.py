@@ -15,6 +15,8 @@ from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.config import CheckedConfig, load
 from evalplugin.execution.observer import Observer
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
 
 

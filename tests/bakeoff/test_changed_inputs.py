@@ -27,7 +27,7 @@ from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
 from evalplugin.execution.workers import process_executor
 
-pytestmark = pytest.mark.usefixtures("store")
+pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
 # A model whose scores are the numbers that its code reads.
 VENDOR = """

@@ -21,6 +21,8 @@ from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
 NMF = {"name": "nmf", "type": "sklearn.NMF", "params": {"n_components": 8}}
 NAME = "shop-recommender"

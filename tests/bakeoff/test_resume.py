@@ -36,7 +36,7 @@ from evalplugin.execution.tasks import Task, TaskResult, run_task
 from evalplugin.models import MODELS
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.usefixtures("store")
+pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
 PLUGIN = """
 from dataclasses import dataclass

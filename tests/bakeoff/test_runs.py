@@ -1,4 +1,4 @@
-"""Whole bake-offs, as a user runs them: a process, a YAML file, a real SQLite store."""
+"""Whole bake-offs, as a user runs them: a command line, a YAML file, a real SQLite store."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from samples import FAILING, small_config
 
 import evalplugin
 from evalplugin.base.errors import DataError
+from evalplugin.cli import main
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -54,10 +56,24 @@ def start(*argv: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def run(*argv: str) -> tuple[int, str, str]:
+def run_process(*argv: str) -> tuple[int, str, str]:
     process = start(*argv)
     out, err = process.communicate(timeout=240)
     return process.returncode, out, err
+
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """The command line in this process, which has imported everything: exit code, stdout and stderr."""
+
+    def run(*argv: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        return (main(argv), *capsys.readouterr())
+
+    return run
 
 
 def runs(folder: Path) -> dict[str, Any]:
@@ -75,7 +91,7 @@ def artifact(run: Any, path: str) -> Path:
 
 
 def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_scores(tmp_path: Path) -> None:
-    code, out, err = run("run", str(config(tmp_path)))
+    code, out, err = run_process("run", str(config(tmp_path)))
     assert code == 0, err
     for word in (
         "tiny, last_n",
@@ -111,7 +127,7 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
 
 
 def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_the_comparison(
-    tmp_path: Path,
+    tmp_path: Path, run: Run
 ) -> None:
     code, _, err = run("run", str(config(tmp_path, relevance={})))
     assert code == 0, err
@@ -134,7 +150,7 @@ def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_th
     assert f"warning: {warning}" in err
 
 
-def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_path: Path) -> None:
+def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_path: Path, run: Run) -> None:
     code, out, err = run("run", str(config(tmp_path, relevance={"threshold": 40.0})))
     assert (code, out) == (2, "")
     assert "dataset tiny, split last_n: relevance.threshold: no rating of the data reaches 40" in err
@@ -142,8 +158,10 @@ def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_pa
     assert runs(Path.cwd()) == {}
 
 
-def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(tmp_path: Path) -> None:
-    assert run("run", str(config(tmp_path)))[0] == 0
+def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(
+    tmp_path: Path, run: Run
+) -> None:
+    assert run_process("run", str(config(tmp_path)))[0] == 0
     first = runs(Path.cwd())["random"].data.metrics
     knn = {"name": "knn", "type": "surprise.KNNBasic", "params": {"k": 5}}
     renamed = {"name": "chance", "type": "random"}
@@ -155,7 +173,7 @@ def test_the_same_config_gives_the_same_numbers_and_other_models_change_nothing(
     assert {name: first[name] for name in same} == {name: again[name] for name in same}
 
 
-def test_failing_model_does_not_stop_others(tmp_path: Path) -> None:
+def test_failing_model_does_not_stop_others(tmp_path: Path, run: Run) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
     file = config(tmp_path, plugins=["failing.py"], models=["random", "failing", "popularity"])
     code, out, err = run("run", str(file))
@@ -172,7 +190,7 @@ def test_failing_model_does_not_stop_others(tmp_path: Path) -> None:
     assert "this model cannot learn" in artifact(found["failing"], "traceback.txt").read_text()
 
 
-def test_where_all_models_failed_there_is_nothing_to_compare(tmp_path: Path) -> None:
+def test_where_all_models_failed_there_is_nothing_to_compare(tmp_path: Path, run: Run) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
     code, out, _ = run("run", str(config(tmp_path, plugins=["failing.py"], models=["failing"], compare={})))
     assert code == 1
@@ -213,7 +231,7 @@ def test_less_than_one_worker_is_refused(tmp_path: Path) -> None:
         evalplugin.run(config(tmp_path), workers=-1)
 
 
-def test_unreachable_tracking_server_fails_before_any_fit(tmp_path: Path) -> None:
+def test_unreachable_tracking_server_fails_before_any_fit(tmp_path: Path, run: Run) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -228,7 +246,7 @@ def test_unreachable_tracking_server_fails_before_any_fit(tmp_path: Path) -> Non
     assert out == ""
 
 
-def test_folds_become_one_run_with_each_users_scores_averaged(tmp_path: Path) -> None:
+def test_folds_become_one_run_with_each_users_scores_averaged(tmp_path: Path, run: Run) -> None:
     split = {"type": "kfold", "k": 3}
     assert (
         run(
@@ -250,7 +268,7 @@ def test_folds_become_one_run_with_each_users_scores_averaged(tmp_path: Path) ->
     assert found["surprise.SVD"].data.metrics["rmse"] == pytest.approx(np.nanmean(scores["rmse"]), abs=1e-12)
 
 
-def test_several_datasets_and_splits_make_a_run_for_each(tmp_path: Path) -> None:
+def test_several_datasets_and_splits_make_a_run_for_each(tmp_path: Path, run: Run) -> None:
     tiny = {"type": "synthetic", "n_users": 40, "n_items": 50, "n_interactions": 800}
     file = config(
         tmp_path,

@@ -16,6 +16,8 @@ from samples import CHANCE, TINY, small_config
 import evalplugin
 from evalplugin.cli import main
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
 PLUGIN = """
 import numpy as np
 import evalplugin

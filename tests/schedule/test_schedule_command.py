@@ -31,7 +31,7 @@ from evalplugin.execution.runner import prepare
 from evalplugin.schedule import ScheduledConfig, Scheduler
 
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.usefixtures("store")
+pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
 TASTE = """
 from dataclasses import dataclass

@@ -18,7 +18,7 @@ from servers import Server, mlflow_server
 from evalplugin.cli import main
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.usefixtures("no_drawing")]
 
 
 @pytest.fixture

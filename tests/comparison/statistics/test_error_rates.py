@@ -21,7 +21,7 @@ from evalplugin.comparison.statistics import (
     mean_intervals,
 )
 
-BAKEOFFS, USERS, ALPHA = 4000, 150, 0.05
+BAKEOFFS, USERS, ALPHA = 2500, 150, 0.05
 MEAN = 0.4 / 4  # of 60 % zeros and otherwise beta(1, 3)
 
 

@@ -22,6 +22,8 @@ from evalplugin.cli import main
 from evalplugin.tracking.read.contests import read_contests, with_lists
 from evalplugin.tracking.read.logged import LoggedRun
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
 Change = Callable[[pa.Table], pa.Table]
 
 

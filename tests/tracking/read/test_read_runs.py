@@ -22,6 +22,8 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.tracking.read.contests import read_contests, with_lists
 
+pytestmark = pytest.mark.usefixtures("no_drawing")
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> SimpleNamespace:

@@ -38,7 +38,7 @@ class Upright:
         return np.tile(self.counts, (len(users), 1))
 """
 
-pytestmark = pytest.mark.usefixtures("store")
+pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
 
 def config(on_all: str, **changes: Any) -> str:
