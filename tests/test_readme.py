@@ -103,7 +103,7 @@ COMMANDS = re.findall(r"`python -m (evalplugin [^`]*)`", README)
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clone(tmp_path_factory: pytest.TempPathFactory, no_drawing: None) -> Path:
     """A clone in which the first command was run, on less data than the config of that command has."""
     clone = tmp_path_factory.mktemp("clone")
     shutil.copytree(ROOT / "configs", clone / "configs")

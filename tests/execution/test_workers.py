@@ -236,9 +236,9 @@ def test_crashed_task_fails_alone_with_exit_reason(tmp_path: Path) -> None:
 def test_time_limit_stops_hanging_task_with_traceback(tmp_path: Path) -> None:
     models = [{"name": how, "type": "bad", "params": {"how": how}} for how in ("hang", "hang in C")]
     checked = config(tmp_path, models=[*models, "random"], split={"type": "last_n", "n": 2})
-    found = {r.model: r for r in results(checked, tmp_path, 3, Limits(seconds=4.0))}
+    found = {r.model: r for r in results(checked, tmp_path, 3, Limits(seconds=8.0))}
     for how in ("hang", "hang in C"):
-        assert found[how].failure == "stopped: the task took more than 4 s, its limit (limits.seconds)"
+        assert found[how].failure == "stopped: the task took more than 8 s, its limit (limits.seconds)"
         assert 'bad.py", line' in (found[how].error or "")
     assert found["random"].error is None
 
