@@ -84,7 +84,11 @@ class ChampionSpec(Closed):
 
     run: Annotated[
         str | None,
-        Field(min_length=1, description="Id or name of a model's run, or a model's name: its latest run."),
+        Field(
+            min_length=1,
+            description="Id or name of a model's run, or a model's name: its latest run.",
+            examples=["popularity"],
+        ),
     ] = None
     registry: Annotated[
         str | None,
@@ -92,6 +96,7 @@ class ChampionSpec(Closed):
             json_schema_extra={"pattern": f"^{_NAME}@{_ALIAS}$"},
             description="name@alias of a model that evalplugin registered. Until there is one, compare.baseline "
             "stands for it.",
+            examples=["shop-recommender@champion"],
         ),
     ] = None
 
@@ -114,10 +119,14 @@ class ChampionSpec(Closed):
 class CostLimit(Closed):
     """The limit of a challenger's cost."""
 
-    max: Annotated[float | None, Field(gt=0, description="Most that is allowed.")] = None
+    max: Annotated[float | None, Field(gt=0, description="Most that is allowed.", examples=[0.05])] = None
     max_ratio: Annotated[
         float | None,
-        Field(gt=0, description="Most that is allowed, as a multiple of what the champion costs."),
+        Field(
+            gt=0,
+            description="Most that is allowed, as a multiple of what the champion costs.",
+            examples=[1.5],
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -130,10 +139,19 @@ class CostLimit(Closed):
 class SegmentMargin(Closed):
     """The most that a challenger may lose in any group of users."""
 
-    margin: Annotated[_Amount, Field(description="Most that may be lost: a number, or a share such as 5 %.")]
-    metric: Annotated[str | None, Field(description="Left out: the gate's metric.")] = None
+    margin: Annotated[
+        _Amount,
+        Field(description="Most that may be lost: a number, or a share such as 5 %.", examples=["10 %"]),
+    ]
+    metric: Annotated[
+        str | None,
+        Field(description="What must not be lost; left out: the gate's metric.", examples=["recall@10"]),
+    ] = None
     min_users: Annotated[
-        int | None, Field(ge=2, description="Smaller groups are not judged; left out: the gate's min_users.")
+        int | None,
+        Field(
+            ge=2, description="Smaller groups are not judged; left out: the gate's min_users.", examples=[100]
+        ),
     ] = None
 
 
@@ -143,25 +161,31 @@ class Guardrails(Closed):
     confidence: Annotated[
         _Confidence | None,
         Field(
-            description="One-sided, that no more than the margin is lost; left out: the gate's confidence."
+            description="One-sided, that no more than the margin is lost; left out: the gate's confidence.",
+            examples=[0.9],
         ),
     ] = None
     metrics: Annotated[
         dict[str, _Amount],
         Field(
-            description="By metric the most that may be lost: a number, or a share of the champion's mean such as 1 %."
+            description="By metric the most that may be lost: a number, or a share of the champion's mean such as 1 %.",
+            examples=[{"recall@10": "2 %"}],
         ),
     ] = {}
     costs: Annotated[
         dict[Cost, CostLimit],
         Field(
             description="By cost the most that is allowed; a fold's on average. peak_memory_mb is by how much the "
-            "process grows while the model runs, without data and libraries."
+            "process grows while the model runs, without data and libraries.",
+            examples=[{"recommend_seconds_per_user": {"max": 0.05}}],
         ),
     ] = {}
     segments: Annotated[
         dict[str, SegmentMargin],
-        Field(description="By segment the most that may be lost in any of its groups."),
+        Field(
+            description="By segment the most that may be lost in any of its groups.",
+            examples=[{"activity": {"margin": "10 %"}}],
+        ),
     ] = {}
 
 
@@ -172,7 +196,8 @@ class Gate(Closed):
         str | ChampionSpec | None,
         Field(
             description="A model of this config by name, a run, or a registered model; left out: the model that "
-            "`register` names, beside which no other can be the champion, or else compare.baseline."
+            "`register` names, beside which no other can be the champion, or else compare.baseline.",
+            examples=["popularity"],
         ),
     ] = None
     challengers: Annotated[
@@ -180,37 +205,46 @@ class Gate(Closed):
         Field(
             min_length=1,
             description="Models that may be promoted; left out: all but the champion. Each makes it harder for all.",
+            examples=[["knn"]],
         ),
     ] = None
-    metric: Annotated[str | None, Field(description="What decides; left out: compare.primary.")] = None
+    metric: Annotated[
+        str | None, Field(description="What decides; left out: compare.primary.", examples=["ndcg@10"])
+    ] = None
     dataset: Annotated[
-        str | None, Field(description="Where it is decided; needed where there are several.")
+        str | None,
+        Field(description="Dataset to decide on; needed where there are several.", examples=["shop"]),
     ] = None
     split: Annotated[
-        str | None, Field(description="Where it is decided; needed where there are several.")
+        str | None,
+        Field(description="Split to decide on; needed where there are several.", examples=["last_n"]),
     ] = None
     min_gain: Annotated[
         _Amount,
         Field(
-            description="What the gain must be above: a number, or a share of the champion's mean such as 1 %."
+            description="What the gain must be above: a number, or a share of the champion's mean such as 1 %.",
+            examples=["1 %"],
         ),
     ] = 0.0
     confidence: Annotated[
         _Confidence,
         Field(
             description="One-sided, that the gain is above min_gain. The chance of promoting any challenger whose "
-            "gain is not is about 1 less this or smaller, however many there are."
+            "gain is not is about 1 less this or smaller, however many there are.",
+            examples=[0.99],
         ),
     ] = 0.95
     min_users: Annotated[
-        int, Field(ge=2, description="Fewer users with scores of both models are no evidence.")
+        int,
+        Field(ge=2, description="Fewer users with scores of both models are no evidence.", examples=[200]),
     ] = 500
     guardrails: Guardrails = Guardrails()
     fail_on: Annotated[
         FailOn,
         Field(
             description="When the exit code is 1: where the gate cannot decide (refuse), where no challenger is "
-            "promoted (keep), or never."
+            "promoted (keep), or never.",
+            examples=["keep"],
         ),
     ] = "refuse"
 
@@ -218,13 +252,19 @@ class Gate(Closed):
 class Register(Closed):
     """The model in the MLflow Model Registry that promoted challengers become versions of."""
 
-    name: Annotated[str, Field(min_length=1, description="Name of the registered model.")]
-    n: Annotated[int | None, Field(ge=1, description="Length of the lists; left out: recommend.n.")] = None
+    name: Annotated[
+        str, Field(min_length=1, description="Name of the registered model.", examples=["shop-recommender"])
+    ]
+    n: Annotated[
+        int | None, Field(ge=1, description="Length of the lists; left out: recommend.n.", examples=[50])
+    ] = None
     refresh: Annotated[
         bool,
         Field(
             description="Whether a champion that stays is registered again where the data has changed: fitted on the "
-            "latest data, with new lists. The lists of a version never change, and users meet ever more of their items."
+            "latest data, with new lists. The lists of a version never change, while users meet ever more of their "
+            "items.",
+            examples=[False],
         ),
     ] = True
 

@@ -23,7 +23,8 @@ def json_schema() -> dict[str, Any]:
     """
     schema = Config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
-    for spec in ("InlineSpec", "SegmentSpec", "ModelSpec"):
+    of_models = definitions.pop("ModelSpec")["properties"]
+    for spec in ("InlineSpec", "SegmentSpec"):
         definitions.pop(spec)
     registries: dict[str, Registry[Any]] = {
         "dataset": DATASETS,
@@ -39,7 +40,7 @@ def json_schema() -> dict[str, Any]:
                     "examples": registry.names(),
                     "description": f"Type of a {kind} that needs no parameters.",
                 },
-                *_variants(kind, registry, definitions),
+                *_variants(registry, definitions, of_models if kind == "model" else None),
                 {
                     "type": "object",
                     "description": f"A {kind} of a plugin.",
@@ -49,18 +50,21 @@ def json_schema() -> dict[str, Any]:
             ]
         }
     properties = schema["properties"]
-    properties["datasets"] = _list_of("dataset", "Datasets, each a type with a name and parameters.")
-    properties["models"] = _list_of("model", "Models, each a type with a name and parameters.")
-    properties["split"] = {"anyOf": [{"$ref": "#/$defs/split"}, _list_of("split", "Several splits.")]}
-    properties["segments"]["items"] = {"$ref": "#/$defs/segment"}
+    for key, kind in (
+        ("datasets", "dataset"),
+        ("models", "model"),
+        ("split", "split"),
+        ("segments", "segment"),
+    ):
+        properties[key]["items"] = {"$ref": f"#/$defs/{kind}"}
+    properties["split"] = {"anyOf": [{"$ref": "#/$defs/split"}, properties["split"]]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _list_of(kind: str, description: str) -> dict[str, Any]:
-    return {"type": "array", "minItems": 1, "items": {"$ref": f"#/$defs/{kind}"}, "description": description}
-
-
-def _variants(kind: str, registry: Registry[Any], definitions: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _variants(
+    registry: Registry[Any], definitions: dict[str, Any], of_models: dict[str, Any] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the schema of each component; ``of_models``: the keys of a model, whose parameters are not inline."""
     for entry in registry:
         own = schema_of(entry.cls)
         definitions.update(own.pop("$defs", {}))
@@ -70,16 +74,9 @@ def _variants(kind: str, registry: Registry[Any], definitions: dict[str, Any]) -
             "name": {"type": "string", "minLength": 1},
         }
         required = ["type"]
-        if kind == "model":
-            properties = {
-                **head,
-                "params": {"type": "object", "properties": parameters, "additionalProperties": False},
-                "grid": {
-                    "type": "object",
-                    "additionalProperties": {"type": "array", "minItems": 1},
-                    "description": "Values to try for each parameter.",
-                },
-            }
+        if of_models is not None:
+            params = {"type": "object", "properties": parameters, "additionalProperties": False}
+            properties = {**of_models, **head, "params": params}
         else:
             properties = {**head, **parameters}
             required += own.get("required", [])

@@ -61,11 +61,13 @@ def _in_one_line(name: str) -> str:
 class ComponentSpec(Closed):
     """A component: a type, and a name in results. Plain text is short for its type alone."""
 
-    type: Annotated[str, Field(description="Registered type, see `evalplugin list`.")]
+    type: Annotated[
+        str, Field(description="Registered type, see `evalplugin list`.", examples=["popularity"])
+    ]
     name: Annotated[
         str,
         AfterValidator(_in_one_line),
-        Field(min_length=1, description="Name in results; the type when left out."),
+        Field(min_length=1, description="Name in results; the type when left out.", examples=["shop"]),
     ] = ""
 
     @model_validator(mode="before")
@@ -102,7 +104,9 @@ class SegmentSpec(InlineSpec):
 class EnvironmentInput(Closed):
     """An environment variable that results depend on."""
 
-    env: Annotated[str, Field(description="Its name, such as FEATURES_VERSION.")]
+    env: Annotated[
+        str, Field(description="Its name, such as FEATURES_VERSION.", examples=["FEATURES_VERSION"])
+    ]
 
     @field_validator("env")
     @classmethod
@@ -116,17 +120,22 @@ class ModelSpec(ComponentSpec):
     """A model: a type, a name, parameters, a grid of parameters to try, and further inputs."""
 
     params: Annotated[
-        dict[str, Any], Field(description="Parameters of the model, see `evalplugin describe model`.")
+        dict[str, Any],
+        Field(description="Parameters of the model, see `evalplugin describe model`.", examples=[{"k": 20}]),
     ] = {}
     grid: Annotated[
         dict[str, Annotated[list[Any], Field(min_length=1)]],
-        Field(description="Values to try for each parameter; every combination is a model of its own."),
+        Field(
+            description="Values to try for each parameter; every combination is a model of its own.",
+            examples=[{"k": [10, 40]}],
+        ),
     ] = {}
     inputs: Annotated[
         list[Annotated[str, Field(min_length=1)] | EnvironmentInput],
         Field(
             description="What else decides its results, and cannot be seen: files, folders and patterns, relative to "
-            "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}."
+            "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}.",
+            examples=[["vendor/lists.parquet", {"env": "FEATURES_VERSION"}]],
         ),
     ] = []
 
@@ -138,32 +147,62 @@ class Config(Closed):
         str,
         Decides("nothing"),
         AfterValidator(_in_one_line),
-        Field(min_length=1, description="Name of the MLflow experiment."),
+        Field(min_length=1, description="Name of the MLflow experiment.", examples=["shop"]),
     ]
-    seed: Annotated[int, Decides("scores"), Field(ge=0, description="Root of all randomness.")] = 0
+    seed: Annotated[
+        int, Decides("scores"), Field(ge=0, description="Root of all randomness.", examples=[10])
+    ] = 0
     plugins: Annotated[
         list[str],
         Decides("scores"),
-        Field(description="Python files with components of your own, relative to this file."),
+        Field(
+            description="Python files with components of your own, relative to this file.",
+            examples=[["my_model.py"]],
+        ),
     ] = []
-    datasets: Annotated[list[InlineSpec], Decides("scores"), Field(min_length=1)]
+    datasets: Annotated[
+        list[InlineSpec],
+        Decides("scores"),
+        Field(
+            min_length=1,
+            description="Datasets, each a type with a name and parameters.",
+            examples=[
+                [{"name": "shop", "type": "csv", "path": "ratings.csv", "user": "user_id", "item": "item_id"}]
+            ],
+        ),
+    ]
     split: Annotated[
         list[InlineSpec],
         Decides("scores"),
-        Field(min_length=1, description="One split, or a list of several."),
+        Field(
+            min_length=1,
+            description="One split, or a list of several.",
+            examples=[{"name": "latest", "type": "last_n", "n": 3}],
+        ),
     ]
     relevance: Annotated[Relevance, Decides("scores")] = Relevance()
     recommend: Annotated[Recommend, Decides("scores")] = Recommend()
     metrics: Annotated[
-        list[str], Decides("scores"), Field(min_length=1, description="Metric names such as ndcg@10.")
+        list[str],
+        Decides("scores"),
+        Field(min_length=1, description="Metric names such as ndcg@10.", examples=[["ndcg@10", "recall@10"]]),
     ]
-    models: Annotated[list[ModelSpec], Decides("scores"), Field(min_length=1)]
+    models: Annotated[
+        list[ModelSpec],
+        Decides("scores"),
+        Field(
+            min_length=1,
+            description="Models, each a type with a name and parameters.",
+            examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
+        ),
+    ]
     segments: Annotated[
         list[SegmentSpec],
         Decides("groups"),
         Field(
             description="Ways to divide the test users into groups, each with means of its own; left out: activity, "
-            "popularity and cold, less any that puts all users into one group."
+            "popularity and cold, less any that puts all users into one group.",
+            examples=[["activity", {"name": "quarters", "type": "popularity", "groups": 4}]],
         ),
     ] = [SegmentSpec(type=name) for name in ("activity", "popularity", "cold")]
     compare: Annotated[Compare, Decides("comparison")] = Compare()
@@ -176,7 +215,9 @@ class Config(Closed):
         int,
         Decides("nothing"),
         Field(
-            ge=1, description="How many tasks run at a time, each in a process of its own; 1: in this one."
+            ge=1,
+            description="How many tasks run at a time, each in a process of its own; 1: in this one.",
+            examples=[4],
         ),
     ] = 1
     limits: Annotated[TaskLimits, Decides("failures")] = TaskLimits()

@@ -49,24 +49,30 @@ class Relevance(Closed):
     """Relevance in the truth. The gain of an item stays its rating."""
 
     threshold: Annotated[
-        float | None, Field(description="Lowest rating that is relevant; left out: every rating above 0.")
+        float | None,
+        Field(description="Lowest rating that is relevant; left out: every rating above 0.", examples=[4.0]),
     ] = None
 
 
 class Recommend(Closed):
     """The lists that models make."""
 
-    n: Annotated[int, Field(ge=1, description="Length of the lists.")] = 100
+    n: Annotated[int, Field(ge=1, description="Length of the lists.", examples=[20])] = 100
     candidates: Annotated[
         Literal["unseen", "all", "judged", "sampled"],
         Field(
             description="Items that may be listed: all the user has not met in the train data (unseen), all, only the "
-            "user's held-out items (judged), or those and some drawn at random (sampled)."
+            "user's held-out items (judged), or those and some drawn at random (sampled).",
+            examples=["all"],
         ),
     ] = "unseen"
     negatives: Annotated[
         int | None,
-        Field(ge=1, description="How many items to draw for each user; with `candidates: sampled` only."),
+        Field(
+            ge=1,
+            description="How many items to draw for each user; with `candidates: sampled` only.",
+            examples=[99],
+        ),
     ] = None
 
     @model_validator(mode="after")
@@ -82,10 +88,12 @@ class Compare(Closed):
     """The comparison of models."""
 
     baseline: Annotated[
-        str | None, Field(description="Name of the model that the others are compared with.")
+        str | None,
+        Field(description="Name of the model that the others are compared with.", examples=["popularity"]),
     ] = None
     primary: Annotated[
-        str | None, Field(description="Metric that ranks the models; left out: the first.")
+        str | None,
+        Field(description="Metric that ranks the models; left out: the first.", examples=["ndcg@10"]),
     ] = None
 
 
@@ -94,9 +102,14 @@ class Tracking(Closed):
 
     uri: Annotated[
         Annotated[str, _accepted_by(check_tracking_uri)] | None,
-        Field(description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db."),
+        Field(
+            description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db.",
+            examples=["http://127.0.0.1:5000"],
+        ),
     ] = None
-    board: Annotated[bool, Field(description="Whether to save a chart board in the MLflow UI.")] = True
+    board: Annotated[
+        bool, Field(description="Whether to save a chart board in the MLflow UI.", examples=[False])
+    ] = True
 
 
 class Schedule(Closed):
@@ -106,13 +119,14 @@ class Schedule(Closed):
         str,
         _accepted_by(Cron.check_expression),
         Field(
-            description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly."
+            description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly.",
+            examples=["0 3 * * *"],
         ),
     ]
     timezone: Annotated[
         str,
         _accepted_by(Cron.check_timezone),
-        Field(description="Time zone of the fields, such as Europe/Berlin."),
+        Field(description="Time zone of the fields, such as Europe/Berlin.", examples=["Europe/Berlin"]),
     ] = "UTC"
     catch_up_hours: Annotated[
         float,
@@ -121,6 +135,7 @@ class Schedule(Closed):
             le=8760,
             description="How late a run may start that was missed, since the machine slept or another run took so "
             "long; later than that it is left out. Of several that were missed only one is made up for.",
+            examples=[6],
         ),
     ] = 12.0
 
@@ -133,9 +148,16 @@ class Notify(Closed):
 
     command: Annotated[
         list[str] | None,
-        Field(min_length=1, description="The program and its arguments; no shell is involved."),
+        Field(
+            min_length=1,
+            description="The program and its arguments; no shell is involved.",
+            examples=[["python", "notify.py"]],
+        ),
     ] = None
-    url: Annotated[str | None, Field(description="Where the JSON is posted, such as ${WEBHOOK_URL}.")] = None
+    url: Annotated[
+        str | None,
+        Field(description="Where the JSON is posted, such as ${WEBHOOK_URL}.", examples=["${WEBHOOK_URL}"]),
+    ] = None
     on: Annotated[
         list[Literal["promote", "keep", "refuse", "done", "failure", "interrupted"]],
         Field(
@@ -143,10 +165,15 @@ class Notify(Closed):
             description="What is told: what the gate decided; done: a bake-off without a gate has ended; failure: it "
             "could not be run, a model failed, or the winner was not registered; interrupted, which is told only "
             "where it is named here: it was ended by Ctrl-C or a signal.",
+            examples=[["promote", "failure"]],
         ),
     ] = ["promote", "keep", "refuse", "done", "failure"]
-    tries: Annotated[int, Field(ge=1, le=10, description="How often it is tried until it works.")] = 3
-    timeout_seconds: Annotated[float, Field(gt=0, le=600, description="How long each try may take.")] = 30.0
+    tries: Annotated[
+        int, Field(ge=1, le=10, description="How often it is tried until it works.", examples=[5])
+    ] = 3
+    timeout_seconds: Annotated[
+        float, Field(gt=0, le=600, description="How long each try may take.", examples=[10])
+    ] = 30.0
 
     @field_validator("command")
     @classmethod
@@ -195,6 +222,7 @@ class StoreSpec(Closed):
         Field(
             min_length=1,
             description="Folder, relative to the one you start from; left out: EVALPLUGIN_STORE, or else .evalplugin.",
+            examples=["/var/cache/evalplugin"],
         ),
     ] = None
     max_size: Annotated[
@@ -205,7 +233,9 @@ class StoreSpec(Closed):
 class TaskLimits(Closed):
     """Limits of a task, one model on one fold; with limits, every task runs in a process of its own."""
 
-    seconds: Annotated[float | None, Field(gt=0, le=1e7, description="How long it may take.")] = None
+    seconds: Annotated[
+        float | None, Field(gt=0, le=1e7, description="How long it may take.", examples=[3600])
+    ] = None
     memory: Annotated[
         Size | None, Field(description="What its process may allocate, on Linux.", examples=["4GB"])
     ] = None

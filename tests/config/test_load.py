@@ -215,6 +215,13 @@ def test_json_schema_refuses_invalid_configs(changes: dict[str, Any]) -> None:
         jsonschema.Draft202012Validator(json_schema()).validate(small(**changes))
 
 
+def test_json_schema_takes_the_inputs_of_any_model() -> None:
+    import jsonschema
+
+    models = [{"type": "popularity", "inputs": ["lists.parquet", {"env": "FEATURES_VERSION"}]}]
+    jsonschema.Draft202012Validator(json_schema()).validate(small(models=models, compare={}))
+
+
 def test_json_schema_is_valid_draft_2020_12() -> None:
     import jsonschema
 
