@@ -7,6 +7,7 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +20,7 @@ __all__ = ["MARKS", "WIDTH", "Terminal", "coloured", "new_table", "rich_table", 
 MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
 WIDTH = 110  # of a table that is split to fit and goes to a file
 _UNBOUNDED = 10_000
+_FOLDED = 12  # the least width of a column of names
 
 
 class Terminal(Console):
@@ -26,6 +28,32 @@ class Terminal(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(emoji=False, **options)
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a table whose numbers do not fit is as wide as they need, and the terminal breaks its lines."""
+        own, needed = (
+            self._width,
+            max((self._needs(one) for one in objects if isinstance(one, Table)), default=0),
+        )
+        if needed > self.width:
+            self._width = needed
+        try:
+            super().print(*objects, **options)
+        finally:
+            self._width = own
+
+    def _needs(self, table: Table) -> int:
+        """Return the width that shows every number of a table; names may be folded where that is enough."""
+        unbounded = self.options.update(max_width=_UNBOUNDED)
+        natural = Measurement.get(self, unbounded, table).maximum
+        names = 0
+        for column in table.columns:
+            if not column.no_wrap:
+                cells = (
+                    Measurement.get(self, unbounded, cell).maximum for cell in (column.header, *column.cells)
+                )
+                names += max(0, max(cells) - _FOLDED)
+        return natural - names if natural - names <= self.width else natural
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Return text from markup: every text that is printed passes here, cells of tables included."""
