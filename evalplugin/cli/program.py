@@ -29,6 +29,7 @@ from evalplugin.cli.describe import describe
 from evalplugin.cli.gate import gate
 from evalplugin.cli.history import history
 from evalplugin.cli.list import list_
+from evalplugin.cli.new import new
 from evalplugin.cli.run import run
 from evalplugin.cli.schedule import schedule
 from evalplugin.cli.schema import schema
@@ -107,5 +108,19 @@ def cli() -> None:
     """Evidence-grade bake-offs of recommenders, inside MLflow."""
 
 
-for command in (run, validate, score, compare, gate, schedule, history, sync, cache, list_, describe, schema):
+for command in (
+    run,
+    validate,
+    score,
+    compare,
+    gate,
+    schedule,
+    history,
+    sync,
+    cache,
+    list_,
+    describe,
+    schema,
+    new,
+):
     cli.add_command(command)

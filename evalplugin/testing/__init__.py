@@ -1,4 +1,4 @@
-"""Contract suites for plugin authors: the checks of models, metrics and segments that evalplugin runs on its own.
+"""Contract suites for plugin authors: the checks of components that evalplugin runs on its own.
 
 In a test of your plugin::
 
@@ -10,8 +10,10 @@ In a test of your plugin::
 No test framework is needed: a check raises AssertionError with the broken rule.
 """
 
+from evalplugin.testing.dataset import check_dataset
 from evalplugin.testing.metric import check_metric
 from evalplugin.testing.model import check_recommender
 from evalplugin.testing.segment import check_segment
+from evalplugin.testing.split import check_split
 
-__all__ = ["check_metric", "check_recommender", "check_segment"]
+__all__ = ["check_dataset", "check_metric", "check_recommender", "check_segment", "check_split"]

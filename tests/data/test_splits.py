@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -26,6 +26,7 @@ from evalplugin.data import (
     Splitter,
     Temporal,
 )
+from evalplugin.testing import check_split
 
 Row = tuple[int, int, int]
 
@@ -324,3 +325,44 @@ def test_a_split_compares_vocabularies_by_their_values() -> None:
         np.array([False, False, True])
     )
     assert len(Split(SMALL.select(np.array([True, True, False])), copied).test) == 1
+
+
+@pytest.mark.parametrize("name", SPLITS.names())
+def test_every_registered_split_keeps_the_contract(name: str) -> None:
+    params = {"sample_users": {"n_users": 20}, "temporal": {"quantile": 0.8}}.get(name, {})
+    check_split(name, **params)
+
+
+@dataclass
+class Broken:
+    """A split that breaks one rule."""
+
+    rule: str
+
+    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
+        """Return folds as the rule says."""
+        held_out = np.arange(len(data)) % 3 == 0
+        if self.rule == "global state":
+            held_out = np.random.random(len(data)) < 0.5  # noqa: NPY002
+        if self.rule == "no fold":
+            return []
+        if self.rule == "lost":
+            return [Split(data.select(np.arange(len(data)) % 3 == 1), data.select(held_out))]
+        if self.rule == "ratings":
+            data = replace(data, rating=data.rating[::-1])
+        return [Split(data.select(~held_out), data.select(held_out), fold=int(self.rule == "numbers"))]
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("global state", "the same generator must give the same folds"),
+        ("no fold", "a split must have a fold"),
+        ("lost", "are in neither part, and no note says so"),
+        ("ratings", "must belong together as in the data|must be in the order of the data"),
+        ("numbers", "folds must be numbered from 0"),
+    ],
+)
+def test_the_contract_names_the_rule_that_is_broken(rule: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        check_split(Broken, rule=rule)

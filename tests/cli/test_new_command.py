@@ -1,0 +1,57 @@
+"""The command `new` writes components that work and keep their contract."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evalplugin.cli import main
+
+KINDS = ("model", "metric", "dataset", "split")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_template_passes_its_contract_test_and_is_described(
+    kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"my-new-{kind}"
+    assert main(["new", kind, name]) == 0
+    module = name.replace("-", "_")
+    assert [path.name for path in sorted(Path().iterdir())] == [f"{module}.py", f"test_{module}.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"test_{module}.py"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert main(["describe", kind, name, "--plugin", f"{module}.py"]) == 0
+    assert "One line on" in capsys.readouterr().out
+
+
+def test_a_bake_off_of_templates_alone_runs() -> None:
+    for kind in KINDS:
+        assert main(["new", kind, f"own-{kind}"]) == 0
+    plugins = ", ".join(f"own_{kind}.py" for kind in KINDS)
+    Path("own.yaml").write_text(
+        f"experiment: own\nplugins: [{plugins}]\ndatasets: [own-dataset]\nsplit: own-split\n"
+        "relevance: {threshold: 4}\nmetrics: [own-metric@10]\nmodels: [own-model, random]\n"
+        "tracking: {uri: 'sqlite:///mlflow.db'}\n"
+    )
+    assert main(["run", "own.yaml"]) == 0
+
+
+@pytest.mark.parametrize("name", ["My-Model", "1st", "a b", "../x", "-x", "a--b", ""])
+def test_a_name_that_is_no_name_is_refused(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "model", "--", name]) == 2
+    assert "must be lower-case words" in capsys.readouterr().err
+    assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize("taken", ["liked.py", "test_liked.py"])
+def test_a_file_that_exists_stays(taken: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(taken).write_text("mine")
+    assert main(["new", "metric", "liked"]) == 2
+    assert f"{taken} exists" in capsys.readouterr().err
+    assert [path.read_text() for path in Path().iterdir()] == ["mine"]
