@@ -19,7 +19,17 @@ from pathlib import Path
 import pytest
 from fault_proxy import FaultProxy, fault_proxy
 
-__all__ = ["S3_CLIENT", "ObjectStorage", "Server", "mlflow_server", "object_storage", "postgresql"]
+__all__ = [
+    "S3_CLIENT",
+    "ObjectStorage",
+    "Server",
+    "free_port",
+    "is_healthy",
+    "mlflow_server",
+    "object_storage",
+    "postgresql",
+    "running",
+]
 
 # Settings of a client of ours for S3: one try, as a test's faults are there to stay.
 S3_CLIENT = {
@@ -59,7 +69,7 @@ def mlflow_server(
     folder: Path, database: str, storage: ObjectStorage, options: Sequence[str] = ()
 ) -> Iterator[Server]:
     """Run an MLflow server from a folder that has nothing to do with its stores."""
-    port = _free_port()
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "server", "--backend-store-uri", database]
     command += [*(options or ["--artifacts-destination", storage.bucket])]
@@ -69,8 +79,8 @@ def mlflow_server(
         **storage.environment,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
-    with _running(command, folder, environment) as (check, _):
-        check(lambda: _is_healthy(url))
+    with running(command, folder, environment) as (check, _):
+        check(lambda: is_healthy(f"{url}/health"))
         yield Server(url, database, storage)
 
 
@@ -102,7 +112,7 @@ def postgresql() -> Iterator[str]:
     if programs is None:
         pytest.skip("PostgreSQL is not installed (Debian's package is postgresql)")
     user = _ordinary_user()
-    port = _free_port()
+    port = free_port()
     # Not below pytest's folders: these are closed to other users.
     with tempfile.TemporaryDirectory(prefix="evalplugin-postgresql-", ignore_cleanup_errors=True) as folder:
         if user is not None:
@@ -113,7 +123,7 @@ def postgresql() -> Iterator[str]:
         command = [str(programs / "postgres"), "-D", str(data), "-h", "127.0.0.1", "-p", str(port), "-k", ""]
         command += ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off"]
         ready = [programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port), "-U", "test"]
-        with _running(command, Path(folder), {**os.environ}, user=user, stop=2) as (check, _):
+        with running(command, Path(folder), {**os.environ}, user=user, stop=2) as (check, _):
             check(lambda: subprocess.run(ready, check=False).returncode == 0)
             yield f"postgresql+psycopg2://test@127.0.0.1:{port}/postgres"
 
@@ -131,7 +141,7 @@ def _ordinary_user() -> str | None:
 
 
 @contextmanager
-def _running(
+def running(
     command: Sequence[str],
     folder: Path,
     environment: Mapping[str, str],
@@ -167,15 +177,17 @@ def _running(
                 process.wait()
 
 
-def _is_healthy(url: str) -> bool:
+def is_healthy(url: str) -> bool:
+    """Return whether an address answers with 200."""
     try:
-        with urllib.request.urlopen(f"{url}/health", timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=5) as answer:
             return bool(answer.status == 200)
     except OSError:
         return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port that nothing listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -17,7 +17,8 @@ __all__ = ["describe"]
 _CACHED = (
     "Its results are stored, and computed again when its parameters, its code, a file that it opens, or a file or URI\n"
     "that a parameter names has changed. What it reads over the network, from a database or in another process is not\n"
-    "seen: a model declares it under `inputs`, and --fresh computes anew (docs/caching.md)."
+    "seen: a model declares it under `inputs`, and --fresh computes anew:\n"
+    "https://evalplugin.github.io/evalplugin/explanation/caching.html"
 )
 
 

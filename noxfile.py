@@ -1,0 +1,68 @@
+"""The project's checks: `nox` runs all that are quick, `nox -s NAME` one of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import nox
+
+# `.venv/bin/nox` finds the programs beside it, whether the environment is activated or not.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+nox.options.default_venv_backend = "none"  # the environment that nox is installed in
+nox.options.sessions = ["lint", "types", "imports", "docs", "tests"]
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check format and lint."""
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types."""
+    session.run("mypy")
+
+
+@nox.session
+def imports(session: nox.Session) -> None:
+    """Check that imports go only down the layers."""
+    session.run("lint-imports")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation; warnings are errors. All pages are new: those of the reference are made from code."""
+    session.run(
+        "sphinx-build", "-E", "-W", "-n", "--keep-going", "-q", "docs", "docs/_build", *session.posargs
+    )
+
+
+@nox.session
+def linkcheck(session: nox.Session) -> None:
+    """Check links to other sites; needs a network, so it is no part of the gate."""
+    session.run("sphinx-build", "-b", "linkcheck", "-q", "docs", "docs/_build/linkcheck", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests."""
+    session.run("python", "-m", "pytest", "-q", "-n", "2", *session.posargs)
+
+
+@nox.session
+def slow(session: nox.Session) -> None:
+    """Run the tests that take long."""
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "-m", "slow", *session.posargs)
+
+
+@nox.session
+def robustness(session: nox.Session) -> None:
+    """Try to break it, with as many examples as a night has time for."""
+    session.run(
+        "python", "-m", "pytest", "tests/robustness", "--hypothesis-profile", "nightly",
+        "-m", "slow or not slow", *session.posargs,
+    )  # fmt: skip

@@ -1,0 +1,399 @@
+"""The reference pages name what the code has: keys of a config, what is logged, public names, exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+import evalplugin
+from evalplugin.base import errors
+from evalplugin.cli import main
+from evalplugin.config import load
+
+ROOT = Path(__file__).parents[1]
+REFERENCE = ROOT / "docs" / "reference"
+
+sys.path.insert(0, str(ROOT / "docs" / "_extensions"))
+from config_keys import ConfigKey, config_keys, top_level_keys  # noqa: E402 - of the folder above
+
+KEYS = [key for name in top_level_keys() for key in config_keys(name)]
+
+
+def test_every_key_of_a_config_has_a_description_and_an_example() -> None:
+    assert [key.path for key in KEYS if not key.description] == []
+    assert [key.path for key in KEYS if not (key.example or key.is_section)] == []
+
+
+def test_the_page_of_the_config_has_every_section_and_an_example_of_it() -> None:
+    page = (REFERENCE / "config.md").read_text()
+    parts = re.split(r"^## ", page, flags=re.MULTILINE)[1:]
+    shown = [name for part in parts for name in re.findall(r"\{config-keys\} (.*)", part)[0].split()]
+    assert sorted(shown) == sorted(top_level_keys())
+    for part in parts:
+        (names,) = re.findall(r"\{config-keys\} (.*)", part)
+        examples = re.findall(r"^```yaml\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
+        keys = {key for example in examples for key in re.findall(r"^(\w+):", example, re.MULTILINE)}
+        assert set(names.split()) <= keys, names
+
+
+COMPLETE: dict[str, Any] = {
+    "experiment": "shop",
+    "datasets": [
+        {"name": "shop", "type": "csv", "path": "ratings.csv", "user": "user_id", "item": "item_id"}
+    ],
+    "split": [{"type": "last_n"}],
+    "metrics": ["ndcg@10", "recall@10"],
+    "models": [{"name": "knn", "type": "surprise.KNNBasic"}, "popularity"],
+    "segments": ["cold", "activity"],
+    "compare": {"baseline": "popularity"},
+    "gate": {
+        "challengers": ["knn"],
+        "guardrails": {"costs": {"fit_seconds": {"max": 1}}, "segments": {"activity": {"margin": 0.1}}},
+    },
+    "schedule": {"cron": "0 3 * * *"},
+    "notify": {"url": "https://example.org"},
+}
+# What some keys need beside them, or cannot stand with.
+BESIDE: dict[str, dict[str, Any]] = {
+    "recommend.negatives": {"recommend": {"candidates": "sampled"}},
+    "notify.command": {"notify": {}},
+    "models[].grid": {"gate": {}},
+    "gate.champion.run": {"gate": {"champion": {}}},
+    "gate.champion.registry": {"gate": {"champion": {}}},
+    "register.n": {"register": {"name": "shop-recommender"}},
+    "register.refresh": {"register": {"name": "shop-recommender"}},
+    "models[].inputs[].env": {
+        "models": [{"name": "knn", "type": "random", "inputs": [{"env": "A"}]}, "popularity"]
+    },
+}
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key.example], ids=lambda key: key.path)
+def test_the_example_of_a_key_is_valid(key: ConfigKey) -> None:
+    pd.DataFrame({"user_id": [1, 2], "item_id": [1, 2]}).to_csv("ratings.csv", index=False)
+    Path("my_model.py").touch()
+    Path("vendor").mkdir()
+    Path("vendor/lists.parquet").touch()
+    path = key.path.replace("[]", ".0").replace("COST", "fit_seconds").replace("SEGMENT", "activity")
+    value: Any = load(COMPLETE | BESIDE.get(key.path, {}), overrides=[f"{path}={key.example}"]).spec
+    for part in path.replace("register", "registered", 1).split("."):
+        value = (
+            value[part]
+            if isinstance(value, dict)
+            else value[int(part)]
+            if part.isdigit()
+            else getattr(value, part)
+        )
+    assert value is not None
+
+
+def rows(page: str, heading: str) -> list[str]:
+    """Return what the first column of the table below a heading names."""
+    (part,) = re.findall(rf"^## {heading}\n(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    first = [line.split("|")[1] for line in part.splitlines() if line.startswith("| `")]
+    assert first
+    return [name for cell in first for name in re.findall("`([^`]+)`", cell)]
+
+
+def assert_same(named: list[str], found: Iterable[str], page: str, *, also: Iterable[str] = ()) -> None:
+    """Assert that each name that is found matches what the page names or ``also``, and the other way round."""
+    found = set(found)
+    placeholders = {
+        "METRIC": r"[\w-]+",
+        "GROUP": ".+",
+        "MODEL": r"[^/]+?",
+        "FAMILY": r"\w+",
+        "PARAMETER": r"[\w.]+",
+    }
+    placeholders |= {"FILE": ".+", "BOARD": ".+"}
+    patterns = {}
+    for name in [*named, *also]:
+        pattern = re.escape(name)
+        for word, stands_for in placeholders.items():
+            pattern = pattern.replace(word, stands_for)
+        patterns[name] = re.compile(pattern)
+    unnamed = [name for name in found if not any(p.fullmatch(name) for p in patterns.values())]
+    assert sorted(unnamed) == [], f"{page} lacks them"
+    missing = [name for name in named if not any(patterns[name].fullmatch(one) for one in found)]
+    assert missing == [], f"{page} names them, but nothing has them"
+
+
+FAILS = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("fails")
+@dataclass
+class Fails:
+    def fit(self, train, rng): raise ValueError
+    def scores(self, users): ...
+"""
+
+
+@pytest.mark.filterwarnings("ignore:_ImportHookChainedLoader:ImportWarning")
+@pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
+@pytest.mark.filterwarnings("ignore:.*relevance.threshold is not set")
+def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
+    # A bake-off that logs whatever can be logged: it has a commit, titles, a failure, a warning, a gate, an input.
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for command in (["init", "-q"], ["remote", "add", "origin", "https://example.org/shop"],
+                    [*identity, "commit", "-q", "--allow-empty", "-m", "start"]):  # fmt: skip
+        subprocess.run(["git", *command], check=True)
+    rng = np.random.default_rng(0)
+    chance = np.arange(1, 41) ** -1.5
+    item = np.concatenate([rng.choice(40, 12, replace=False, p=chance / chance.sum()) for _ in range(60)])
+    ratings = pd.DataFrame(
+        {"user": np.arange(60).repeat(12), "item": item, "rating": rng.integers(1, 6, 720)}
+    )
+    ratings.to_csv("ratings.csv", index=False)
+    Path("fails.py").write_text(FAILS)
+    pd.DataFrame({"item": range(40), "title": "A title"}).to_csv("items.csv", index=False)
+    titles = {"file": "items.csv", "item": "item", "title": "title"}
+    data = {
+        "name": "shop",
+        "type": "csv",
+        "path": "ratings.csv",
+        "user": "user",
+        "item": "item",
+        "rating": "rating",
+    }
+    evalplugin.run(
+        {
+            "experiment": "shop",
+            "plugins": ["fails.py"],
+            "datasets": [{**data, "titles": titles}],
+            "split": {"type": "kfold", "k": 2},
+            "metrics": ["ndcg@5", "precision_at_recall", "rmse", "coverage@5"],
+            "models": [
+                "random",
+                {"type": "popularity", "inputs": ["items.csv"]},
+                "fails",
+            ],
+            "compare": {"baseline": "random"},
+            "gate": {"min_users": 20, "fail_on": "never"},
+            "register": {"name": "shop"},
+        },
+        tracking_uri="sqlite:///mlflow.db",
+    )
+
+    from mlflow import MlflowClient
+
+    # Absolute: MLflow keeps the store of a URI for the whole process, and other tests have a relative one.
+    client = MlflowClient(f"sqlite:///{Path.cwd()}/mlflow.db")
+    experiment = client.get_experiment_by_name("shop")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    of = {
+        role: [run for run in runs if run.data.tags["evalplugin.role"] == role]
+        for role in ("model", "summary")
+    }
+    metrics, tags, params, files = (
+        {role: {name for run in of[role] for name in names_of(run)} for role in of}
+        for names_of in (
+            lambda run: run.data.metrics,
+            lambda run: run.data.tags,
+            lambda run: run.data.params,
+            lambda run: files_of(client, run.info.run_id, ""),
+        )
+    )
+    page = (REFERENCE / "mlflow.md").read_text()
+    common = rows(page, "Tags of every run")
+    in_data = ["data/config_resolved.yaml", "data/environment.txt"]
+    assert_same(rows(page, "Metrics of a model's run"), metrics["model"], "the table of metrics")
+    assert_same(rows(page, "Metrics of the summary run"), metrics["summary"], "the table of metrics")
+    assert_same(rows(page, "Parameters"), params["model"] | params["summary"], "the table of parameters")
+    assert_same(rows(page, "Files of a model's run"), files["model"], "the table of files")
+    assert_same(
+        rows(page, "Files of the summary run"),
+        files["summary"],
+        "the table of files",
+        also=["config.yaml", *in_data],
+    )
+    assert_same(common, tags["model"] & tags["summary"], "the table of tags")
+    assert_same(rows(page, "Tags of a model's run"), tags["model"], "the table of tags", also=common)
+    assert_same(rows(page, "Tags of the summary run"), tags["summary"], "the table of tags", also=common)
+    assert_same(rows(page, "Tags of the experiment"), experiment.tags, "the table of tags")
+    version = client.get_model_version_by_alias("shop", "champion")
+    assert_same(rows(page, "Tags of a registered version"), version.tags, "the table of tags")
+
+
+def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:
+    for file in client.list_artifacts(run_id, folder or None):
+        if file.is_dir:
+            yield from files_of(client, run_id, file.path)
+        else:
+            yield file.path
+
+
+def test_the_page_on_python_names_every_public_name() -> None:
+    page = (REFERENCE / "python.md").read_text()
+    documented = set(re.findall(r"^\.\. auto\w+:: evalplugin\.(\w+)$", page, re.MULTILINE))
+    assert documented == {*evalplugin.__all__, "testing"} - {"__version__"}
+    (members,) = re.findall(r":: evalplugin\.base\.errors\n +:members: (.*)", page)
+    public = {name for name in errors.__all__ if isinstance(getattr(errors, name), type)}
+    public = {name for name in public if issubclass(getattr(errors, name), Exception)}
+    assert set(members.split(", ")) == public
+
+
+def test_the_page_on_exit_codes_names_each() -> None:
+    page = (REFERENCE / "exit_codes.md").read_text()
+    codes = {getattr(errors, name) for name in errors.__all__ if name.startswith("EXIT_")}
+    assert {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)} == codes
+
+
+def test_the_page_on_exit_codes_names_every_environment_variable() -> None:
+    prefixes = ("EVALPLUGIN", "MLFLOW", "PG", "NUMBA", "OMP", "MKL", "OPENBLAS", "DATABRICKS")
+    name = re.compile(rf"[\"']((?:{'|'.join(prefixes)})[A-Z]*_[A-Z_]+)[\"']")
+    read = {text for file in (ROOT / "evalplugin").rglob("*.py") for text in name.findall(file.read_text())}
+    page = (REFERENCE / "exit_codes.md").read_text()
+    named = set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page))
+    of_libraries = {"NO_COLOR", "AWS_MAX_ATTEMPTS", "AWS_RETRY_MODE"}
+    assert named - of_libraries == read - {"MLFLOW_SCHEMES"}
+
+
+@pytest.mark.parametrize(
+    ("page", "folder"), [("gate", "gate"), ("statistics", "statistics"), ("performance", "benchmarks")]
+)
+def test_the_numbers_of_a_page_are_those_that_were_measured(page: str, folder: str) -> None:
+    text = (ROOT / "docs" / "explanation" / f"{page}.md").read_text()
+    shown = [line for line in text.splitlines() if re.match(r"\| .*\|.*\d(%|\*|\.| s)", line)]
+    measured = "".join(file.read_text() for file in (ROOT / "experiments" / folder).glob("*.md"))
+    assert len(shown) >= 4
+    assert [line for line in shown if f"{line}\n" not in measured] == []
+
+
+def test_describe_names_the_page_on_caching(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("fails.py").write_text(FAILS)
+    assert main(["describe", "model", "fails", "--plugin", "fails.py"]) == 0
+    (page,) = re.findall(r"https://evalplugin.github.io/evalplugin/(\S+)\.html", capsys.readouterr().out)
+    assert (ROOT / "docs" / f"{page}.md").exists()
+
+
+SOURCE = "https://github.com/evalplugin/evalplugin/blob/main/"
+
+
+def source_links(page: str) -> list[tuple[str, str]]:
+    """Return text and path of the links to the repository on a page."""
+    return re.findall(rf"\[([^\]]+)\]\({SOURCE}([^)#]+)\)", (ROOT / "docs" / page).read_text())
+
+
+@pytest.mark.slow  # each call is looked at
+@pytest.mark.filterwarnings("ignore:_ImportHookChainedLoader:ImportWarning")
+@pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
+def test_the_walk_through_the_code_is_in_the_order_of_the_calls() -> None:
+    links = source_links("explanation/architecture.md")
+    named = [(path, text.strip("`")) for text, path in links if text.startswith("`")]
+    # A dataclass is made outside of its module; the script is what calls `main`.
+    walk = [step for step in named if step[1] not in ("script", "CheckedConfig")]
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
+    (config,) = re.findall(r":caption: nightly.yaml\n\n(.*?)```", page, re.DOTALL)
+    Path("nightly.yaml").write_text(config)
+    rng = np.random.default_rng(0)
+    chance = np.arange(1, 61) ** -1.5
+    item = np.concatenate([rng.choice(60, 12, replace=False, p=chance / chance.sum()) for _ in range(150)])
+    ratings = pd.DataFrame(
+        {"user_id": np.arange(150).repeat(12), "item_id": item, "time": rng.permutation(1800)}
+    )
+    ratings.assign(stars=rng.integers(3, 6, 1800)).to_csv("ratings.csv", index=False)
+
+    files = {str(ROOT / path) for path, _ in walk}
+    called: dict[tuple[str, str], None] = {}
+
+    def on_call(frame: Any, event: str, arg: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename in files and (step := step_of(code)) is not None:
+            called.setdefault(step)
+
+    def step_of(code: Any) -> tuple[str, str] | None:
+        if not code.co_flags & inspect.CO_OPTIMIZED:  # the body of a module or a class
+            return None
+        *owner, name = code.co_qualname.split(".")
+        file = Path(code.co_filename).relative_to(ROOT).as_posix()
+        return next(((file, known) for known in (name, *owner) if (file, known) in walk), None)
+
+    sys.setprofile(on_call)
+    try:
+        assert main(["run", "nightly.yaml"]) == 0
+    finally:
+        sys.setprofile(None)
+    assert [name for _, name in called] == [name for _, name in walk]
+
+
+PAGES = [
+    *sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts),
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "evalplugin/README.md")
+    ),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```|`[^`]*`", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        in_repository = re.fullmatch(
+            r"https://github\.com/evalplugin/evalplugin/(?:blob|tree)/main/([^#]+)(#.*)?", target
+        )
+        if in_repository is not None:
+            assert (ROOT / in_repository[1]).exists(), target
+        elif "://" not in target and not target.startswith("mailto:"):
+            path, _, anchor = target.partition("#")
+            if not path and "docs" in page.parts:  # a label, which Sphinx checks
+                continue
+            file = page.parent / path if path else page
+            assert file.exists(), target
+            assert not anchor or anchor in anchors(file), target
+
+
+def anchors(file: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and MyST make them."""
+    headings = re.findall(r"^#{1,3} (.*)$", file.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_glossary_has_fifteen_words_which_the_code_has_too() -> None:
+    page = (ROOT / "docs" / "glossary.md").read_text()
+    rows = re.findall(r"^\| (?!word|-)", page, re.MULTILINE)
+    links = source_links("glossary.md")
+    assert len(rows) == len(links) <= 15
+    for text, path in links:
+        name = text.strip("`").split(".")[0]
+        assert re.search(rf"^(class|def) {name}\b", (ROOT / path).read_text(), re.MULTILINE), name
+
+
+WORKFLOWS = sorted([*(ROOT / ".github").rglob("*.yml"), ROOT / ".pre-commit-config.yaml"])
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_what_the_repository_configures_is_valid(file: Path) -> None:
+    """As far as it can be checked without GitHub: YAML, a job with steps, scripts and sessions that exist."""
+    content = yaml.safe_load(file.read_text())
+    jobs = content.get("jobs", {})
+    assert ("workflows" in file.parts) == bool(jobs)
+    for job in jobs.values():
+        assert job["runs-on"]
+        for step in job["steps"]:
+            assert ("run" in step) != ("uses" in step), step
+            script = step.get("run", "").split(" ")[0]
+            assert not script.startswith(".") or (ROOT / script).exists(), script
+
+
+def test_the_commands_for_contributors_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    sessions = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.MULTILINE))
+    (row,) = re.findall(r"^\| one of them \|(.*)$", text, re.MULTILINE)
+    named = set(re.findall(r"`(?:\.venv/bin/nox -s )?(\w+)`", row)) | set(re.findall(r"nox -s (\w+)", text))
+    assert named == sessions
+    for path in re.findall(r"`((?:tests|docs|cli|config|data|metrics|models|segments|\.ci)/[\w./]*)`", text):
+        assert (ROOT / path).exists() or (ROOT / "evalplugin" / path).exists(), path
