@@ -59,6 +59,8 @@ def echo_data(text: str, *, nl: bool = True) -> None:
     """Print CSV, JSON or markup on stdout: to a file or a pipe exactly as it is, in UTF-8."""
     if sys.stdout is None or sys.stdout.isatty():
         click.echo(escape_controls(text), nl=nl)
+    elif not hasattr(sys.stdout, "buffer"):  # text in memory, as of contextlib.redirect_stdout
+        click.echo(text, nl=nl)
     else:
         click.echo(text.encode(errors="surrogateescape"), nl=nl)
 

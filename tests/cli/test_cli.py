@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -153,6 +155,12 @@ def test_describe_prints_definition_parameters_and_source(capsys: pytest.Capture
 def test_schema_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema"]) == 0
     assert json.loads(capsys.readouterr().out)["properties"]["seed"]["minimum"] == 0
+
+
+def test_data_goes_to_text_in_memory_too() -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        assert main(["schema"]) == 0
+    assert json.loads(out.getvalue())["title"]
 
 
 def test_dry_run_prints_the_plan_and_writes_nothing(
