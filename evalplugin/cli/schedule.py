@@ -63,8 +63,9 @@ def schedule(
 ) -> int:
     """Run bake-offs by their schedules, until Ctrl-C or SIGTERM.
 
-    One at a time, each in a process of its own, a line of JSON on stdout for each. A bake-off that was cut off is
-    continued. Exit code: with --once that of `run`; else 0, or 130 where a bake-off was cut off by the end.
+    One at a time, each in a process of its own, a line of JSON on stdout for each; --once prints what `run` does. A
+    bake-off that was cut off is continued. Exit code: with --once that of `run`; else 0, or 130 where a bake-off was
+    cut off by the end.
     """
     given = [("--set", value) for value in overrides]
     for name, value in (

@@ -9,7 +9,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.cli import options
-from evalplugin.cli.shared import echo, echo_data, print_diagnostic
+from evalplugin.cli.shared import echo, echo_data, print_diagnostic, show_warning
 
 __all__ = ["score"]
 
@@ -19,7 +19,11 @@ __all__ = ["score"]
     "--lists", required=True, metavar="FILES", help="The lists: a file, a folder of Parquet files, a pattern."
 )
 @click.option("--truth", required=True, metavar="FILES", help="The held-out interactions.")
-@click.option("--train", metavar="FILES", help="The train data, for metrics that need it.")
+@click.option(
+    "--train",
+    metavar="FILES",
+    help="The train data, for metrics of the catalogue (coverage) or of history (novelty).",
+)
 @click.option(
     "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Such as ndcg@10; several times."
 )
@@ -101,6 +105,11 @@ def score(
             echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
     scores, specs = score_command.score(request, print_diagnostic)
+    if request.train is None and (names := [s.name for s in specs if "catalogue" in s.metric.needs]):
+        show_warning(
+            f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
+            f"from those of a bake-off on the same lists; --train names the train data"
+        )
     rows = rows_of(scores)
     if shown == "table":
         from evalplugin.cli.show import show_scores

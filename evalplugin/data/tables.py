@@ -169,7 +169,10 @@ class Table:
 
     def seconds(self, name: str) -> tuple[npt.NDArray[np.int64], int]:
         """Return a time column as whole seconds since 1970, and how many fractions were rounded down."""
-        rule = "timestamps must be numbers or datetimes (pandas.to_datetime makes them of text)"
+        rule = (
+            "timestamps must be numbers or datetimes (in CSV files, text such as 2026-01-31 09:30:00 too; "
+            "pandas.to_datetime converts any other)"
+        )
         column = self._values(name, "timestamp", rule, "no timestamp may be missing")
         if not isinstance(column, np.ndarray):
             import pyarrow as pa

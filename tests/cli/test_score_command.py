@@ -347,3 +347,15 @@ def test_compare_suggests_only_names_of_runs_with_results(
     assert "did you mean 'mine'?" in capsys.readouterr().err
     assert main(["compare", "mines", *store]) == 2
     assert "left out, as they have no results: mines (KILLED)" in capsys.readouterr().err
+
+
+def test_what_the_catalogue_is_without_train_data_is_told(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(*asked(), "-m", "coverage@1", "-m", "gini@1") == 0
+    assert capsys.readouterr().err == (
+        "warning: coverage@1, gini@1: the catalogue is the items of the lists and the truth alone, so these "
+        "differ from those of a bake-off on the same lists; --train names the train data\n"
+    )
+    assert score(*asked(), "-m", "coverage@1", "--train", "train.csv") == 0
+    assert capsys.readouterr().err == ""

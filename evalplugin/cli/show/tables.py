@@ -152,3 +152,5 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
                 contest = comparison.contest
                 name = bakeoff.run_name(contest.dataset, contest.split, row.model)
                 yield f"[red]{escape(name)} failed:[/red] {escape(row.error)}"
+    if any(row.error is not None for comparison in comparisons for row in comparison.models):
+        yield "[dim]The traceback is in the run of the model in MLflow: traceback.txt.[/dim]"
