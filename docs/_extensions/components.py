@@ -113,7 +113,15 @@ def setup(app: Sphinx) -> dict[str, Any]:
     docstrings = _PropertyDocstrings()
     app.connect("autodoc-process-docstring", docstrings.keep, priority=400)
     app.connect("autodoc-process-docstring", docstrings.restore, priority=600)
+    app.connect("doctree-read", _without_mail)
     return {"parallel_read_safe": True}
+
+
+def _without_mail(app: Sphinx, doctree: nodes.document) -> None:
+    """Make text of the e-mail addresses that docutils sees in names such as ndcg@10."""
+    for reference in list(doctree.findall(nodes.reference)):
+        if reference.get("refuri", "").startswith("mailto:"):
+            reference.replace_self(nodes.Text(reference.astext()))
 
 
 class _PropertyDocstrings:
