@@ -41,6 +41,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shop(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables in the working directory, the examples beside it, and the environment's programs."""
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    for name in ("EVALPLUGIN_DATA_HOME", "EVALPLUGIN_STORE"):  # printed units and outputs name what is set
+        monkeypatch.delenv(name, raising=False)
     shutil.copytree(made, ".", dirs_exist_ok=True)
     shutil.copytree(ROOT / "examples", "examples")
 
