@@ -84,12 +84,9 @@ def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def _restored_registries() -> Iterator[None]:
-    from evalplugin.data import DATASETS, SPLITS
-    from evalplugin.metrics import METRICS
-    from evalplugin.models import MODELS
-    from evalplugin.segments import SEGMENTS
+    from evalplugin.cli.list import KINDS, registry_of
 
-    registries = (DATASETS, SPLITS, METRICS, MODELS, SEGMENTS)
+    registries = [registry_of(kind) for kind in KINDS]
     before = [dict(registry._entries) for registry in registries]
     modules = set(sys.modules)
     yield

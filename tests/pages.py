@@ -22,6 +22,7 @@ from sybil.parsers.myst import CodeBlockParser, SkipParser
 from sybil.region import Lexeme
 
 from evalplugin.cli import main
+from evalplugin.cli.list import KINDS, registry_of
 from evalplugin.config import load
 
 __all__ = ["run_page"]
@@ -138,15 +139,9 @@ def _check_config(example: Example) -> None:
 
 def _check_entry_points(example: Example) -> None:
     """Check that the entry points of a pyproject.toml are in groups that are looked up."""
-    from evalplugin.data import DATASETS, SPLITS
-    from evalplugin.metrics import METRICS
-    from evalplugin.models import MODELS
-    from evalplugin.segments import SEGMENTS
-
-    registries = (METRICS, MODELS, DATASETS, SPLITS, SEGMENTS)
     groups = tomllib.loads(str(example.parsed))["project"]["entry-points"]
     assert groups
-    assert set(groups) <= {registry.group for registry in registries}
+    assert set(groups) <= {registry_of(kind).group for kind in KINDS}
 
 
 def _compare_output(example: Example) -> None:

@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from evalplugin.base.parameters import class_in
 from evalplugin.config.schema import Config, InlineSpec
 
 __all__ = ["ConfigKey", "config_keys", "top_level_keys"]
@@ -45,7 +46,7 @@ def _fields(section: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
 
 
 def _keys(path: str, info: FieldInfo, example: Any) -> Iterator[ConfigKey]:
-    section = _section_in(info.annotation)
+    section = class_in(info.annotation)
     description = info.description or (inspect.getdoc(section) or "" if section is not None else "")
     shown = "" if example is None else _yaml(example)
     yield ConfigKey(
@@ -70,14 +71,6 @@ def _keys(path: str, info: FieldInfo, example: Any) -> Iterator[ConfigKey]:
         yield from _keys(f"{below}.{name}", field, (found or field.examples or [None])[0])
     if issubclass(section, InlineSpec):
         yield ConfigKey(f"{below}.*", "", "", "", "The parameters of the type.", is_section=True)
-
-
-def _section_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the section inside an annotation: itself, or within a list, a mapping or `X | None`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    found = (_section_in(argument) for argument in typing.get_args(annotation))
-    return next((section for section in found if section is not None), None)
 
 
 def _type_text(annotation: Any) -> str:

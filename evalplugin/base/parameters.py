@@ -23,6 +23,7 @@ __all__ = [
     "Parameter",
     "as_mapping",
     "build",
+    "class_in",
     "parameters_of",
     "problems_of",
     "schema_of",
@@ -290,22 +291,22 @@ def _step(annotation: Any, part: str | int) -> Iterator[Any]:
 
 
 def _class_at(cls: type, path: KeyPath) -> type:
-    return _class_in(_annotation_at(cls, path)) or cls
+    return class_in(_annotation_at(cls, path)) or cls
 
 
-def _class_in(annotation: Any) -> type | None:
+def class_in(annotation: Any) -> type | None:
     """Return the class with fields that an annotation is, or has among its alternatives."""
     if isinstance(annotation, type) and (
         dataclasses.is_dataclass(annotation) or issubclass(annotation, BaseModel)
     ):
         return annotation
-    return next((found for one in typing.get_args(annotation) if (found := _class_in(one))), None)
+    return next((found for one in typing.get_args(annotation) if (found := class_in(one))), None)
 
 
 def _keys_text(annotation: Any) -> str:
     """Return the keys of the mapping that an annotation asks for, as the end of a message; empty if they are free."""
     is_named = typing.get_origin(annotation) is dict
-    cls = _class_in(typing.get_args(annotation)[1] if is_named else annotation)
+    cls = class_in(typing.get_args(annotation)[1] if is_named else annotation)
     if cls is None:
         return ""
     is_open = issubclass(cls, BaseModel) and cls.model_config.get("extra") == "allow"

@@ -81,10 +81,8 @@ def draw(requests: Sequence[FigureRequest], processes: Sequence[subprocess.Popen
         return Drawing(requests, ())
     for number, process in enumerate(processes):
         assert process.stdin is not None
-        with (
-            suppress(BrokenPipeError),
-            process.stdin as questions,
-        ):  # a process that has failed answers nothing
+        # A process that has failed reads nothing, and answers nothing.
+        with suppress(BrokenPipeError), process.stdin as questions:
             pickle.dump([tuple(request) for request in requests[number :: len(processes)]], questions)
     return Drawing(requests, processes)
 

@@ -31,10 +31,8 @@ class Terminal(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; a table whose numbers do not fit is as wide as they need, and the terminal breaks its lines."""
-        own, needed = (
-            self._width,
-            max((self._needs(one) for one in objects if isinstance(one, Table)), default=0),
-        )
+        own = self._width
+        needed = max((self._needs(one) for one in objects if isinstance(one, Table)), default=0)
         if needed > self.width:
             self._width = needed
         try:

@@ -146,11 +146,9 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
     if primary and primary[0].summary is not None:
         users = count_range([cell.users for cell in primary])
         yield f"Users: {users} counted, {max(c.undefined for c in primary):,} undefined (no relevant truth)."
-    for comparison in comparisons:
-        for row in comparison.models:
-            if row.error is not None:
-                contest = comparison.contest
-                name = bakeoff.run_name(contest.dataset, contest.split, row.model)
-                yield f"[red]{escape(name)} failed:[/red] {escape(row.error)}"
-    if any(row.error is not None for comparison in comparisons for row in comparison.models):
+    failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]
+    for contest, row in failed:
+        name = bakeoff.run_name(contest.dataset, contest.split, row.model)
+        yield f"[red]{escape(name)} failed:[/red] {escape(row.error or '')}"
+    if failed:
         yield "[dim]The traceback is in the run of the model in MLflow: traceback.txt.[/dim]"
