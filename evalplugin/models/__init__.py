@@ -1,7 +1,7 @@
 """Recommenders: protocols, built-in models, and top-N lists from them."""
 
 # Importing these modules registers their models.
-from evalplugin.models import baselines, sklearn, surprise
+from evalplugin.models import baselines, ease, implicit, sklearn, surprise
 from evalplugin.models.base import (
     MODELS,
     ListRecommender,
@@ -10,6 +10,7 @@ from evalplugin.models.base import (
     ScoringRecommender,
     model,
 )
+from evalplugin.models.factors import FactorModel
 from evalplugin.models.recommend import BLOCK_BYTES, predict_ratings, recommend
 from evalplugin.models.selection import NO_ITEM, TopN, select_top_n
 from evalplugin.models.surprise.top_n import SlowEstimates, surprise_top_n
@@ -19,6 +20,7 @@ __all__ = [
     "BLOCK_BYTES",
     "MODELS",
     "NO_ITEM",
+    "FactorModel",
     "ListRecommender",
     "RatingPredictor",
     "Recommender",
@@ -26,6 +28,8 @@ __all__ = [
     "SlowEstimates",
     "TopN",
     "baselines",
+    "ease",
+    "implicit",
     "limit_threads",
     "model",
     "one_blas_thread",

@@ -13,7 +13,8 @@ from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.dot_products import dot_products
+from evalplugin.models.factors import FactorModel
+from evalplugin.models.matrix import MatrixModel, Values, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.selection import NO_ITEM, select_top_n, selection_rows
 from evalplugin.models.threads import for_ranges
@@ -25,51 +26,20 @@ __all__ = ["NMF", "NearestNeighbors", "TruncatedSVD"]
 
 _SPARSE = 0.1  # share of pairs of items in common histories below which only these are compared
 
-Values = Annotated[
-    Literal["rating", "binary"],
-    Field(description="entry of the matrix for an interaction: its rating, or 1; no interaction is 0"),
-]
 Components = Annotated[
     int, Field(ge=1, description="number of latent factors (scikit-learn's own default differs)")
 ]
 
 
-def _matrix(train: Interactions, values: str) -> csr_array:
-    """Return the interactions as a sparse matrix, float64 (n_users, n_items)."""
-    from scipy.sparse import csr_array
-
-    rows = train.rows
-    data = rows.rating.astype(np.float64) if values == "rating" else np.ones(len(rows.item))
-    return csr_array((data, rows.item, rows.indptr), shape=(train.n_users, train.n_items))
-
-
-class _MatrixModel:
-    """A model of the matrix of interactions, with ratings or ones as its entries (``values``)."""
-
-    values: str
-
-    @property
-    def uses_ratings(self) -> bool:
-        """Whether ratings matter, or only the presence of interactions."""
-        return self.values == "rating"
-
-
 @dataclass
-class _Factorisation(_MatrixModel):
-    """A model whose scores are dot products of user and item factors."""
+class _Factorisation(FactorModel, MatrixModel):
+    """A factorisation of the matrix of interactions."""
 
     n_components: Components = 50
-    _users: Floats | None = field(default=None, init=False, repr=False, compare=False)
-    _items: Floats | None = field(default=None, init=False, repr=False, compare=False)
 
     def prepare(self) -> None:
         """Import scikit-learn."""
         import sklearn.decomposition  # noqa: F401
-
-    def scores(self, users: Codes) -> Floats:
-        """Return the reconstructed rows of the matrix: float64 (len(users), n_items)."""
-        assert self._users is not None and self._items is not None
-        return dot_products(self._users[users], self._items)
 
     def _check_size(self, train: Interactions) -> None:
         n_users, n_items = np.count_nonzero(train.rows.counts), np.count_nonzero(train.item_counts)
@@ -112,11 +82,11 @@ class TruncatedSVD(_Factorisation):
             n_oversamples=self.n_oversamples,
             random_state=draw_seed(self.random_state, rng),
         )
-        matrix = _matrix(train, self.values)
+        matrix = matrix_of(train, self.values)
         estimator.fit(_present(matrix, train))
-        self._items = np.zeros((train.n_items, self.n_components))
-        self._items[train.item_counts > 0] = estimator.components_.T
-        self._users = matrix @ self._items
+        self.item_factors = np.zeros((train.n_items, self.n_components))
+        self.item_factors[train.item_counts > 0] = estimator.components_.T
+        self.user_factors = matrix @ self.item_factors
 
 
 @model("sklearn.NMF")
@@ -180,17 +150,17 @@ class NMF(_Factorisation):
             alpha_H=self.alpha_H,
             l1_ratio=self.l1_ratio,
         )
-        self._users = np.zeros((train.n_users, self.n_components))
-        self._items = np.zeros((train.n_items, self.n_components))
-        self._users[train.rows.counts > 0] = estimator.fit_transform(
-            _present(_matrix(train, self.values), train)
+        self.user_factors = np.zeros((train.n_users, self.n_components))
+        self.item_factors = np.zeros((train.n_items, self.n_components))
+        self.user_factors[train.rows.counts > 0] = estimator.fit_transform(
+            _present(matrix_of(train, self.values), train)
         )
-        self._items[train.item_counts > 0] = estimator.components_.T
+        self.item_factors[train.item_counts > 0] = estimator.components_.T
 
 
 @model("sklearn.NearestNeighbors")
 @dataclass
-class NearestNeighbors(_MatrixModel):
+class NearestNeighbors(MatrixModel):
     """The items most similar to the user's items (item-based collaborative filtering).
 
     score(u, i) = sum over the items j of the user that have i among their ``n_neighbors`` nearest items of
@@ -221,7 +191,7 @@ class NearestNeighbors(_MatrixModel):
         """Find the nearest neighbours of every item that has train data; fewer in a small catalogue."""
         from scipy.sparse import csr_array
 
-        self._interactions = _matrix(train, self.values)
+        self._interactions = matrix_of(train, self.values)
         present = np.flatnonzero(train.item_counts)
         size = max(1, min(self.n_neighbors, len(present) - 1))
         nearest = np.empty((len(present), size), dtype=np.int32)

@@ -18,6 +18,8 @@ SMALL = {
     "sklearn.NMF": [{"n_components": 2}, {"n_components": 2, "values": "binary"}],
     "sklearn.TruncatedSVD": [{"n_components": 2}, {"n_components": 2, "values": "binary"}],
     "sklearn.NearestNeighbors": [{}, {"n_neighbors": 15, "metric": "euclidean"}, {"values": "binary"}],
+    "implicit.AlternatingLeastSquares": [{"factors": 2}, {"factors": 2, "use_cg": False, "values": "binary"}],
+    "implicit.LogisticMatrixFactorization": [{"factors": 4}],
     "random": [{}, {"legacy_seed": 10}],
     "surprise.KNNBasic": [{}, {"sim_options": {"user_based": False}}],
 }

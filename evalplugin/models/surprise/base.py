@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.base.errors import ModelError
+from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.surprise.estimates import Estimates
 from evalplugin.models.surprise.ratings import TrainsetArrays
@@ -58,7 +56,7 @@ class SurpriseModel:
         """
         import surprise
 
-        _check_memory(self.fit_bytes(train), *self._too_large(*_sizes(train)))
+        check_memory(self.fit_bytes(train), *self._too_large(*_sizes(train)))
         known = TrainsetArrays.of(train)
         self._check(known)
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))
@@ -153,30 +151,6 @@ class ColdStartFromBiases(SurpriseModel):
         user_bias, item_bias = self._biases()
         biased: Floats = (self.mean + user_bias[users]) + item_bias[items]
         return biased
-
-
-def _check_memory(needed: int, subject: str, remedy: str) -> None:
-    """Check that the machine has the memory that a fit needs.
-
-    Raises:
-        ModelError: It has less; with both sizes and the remedy.
-    """
-    available = _memory()
-    if available is not None and needed > available:
-        raise ModelError(
-            f"{subject} needs {needed:,} bytes ({needed / 2**30:.1f} GiB) of memory, and there are {available:,} "
-            f"({available / 2**30:.1f} GiB); {remedy}"
-        )
-
-
-def _memory() -> int | None:
-    """Return the bytes of memory of this machine or its container; None where that is unknown."""
-    if not hasattr(os, "sysconf"):
-        return None
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limit = Path("/sys/fs/cgroup/memory.max")
-    text = limit.read_text().strip() if limit.is_file() else "max"
-    return total if text == "max" else min(total, int(text))
 
 
 def _sizes(train: Interactions) -> tuple[int, int]:

@@ -1,0 +1,43 @@
+"""A base for models whose scores are dot products of user and item factors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.errors import ModelError
+from evalplugin.models.dot_products import dot_products
+
+__all__ = ["FactorModel"]
+
+
+@dataclass
+class FactorModel:
+    """A model whose ``fit`` sets ``user_factors`` and ``item_factors``; score(u, i) is the dot product of their rows.
+
+    Scores are computed in float64, one dot product at a time, so that they do not depend on the other users of a call.
+    A bias of items is a factor more: a column of ones in ``user_factors``, the biases in ``item_factors``.
+    """
+
+    user_factors: npt.NDArray[np.floating[Any]] = field(init=False, repr=False, compare=False)
+    """Floats (n_users, n_factors)."""
+    item_factors: npt.NDArray[np.floating[Any]] = field(init=False, repr=False, compare=False)
+    """Floats (n_items, n_factors)."""
+
+    def scores(self, users: Codes) -> Floats:
+        """Return the dot products of the users with all items: float64 (len(users), n_items).
+
+        Raises:
+            ModelError: ``fit`` has set factors that do not fit together.
+        """
+        of_users, of_items = np.asarray(self.user_factors), np.asarray(self.item_factors)
+        if of_users.ndim != 2 or of_items.ndim != 2 or of_users.shape[1] != of_items.shape[1]:
+            raise ModelError(
+                f"{type(self).__name__}: user_factors and item_factors must have the shapes (n_users, n_factors) and "
+                f"(n_items, n_factors), not {of_users.shape} and {of_items.shape}"
+            )
+        return dot_products(of_users[users].astype(np.float64), of_items.astype(np.float64, copy=False))

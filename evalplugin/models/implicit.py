@@ -1,0 +1,247 @@
+"""Models of the library implicit: factorisations and item neighbours for counts and other implicit feedback."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from evalplugin.base.arrays import Codes, Floats
+from evalplugin.data import Interactions
+from evalplugin.models.base import model
+from evalplugin.models.factors import FactorModel
+from evalplugin.models.matrix import MatrixModel, Values, matrix_of
+from evalplugin.models.randomness import RandomState, draw_seed
+from evalplugin.models.threads import one_blas_thread, thread_count
+
+__all__ = [
+    "AlternatingLeastSquares",
+    "BM25Recommender",
+    "BayesianPersonalizedRanking",
+    "CosineRecommender",
+    "LogisticMatrixFactorization",
+    "TFIDFRecommender",
+]
+
+Factors = Annotated[int, Field(ge=1, description="length of the factor vectors")]
+Iterations = Annotated[int, Field(ge=1, description="passes over the data")]
+Rate = Annotated[float, Field(gt=0, description="learning rate")]
+Regularization = Annotated[float, Field(ge=0, description="L2 regularisation of the factors")]
+Neighbours = Annotated[int, Field(ge=1, description="most neighbours of each item, itself included")]
+
+
+class _Implicit(MatrixModel):
+    """A model of implicit, made of the parameters that it has there under the same names."""
+
+    module: ClassVar[str]
+    requires: ClassVar[tuple[str, ...]] = ("implicit",)
+
+    def prepare(self) -> None:
+        """Import implicit."""
+        import_module(self.module)
+
+    def _fitted(self, train: Interactions, **arguments: Any) -> Any:
+        """Return the model of implicit, fitted on the matrix of interactions."""
+        from scipy.sparse import csr_matrix
+
+        # implicit asks for the older type, for arrays that it may write to, and for one BLAS thread beside its own.
+        matrix = csr_matrix(matrix_of(train, self.values), dtype=np.float32, copy=True)
+        with one_blas_thread(), warnings.catch_warnings():
+            # Of matrices that its neighbour models make themselves.
+            warnings.filterwarnings("ignore", "Method expects CSR input")
+            fitted = getattr(import_module(self.module), type(self).__name__)(**arguments)
+            fitted.fit(matrix, show_progress=False)
+        return fitted
+
+
+@dataclass
+class _Factorisation(FactorModel, _Implicit):
+    """A factorisation of implicit, whose lists are made from its factors."""
+
+    def _fit_factors(
+        self, train: Interactions, rng: np.random.Generator, *, num_threads: int, **arguments: Any
+    ) -> None:
+        fitted = self._fitted(train, use_gpu=False, num_threads=num_threads, **arguments)
+        self.user_factors, self.item_factors = fitted.user_factors, fitted.item_factors
+
+
+@model("implicit.AlternatingLeastSquares")
+@dataclass
+class AlternatingLeastSquares(_Factorisation):
+    """Weighted matrix factorisation of implicit feedback, fitted by alternating least squares (WMF, iALS).
+
+    score(u, i) = x_u . y_i, with factors that minimise the squared error of a preference (1 for an interaction, or else
+    0), weighted by the confidence: alpha times the entry of the matrix, or else 1. Zero for users and items without
+    train data. Hu, Koren and Volinsky 2008; Takács, Pilászy and Tikk 2011. Parameters are those of
+    implicit.als.AlternatingLeastSquares.
+    """
+
+    module = "implicit.als"
+
+    factors: Factors = 100
+    regularization: Regularization = 0.01
+    alpha: Annotated[float, Field(gt=0, description="weight of the entries")] = 1.0
+    use_cg: Annotated[bool, Field(description="conjugate gradients instead of Cholesky's decomposition")] = (
+        True
+    )
+    iterations: Iterations = 15
+    random_state: RandomState = None
+    values: Values = "rating"
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn the factors."""
+        self._fit_factors(
+            train,
+            rng,
+            num_threads=thread_count(),
+            factors=self.factors,
+            regularization=self.regularization,
+            alpha=self.alpha,
+            use_cg=self.use_cg,
+            iterations=self.iterations,
+            random_state=draw_seed(self.random_state, rng),
+        )
+
+
+@model("implicit.BayesianPersonalizedRanking")
+@dataclass
+class BayesianPersonalizedRanking(_Factorisation):
+    """Matrix factorisation that ranks a user's items above others, fitted by stochastic gradient descent (BPR).
+
+    score(u, i) = x_u . y_i + b_i. Zero for users and items without train data. Rendle, Freudenthaler, Gantner and
+    Schmidt-Thieme 2009. Parameters are those of implicit.bpr.BayesianPersonalizedRanking. Ratings do not matter. It is
+    fitted on one thread: on several, implicit's result depends on their timing.
+    """
+
+    module = "implicit.bpr"
+    values: ClassVar[str] = "binary"
+
+    factors: Factors = 100
+    learning_rate: Rate = 0.01
+    regularization: Regularization = 0.01
+    iterations: Iterations = 100
+    verify_negative_samples: Annotated[
+        bool, Field(description="whether items of the user are not drawn as negative ones")
+    ] = True
+    random_state: RandomState = None
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn the factors."""
+        self._fit_factors(
+            train,
+            rng,
+            num_threads=1,
+            factors=self.factors,
+            learning_rate=self.learning_rate,
+            regularization=self.regularization,
+            iterations=self.iterations,
+            verify_negative_samples=self.verify_negative_samples,
+            random_state=draw_seed(self.random_state, rng),
+        )
+
+
+@model("implicit.LogisticMatrixFactorization")
+@dataclass
+class LogisticMatrixFactorization(_Factorisation):
+    """Matrix factorisation of the probability that a user chooses an item (logistic MF).
+
+    score(u, i) = x_u . y_i + b_u + b_i. Johnson 2014, "Logistic matrix factorization for implicit feedback data".
+    Parameters are those of implicit.lmf.LogisticMatrixFactorization. It is fitted on one thread: on several, implicit's
+    result depends on their timing.
+    """
+
+    module = "implicit.lmf"
+
+    factors: Factors = 30
+    learning_rate: Rate = 1.0
+    regularization: Regularization = 0.6
+    iterations: Iterations = 30
+    neg_prop: Annotated[
+        int, Field(ge=1, description="negative items drawn for a user, as a multiple of the user's own")
+    ] = 30
+    random_state: RandomState = None
+    values: Values = "rating"
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn the factors."""
+        self._fit_factors(
+            train,
+            rng,
+            num_threads=1,
+            factors=self.factors,
+            learning_rate=self.learning_rate,
+            regularization=self.regularization,
+            iterations=self.iterations,
+            neg_prop=self.neg_prop,
+            random_state=draw_seed(self.random_state, rng),
+        )
+
+
+@dataclass
+class _Neighbours(_Implicit):
+    """Item neighbours of implicit: the user's items times the similarities of items."""
+
+    module = "implicit.nearest_neighbours"
+
+    K: Neighbours = 20
+    # csr_array (n_users, n_items) and csr_matrix (n_items, n_items)
+    _interactions: Any = field(default=None, init=False, repr=False, compare=False)
+    _similarity: Any = field(default=None, init=False, repr=False, compare=False)
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Compute the similarities of items."""
+        self._interactions = matrix_of(train, self.values)
+        self._similarity = self._fitted(train, num_threads=thread_count(), **self._arguments()).similarity
+
+    def scores(self, users: Codes) -> Floats:
+        """Return the sums of similarities: float64 (len(users), n_items)."""
+        scores: Floats = (self._interactions[users] @ self._similarity).toarray()
+        return scores
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"K": self.K}
+
+
+@model("implicit.CosineRecommender")
+@dataclass
+class CosineRecommender(_Neighbours):
+    """The items most similar to the user's items by the cosine of their columns.
+
+    score(u, i) = sum over the user's items j of x(u, j) * similarity(j, i), of each j the ``K`` most similar items.
+    Zero for users and items without train data. Parameters are those of implicit.nearest_neighbours.CosineRecommender.
+    """
+
+    values: Values = "rating"
+
+
+@model("implicit.TFIDFRecommender")
+@dataclass
+class TFIDFRecommender(_Neighbours):
+    """The items most similar to the user's items by the cosine of their columns, in which rare users weigh more.
+
+    score(u, i) as of implicit.CosineRecommender, with the square roots of entries times log(n_items / (1 + items of the
+    user)). Parameters are those of implicit.nearest_neighbours.TFIDFRecommender.
+    """
+
+    values: Values = "rating"
+
+
+@model("implicit.BM25Recommender")
+@dataclass
+class BM25Recommender(_Neighbours):
+    """The items most similar to the user's items by BM25, which dampens counts and long columns.
+
+    score(u, i) as of implicit.CosineRecommender, similarities being dot products of columns with weights by BM25
+    (Robertson and Zaragoza 2009). Parameters are those of implicit.nearest_neighbours.BM25Recommender.
+    """
+
+    K1: Annotated[float, Field(gt=0, description="how late a larger count stops to matter")] = 1.2
+    B: Annotated[float, Field(ge=0, le=1, description="how much long columns are dampened")] = 0.75
+    values: Values = "rating"
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"K": self.K, "K1": self.K1, "B": self.B}
