@@ -180,3 +180,24 @@ def comparisons(result: BakeoffResult) -> list[Comparison]:
 
 def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:
     return metric_cells(result.per_user, asked.headline, asked.seed)
+
+
+def random_data(seed=0, n_users=30, n_items=20, low=1):
+    """Random ratings; the last user and the last item have none."""
+    rng = np.random.default_rng(seed)
+    user, item = np.nonzero(rng.random((n_users - 1, n_items - 1)) < 0.3)
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rng.integers(low, 6, len(user)).astype(np.float32),
+        timestamp=None,
+        users=np.arange(n_users),
+        items=np.arange(n_items),
+    )
+
+
+def matrix_of(data, binary=False):
+    """The ratings as a dense matrix, zero where there is none."""
+    matrix = np.zeros((data.n_users, data.n_items))
+    matrix[data.user, data.item] = 1 if binary else data.rating
+    return matrix

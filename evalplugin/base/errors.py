@@ -18,6 +18,7 @@ __all__ = [
     "DataError",
     "EvalpluginError",
     "KeyPath",
+    "MissingPackageError",
     "ModelError",
     "ParameterError",
     "PluginError",
@@ -87,6 +88,12 @@ class ParameterError(EvalpluginError):
 
 class UnknownNameError(EvalpluginError):
     """A name that no registry entry has."""
+
+    exit_code = EXIT_USAGE
+
+
+class MissingPackageError(EvalpluginError):
+    """A component that needs a package which is not installed; names the command that installs it."""
 
     exit_code = EXIT_USAGE
 

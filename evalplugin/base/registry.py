@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
-from evalplugin.base.errors import EvalpluginError, PluginError, UnknownNameError, did_you_mean
+from evalplugin.base.errors import (
+    EvalpluginError,
+    MissingPackageError,
+    PluginError,
+    UnknownNameError,
+    did_you_mean,
+)
 from evalplugin.base.parameters import build
 from evalplugin.base.recording import recorded_inputs
 
@@ -109,11 +115,22 @@ class Registry(Generic[T]):
     def create(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         """Return a component made from checked parameters.
 
+        A class variable ``requires``, a tuple of names, is the optional packages that a component needs.
+
         Raises:
             UnknownNameError: No entry has the name.
+            MissingPackageError: A package that it needs is not installed.
             ParameterError: Unknown, missing or wrong parameters.
         """
-        return build(self.entry(name).cls, params or {}, owner=name)
+        entry = self.entry(name)
+        for package in getattr(entry.cls, "requires", ()):
+            if importlib.util.find_spec(package) is None:
+                # An extra of evalplugin has the name of its package.
+                install = f"'evalplugin[{package}]'" if entry.is_own else package
+                raise MissingPackageError(
+                    f"{name} needs the package {package}, which is not installed: pip install {install}"
+                )
+        return build(entry.cls, params or {}, owner=name)
 
     def _entry_points(self) -> dict[str, Any]:
         from importlib.metadata import entry_points

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from evalplugin.base.errors import EvalpluginError, KeyPath, ParameterError, Problem
+from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError, ParameterError, Problem
 from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.registry import Registry
@@ -148,6 +148,9 @@ class Checks:
     def _model(self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: KeyPath) -> ModelRecipe | None:
         try:
             model = MODELS.create(spec.type, params_at(spec, chosen))
+        except MissingPackageError as error:
+            self.add(self._nested(path, "type"), str(error))
+            return None
         except ParameterError as error:
             for problem in error.problems:
                 key = ".".join(map(str, problem.path))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import ModelError
 from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
@@ -34,7 +34,7 @@ class EASE(MatrixModel):
     _interactions: Any = field(
         default=None, init=False, repr=False, compare=False
     )  # csr_array (users, present)
-    _present: Codes | None = field(default=None, init=False, repr=False, compare=False)
+    _present: Ints | None = field(default=None, init=False, repr=False, compare=False)
     _weights: Floats | None = field(default=None, init=False, repr=False, compare=False)
     _n_items: int = field(default=0, init=False, repr=False, compare=False)
 
@@ -81,10 +81,10 @@ def _inverse(matrix: Floats) -> Floats:
 
     # Seen from LAPACK, whose matrices are stored by columns, the lower triangle is the upper one.
     factor, failed = lapack.dpotrf(matrix.T, overwrite_a=True)
-    inverse, singular = lapack.dpotri(factor, overwrite_c=True)
+    columns, singular = lapack.dpotri(factor, overwrite_c=True)
     if failed or singular:
         raise ModelError("ease: the matrix of items cannot be inverted; raise l2")
-    inverse = inverse.T  # by rows again: its lower triangle is filled
+    inverse: Floats = columns.T  # by rows again: its lower triangle is filled
     for row in range(1, len(inverse)):
         inverse[:row, row] = inverse[row, :row]
     return inverse

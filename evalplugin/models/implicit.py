@@ -118,7 +118,7 @@ class BayesianPersonalizedRanking(_Factorisation):
     """
 
     module = "implicit.bpr"
-    values: ClassVar[str] = "binary"
+    values: Values = field(default="binary", init=False, repr=False)
 
     factors: Factors = 100
     learning_rate: Rate = 0.01

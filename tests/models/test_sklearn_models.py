@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from samples import matrix_of, random_data
 from scipy.sparse import csr_array
 from sklearn import decomposition, neighbors
 from sklearn.metrics import pairwise_distances
@@ -15,26 +16,6 @@ from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Interactions
 from evalplugin.models import MODELS, limit_threads, sklearn
-
-
-def random_data(seed=0, n_users=30, n_items=20, low=1):
-    """Random ratings; the last user and the last item have none."""
-    rng = np.random.default_rng(seed)
-    user, item = np.nonzero(rng.random((n_users - 1, n_items - 1)) < 0.3)
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rng.integers(low, 6, len(user)).astype(np.float32),
-        timestamp=None,
-        users=np.arange(n_users),
-        items=np.arange(n_items),
-    )
-
-
-def matrix_of(data, binary=False):
-    matrix = np.zeros((data.n_users, data.n_items))
-    matrix[data.user, data.item] = 1 if binary else data.rating
-    return matrix
 
 
 def fit(name, data, **params):

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from samples import matrix_of, random_data
+
+from evalplugin.base.errors import ModelError
+from evalplugin.base.seeding import generator
+from evalplugin.models import MODELS
+
+
+def fit(data, **params):
+    model = MODELS.create("ease", params)
+    model.fit(data, generator(5, "ease"))
+    return model
+
+
+@pytest.mark.parametrize("values", ["rating", "binary"])
+def test_the_weights_are_those_of_the_paper(values):
+    data = random_data()
+    x = matrix_of(data, values == "binary")
+    gram = x.T @ x + 3.0 * np.eye(data.n_items)
+    weights = np.linalg.inv(gram)
+    weights = weights / -np.diag(weights)
+    np.fill_diagonal(weights, 0)
+    model = fit(data, l2=3.0, values=values)
+    np.testing.assert_allclose(model.scores(np.arange(data.n_users)), x @ weights, atol=1e-9)
+
+
+def test_no_small_change_of_a_weight_is_better():
+    # What the closed form minimises, without it: ||X - X B||² + l2 ||B||² with a diagonal of zeros.
+    data = random_data()
+    x = matrix_of(data, binary=True)
+    model = fit(data, l2=3.0)
+    present = np.flatnonzero(data.item_counts)
+    found = model._weights
+    x = x[:, present]
+
+    def loss(weights):
+        return ((x - x @ weights) ** 2).sum() + 3.0 * (weights**2).sum()
+
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        step = rng.normal(size=found.shape) * 1e-3
+        np.fill_diagonal(step, 0)
+        assert loss(found + step) > loss(found)
+
+
+def test_a_catalogue_that_is_too_large_is_refused_with_the_bytes(monkeypatch):
+    from evalplugin.base import memory
+
+    data = random_data()
+    monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
+    with pytest.raises(ModelError, match=r"ease with 19 items needs 8,664 bytes .* there are 8,000"):
+        fit(data)
+
+
+def test_fit_bytes_counts_items_with_train_data_only():
+    data = random_data()
+    more = replace(data, items=np.arange(1000))
+    model = MODELS.create("ease")
+    assert model.fit_bytes(data) == model.fit_bytes(more) == 24 * 19**2

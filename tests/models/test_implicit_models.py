@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import importlib.util
+import inspect
+from dataclasses import fields
+
+import implicit.als
+import implicit.bpr
+import implicit.lmf
+import implicit.nearest_neighbours
+import numpy as np
+import pytest
+from samples import random_data
+from scipy.sparse import csr_matrix
+
+from evalplugin.base.errors import ConfigError, MissingPackageError
+from evalplugin.base.seeding import generator
+from evalplugin.config import load
+from evalplugin.data import Candidates
+from evalplugin.models import MODELS, NO_ITEM, one_blas_thread, recommend
+
+OWN = {  # each with parameters that a small set of ratings can be fitted with
+    "AlternatingLeastSquares": (implicit.als, {"factors": 5, "random_state": 3}),
+    "BayesianPersonalizedRanking": (implicit.bpr, {"factors": 5, "iterations": 10, "random_state": 3}),
+    "LogisticMatrixFactorization": (implicit.lmf, {"factors": 5, "random_state": 3}),
+    "CosineRecommender": (implicit.nearest_neighbours, {"K": 6}),
+    "TFIDFRecommender": (implicit.nearest_neighbours, {"K": 6}),
+    "BM25Recommender": (implicit.nearest_neighbours, {"K": 6, "B": 0.5}),
+}
+# Where the lists are computed, and what decides speed alone.
+LEFT_OUT = {"dtype", "use_gpu", "use_native", "calculate_training_loss", "num_threads"}
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.filterwarnings("ignore:Method expects CSR input")
+def test_lists_are_those_of_implicit_itself(name):
+    data = random_data(n_users=60, n_items=40)
+    module, params = OWN[name]
+    matrix = csr_matrix(
+        (np.ones(len(data)) if name.startswith("Bayesian") else data.rating, (data.user, data.item)),
+        shape=(data.n_users, data.n_items),
+        dtype=np.float32,
+    )
+    with one_blas_thread():
+        own = getattr(module, name)(num_threads=1, **params)
+        own.fit(matrix, show_progress=False)
+    users = np.flatnonzero(data.rows.counts).astype(np.int32)
+    ids, scores = own.recommend(users, matrix[users], N=8)
+
+    model = MODELS.create(f"implicit.{name}", params)
+    model.fit(data, generator(5, name))
+    ours = recommend(model, users, 8, Candidates("unseen", excluded=data.rows), data.n_items)
+    all_scores = model.scores(users)
+    for row in range(len(users)):
+        listed = ids[row][(ids[row] >= 0) & (scores[row] > -1e30)]
+        # The scores at each rank are the same; of items with one score, each may stand in either list.
+        np.testing.assert_allclose(
+            ours.score[row, : len(listed)], scores[row, : len(listed)], rtol=2e-5, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            all_scores[row, listed], ours.score[row, : len(listed)], rtol=2e-5, atol=1e-6
+        )
+        assert (ours.item[row] != NO_ITEM).all()
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_parameters_and_defaults_are_those_of_implicit(name):
+    theirs = {
+        parameter.name: parameter.default
+        for parameter in inspect.signature(getattr(OWN[name][0], name)).parameters.values()
+        if parameter.name not in LEFT_OUT
+    }
+    cls = MODELS.entry(f"implicit.{name}").cls
+    ours = {field.name: field.default for field in fields(cls) if field.init and field.name != "values"}
+    assert ours == theirs
+
+
+def test_a_missing_package_is_one_error_with_the_command(monkeypatch, tmp_path):
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "implicit" else found(name, *rest)
+    )
+    message = (
+        "implicit.BM25Recommender needs the package implicit, which is not installed: "
+        "pip install 'evalplugin[implicit]'"
+    )
+    with pytest.raises(MissingPackageError) as caught:
+        MODELS.create("implicit.BM25Recommender")
+    assert str(caught.value) == message
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "experiment: e\ndatasets: [blobs]\nsplit: {type: last_n}\nmetrics: [ndcg@10]\nmodels:\n"
+        "  - popularity\n  - {name: bm25, type: implicit.BM25Recommender}\n"
+    )
+    with pytest.raises(ConfigError) as refused:
+        load(config)
+    assert str(refused.value).endswith(f"c.yaml:7:24: models[1].type: {message}")
