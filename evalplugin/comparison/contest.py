@@ -109,7 +109,10 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 ),
                 segments=info.segments,
                 background=info.background,
-                warnings=info.warnings,
+                warnings=(
+                    *info.warnings,
+                    *(f"{info.dataset}: {m.model}: {note}" for m in models for note in m.notes),
+                ),
             )
         )
     return contests

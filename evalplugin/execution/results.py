@@ -77,6 +77,7 @@ class ModelResult:
     fold_means: tuple[Mapping[str, float], ...] = ()  # canonical metric name -> mean, for each fold
     # user, item, rank, score (and fold, when there are several)
     top_n: pa.Table | None = field(default=None, repr=False)
+    notes: tuple[str, ...] = ()  # sentences on its lists, such as how many users have none
     error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
 
     def __post_init__(self) -> None:

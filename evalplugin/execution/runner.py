@@ -229,6 +229,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> J
             metrics=config.metrics,
             threshold=config.spec.relevance.threshold,
             inputs=inputs,
+            folder=config.folder,
         )
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
     )
@@ -341,7 +342,14 @@ def _result_of(job: Job) -> ModelResult:
         per_user=average_folds([result.per_user for result in folds]),
         fold_means=tuple(result.per_user.means for result in folds),
         top_n=_lists_table([result.top_n for result in folds], info.full),
+        notes=tuple(_notes(folds)),
     )
+
+
+def _notes(folds: Sequence[TaskResult]) -> Iterator[str]:
+    """Yield what models say of their lists, with the number of the fold where there are several."""
+    for number, result in enumerate(folds):
+        yield from (f"fold {number + 1}: {note}" if len(folds) > 1 else note for note in result.lists.notes)
 
 
 def _add(costs: Sequence[Costs]) -> Costs:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,6 +41,7 @@ class Lists:
     costs: Costs  # ``score_seconds`` is the time of predicting
     # The error of a model that predicts, and failed to; it does not matter until a metric needs predictions.
     unpredicted: str | None = None
+    notes: tuple[str, ...] = ()  # what people should know of them
     inputs: Mapping[str, str] = field(default_factory=dict)  # files that it has read, with fingerprints
 
 
@@ -58,6 +60,7 @@ class Task:
     lists: Lists | None = None  # computed before; they are only scored
     # Names of the inputs that the model's parameters name or the config declares.
     inputs: tuple[str, ...] = ()
+    folder: Path = Path()  # base of relative paths
 
     @property
     def needs_predictions(self) -> bool:
@@ -156,13 +159,21 @@ def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
                 model.fit(split.train, rng)
         with observer.progress(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
             top_n = recommend(
-                model, users, task.n, task.candidates, split.train.n_items, data=split.train, progress=advance
+                model,
+                users,
+                task.n,
+                task.candidates,
+                split.train.n_items,
+                data=split.train,
+                fold=split.fold,
+                folder=task.folder,
+                progress=advance,
             )
         with watch.time("predict"):
             predictions, unpredicted = _predict(model, task)
     seconds = watch.seconds
     costs = Costs(seconds["fit"], seconds["recommend"], seconds["predict"], peak.mb, seconds["start"])
-    return Lists(top_n, predictions, costs, unpredicted)
+    return Lists(top_n, predictions, costs, unpredicted, tuple(getattr(model, "notes", ())))
 
 
 def _predict(model: Recommender, task: Task) -> tuple[npt.NDArray[np.float64] | None, str | None]:

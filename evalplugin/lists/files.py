@@ -19,12 +19,20 @@ _FORMATS: tuple[str, ...] = get_args(Format)
 _NUMBER, _TEXT = 8, 32
 
 
-def open_files(path: str | Path, role: str, *, format: Format = "auto", text_ids: bool = False) -> TableFiles:
+def open_files(
+    path: str | Path,
+    role: str,
+    *,
+    folder: Path = Path(),
+    format: Format = "auto",
+    text_ids: bool = False,
+) -> TableFiles:
     """Return the files of a path, with their format.
 
     Args:
         path: A file, a pattern, or a folder of Parquet files.
         role: ``lists``, ``truth`` or ``train``.
+        folder: Base of a relative path.
         format: ``auto``: by the name of the first file.
         text_ids: Ids in CSV files that look like integers stay text.
 
@@ -35,7 +43,7 @@ def open_files(path: str | Path, role: str, *, format: Format = "auto", text_ids
         near = did_you_mean(format, _FORMATS)
         raise DataError(f"the format must be one of {', '.join(_FORMATS)}, not {format!r}{near}")
     text = str(path)
-    found = find_files(Path(), text, "*.parquet" if format in ("auto", "parquet") else None)
+    found = find_files(folder, text, "*.parquet" if format in ("auto", "parquet") else None)
     name = found[0].name.casefold()
     if format == "auto":
         format = "parquet" if name.endswith(".parquet") else "csv"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -11,15 +13,18 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.registry import Registry
 from evalplugin.data import Candidates, Interactions
+from evalplugin.models.selection import TopN
 
 __all__ = [
     "MODELS",
     "BlockOrder",
     "CandidateRecommender",
     "ListRecommender",
+    "ListRequest",
     "RatingPredictor",
     "Recommender",
     "ScoringRecommender",
+    "TaskRecommender",
     "model",
 ]
 
@@ -29,13 +34,17 @@ C = TypeVar("C", bound=type)
 class Recommender(Protocol):
     """A dataclass whose fields are its parameters. It learns by ``fit`` and then does ONE of two things.
 
-    Either it has ``scores(users)`` (see ScoringRecommender) or ``recommend(users, n)`` (see ListRecommender).
-    A model that also predicts ratings has ``predict(users, items)`` (see RatingPredictor).
+    Either it has ``scores(users)`` (see ScoringRecommender) or ``recommend(users, n)`` (see ListRecommender). A model
+    of evalplugin may make the lists of a whole task instead (see TaskRecommender). A model that also predicts ratings
+    has ``predict(users, items)`` (see RatingPredictor).
 
     Two more methods are optional. ``prepare() -> None`` imports the libraries and loads the compiled code that ``fit``
     and scoring need: called once before ``fit``, it separates the start-up time from the work. ``fit_bytes(train) ->
     int | None`` returns the peak memory of ``fit`` in bytes apart from ``train``, None if it is unknown, so that a fit
     that would run out of memory can be refused before it starts.
+
+    An optional attribute ``notes``, a sequence of sentences, is what people should know of the lists that it has made:
+    shown as warnings of its run.
 
     An optional class variable or property ``compares_ratings: bool`` is whether the model finds neighbours by comparing
     ratings, so that raw counts mislead it: a bake-off on such data warns.
@@ -81,6 +90,26 @@ class CandidateRecommender(ScoringRecommender, Protocol):
         """Return the lists of the users as a TopN has them: items int32 and scores float64, (len(users), n)."""
 
 
+@dataclass(frozen=True, eq=False)
+class ListRequest:
+    """The lists that a task asks for."""
+
+    train: Interactions  # what ``fit`` was given
+    users: Codes  # ascending
+    n: int  # length of the lists
+    candidates: Candidates
+    fold: int = 0
+    folder: Path = Path()  # base of relative paths: the folder of the config
+
+
+@runtime_checkable
+class TaskRecommender(Recommender, Protocol):
+    """A recommender that makes all lists of a task at once, from a file or by a program: for models of evalplugin."""
+
+    def recommend_task(self, request: ListRequest) -> TopN:
+        """Return a list for each user of the request."""
+
+
 @runtime_checkable
 class BlockOrder(Protocol):
     """A recommender whose scores cost less for blocks of certain users: for models of evalplugin."""
@@ -100,7 +129,7 @@ class RatingPredictor(Protocol):
 def _lack(cls: type) -> str | None:
     if not callable(getattr(cls, "fit", None)):
         return "has no method fit(train, rng)"
-    if not callable(getattr(cls, "scores", None)) and not callable(getattr(cls, "recommend", None)):
+    if not any(callable(getattr(cls, name, None)) for name in ("scores", "recommend", "recommend_task")):
         return "has neither scores(users) nor recommend(users, n)"
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -15,9 +16,11 @@ from evalplugin.models.base import (
     BlockOrder,
     CandidateRecommender,
     ListRecommender,
+    ListRequest,
     RatingPredictor,
     Recommender,
     ScoringRecommender,
+    TaskRecommender,
 )
 from evalplugin.models.selection import (
     NO_ITEM,
@@ -66,6 +69,8 @@ def recommend(
     n_items: int,
     *,
     data: Interactions | None = None,
+    fold: int = 0,
+    folder: Path = Path(),
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> TopN:
@@ -79,13 +84,21 @@ def recommend(
         n: Length of the lists, at least 1.
         candidates: The items that may be listed, by user.
         n_items: Size of the catalogue.
-        data: Its vocabularies are the raw ids of messages; None: messages have codes.
+        data: What the model was fitted on; its vocabularies are the raw ids of messages; None: messages have codes.
+        fold: Number of the fold, for a model that makes the lists of a task at once.
+        folder: Base of relative paths, for such a model.
         block_bytes: Size of one block of scores.
         progress: Called after each block with the number of users in it.
 
     Raises:
         ModelError: The model broke its contract; names the model, the user and what is wrong.
     """
+    if isinstance(model, TaskRecommender):
+        assert data is not None, "the lists of a task need the data that the model was fitted on"
+        lists = model.recommend_task(ListRequest(data, users, n, candidates, fold, folder))
+        if progress is not None:
+            progress(len(users))
+        return lists
     item = np.empty((len(users), n), dtype=np.int32)
     score = np.empty((len(users), n), dtype=np.float64)
     ids = _Ids(data)

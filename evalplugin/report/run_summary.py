@@ -52,8 +52,8 @@ def summary_markdown(
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
     if result.error is not None:
         lines += [f"**This model failed:** {escape(result.failure)}", "", "See `traceback.txt`.", ""]
-    if info.warnings:
-        lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in info.warnings), ""]
+    if warnings := (*info.warnings, *result.notes):
+        lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in warnings), ""]
     if cells:
         lines += ["## Metrics", ""]
         lines += markdown_table(_METRIC_HEADS, [_metric_row(cell) for cell in cells.values()])

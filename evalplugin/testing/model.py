@@ -155,7 +155,7 @@ def check_leaves_data_untouched(make: Make) -> None:
     users = np.arange(data.n_users, dtype=np.int32)
     before = data.digest
     model.fit(data, _rng())
-    recommend(model, users, 5, Candidates("unseen", excluded=data.rows), data.n_items)
+    recommend(model, users, 5, Candidates("unseen", excluded=data.rows), data.n_items, data=data)
     require(dataclasses.replace(data).digest == before, "the train data was changed")
     require(np.array_equal(users, np.arange(data.n_users)), "the array of users was changed")
 
@@ -165,7 +165,7 @@ def check_lists_of_cold_users(make: Make) -> None:
     model, data = _fitted(make)
     cold = data.n_users - 1
     candidates = Candidates("unseen", excluded=data.rows)
-    alone = recommend(model, np.array([cold], dtype=np.int32), 5, candidates, data.n_items)
+    alone = recommend(model, np.array([cold], dtype=np.int32), 5, candidates, data.n_items, data=data)
     among = _lists(model, data, 5)
     require(
         np.array_equal(alone.item[0], among.item[cold]),
@@ -243,7 +243,7 @@ def _lists(
 ) -> TopN:
     users: Codes = np.arange(data.n_users, dtype=np.int32)
     candidates = candidates or Candidates("unseen", excluded=data.rows)
-    return recommend(model, users, n, candidates, data.n_items, block_bytes=block_bytes)
+    return recommend(model, users, n, candidates, data.n_items, data=data, block_bytes=block_bytes)
 
 
 def _require_same(one: TopN, other: TopN, message: str) -> None:

@@ -69,7 +69,7 @@ def lists_files(lists: Lists) -> Files:
     arrays: dict[str, npt.NDArray[Any]] = {"user": top_n.user, "item": top_n.item, "score": top_n.score}
     if lists.predictions is not None:
         arrays["predictions"] = lists.predictions
-    facts = {"costs": asdict(lists.costs), "unpredicted": lists.unpredicted}
+    facts = {"costs": asdict(lists.costs), "unpredicted": lists.unpredicted, "notes": lists.notes}
     return {**{f"{name}.npy": _array(a) for name, a in arrays.items()}, "facts.json": _json(facts)}
 
 
@@ -82,6 +82,7 @@ def read_lists(folder: Path) -> Lists:
         np.load(folder / predictions) if predictions in names else None,
         Costs(**facts["costs"]),
         facts["unpredicted"],
+        tuple(facts["notes"]),
     )
 
 

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalplugin
+from evalplugin.base.errors import DataError
+from evalplugin.data import Candidates, Interactions
+from evalplugin.models import MODELS, recommend
+from evalplugin.testing import check_recommender
+from evalplugin.testing.model import checkerboard
+
+CONFIG = {
+    "experiment": "shop",
+    "datasets": [{"type": "synthetic", "n_users": 80, "n_items": 60, "n_interactions": 2000}],
+    "split": {"type": "last_n", "n": 3},
+    "relevance": {"threshold": 4},
+    "recommend": {"n": 10},
+    "metrics": ["ndcg@10", "recall@10", "rr", "ap@10", "coverage@10", "novelty@10"],
+}
+
+
+def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> None:
+    model = {"name": "knn", "type": "sklearn.NearestNeighbors"}
+    first = evalplugin.run({**CONFIG, "models": [model, "random"]}, tracking_uri="sqlite:///mlflow.db")
+    for one in first.result.models:
+        one.top_n.to_pandas().to_csv(f"{one.model}.csv", index=False)
+    again = evalplugin.run(
+        {
+            **CONFIG,
+            "models": [
+                {"name": n, "type": "lists", "params": {"path": f"{n}.csv"}} for n in ("knn", "random")
+            ],
+        },
+        tracking_uri="sqlite:///mlflow.db",
+    )
+    for ours, theirs in zip(again.result.models, first.result.models, strict=True):
+        assert ours.error is None
+        assert all("have fewer than 10 items" in note for note in ours.notes)
+        for metric in theirs.per_user.metrics:
+            np.testing.assert_array_equal(ours.per_user.column(metric), theirs.per_user.column(metric))
+        assert ours.per_user.overall == theirs.per_user.overall
+
+
+def data() -> Interactions:
+    user, item = np.divmod(np.arange(12), 4)
+    return Interactions.from_frame(
+        pd.DataFrame({"user": np.array(["ann", "bob", "eve"])[user], "item": np.array(list("abcd"))[item]})
+    ).select(np.arange(12) % 4 == np.arange(12) // 4)  # ann has a, bob b, eve c
+
+
+def lists_of(frame: pd.DataFrame, n: int = 3, **params: object):
+    frame.to_csv("lists.csv", index=False)
+    model = MODELS.create("lists", {"path": "lists.csv", **params})
+    train = data()
+    users = np.arange(3, dtype=np.int32)
+    top = recommend(model, users, n, Candidates("unseen", excluded=train.rows), 4, data=train)
+    names = np.array([*train.items, None])
+    return [[name for name in names[row] if name is not None] for row in top.item], model.notes
+
+
+def test_what_cannot_be_listed_is_counted_and_named() -> None:
+    rows = [
+        ("ann", "b", 1), ("ann", "a", 2), ("ann", "z", 3), ("ann", "c", 4), ("ann", "d", 5),
+        ("bob", "d", 1),
+        ("tom", "a", 1),
+    ]  # fmt: skip
+    lists, notes = lists_of(pd.DataFrame(rows, columns=["user", "item", "rank"]))
+    assert lists == [["b", "c", "d"], ["d"], []]
+    assert notes == [
+        "1 users of the lists are not in the data, such as 'tom'; left out",
+        "1 listed items are not in the data, such as 'z'; left out",
+        "1 listed items are no candidates (unseen) of their 1 users, such as 'ann'; left out",
+        "1 of 3 users have no list, such as 'eve'; they score 0",
+        "1 of 3 lists have fewer than 3 items, such as 'bob'",
+    ]
+
+
+def test_lists_with_scores_are_sorted_by_them() -> None:
+    frame = pd.DataFrame({"user": ["ann"] * 3, "item": ["d", "c", "b"], "points": [1.0, 2.0, 2.0]})
+    assert lists_of(frame, score="points")[0][0] == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (
+            pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "b"], "rank": [1, 2]}),
+            "list of user 'ann' has item 'b' twice",
+        ),
+        (pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "c"], "rank": [1, 3]}), "no row has rank 2"),
+        (pd.DataFrame({"user": ["ann"], "item": ["b"]}), "no column says how lists are ordered"),
+        (
+            pd.DataFrame({"user": [1], "item": ["b"], "rank": [1]}),
+            "user ids are integers in the lists .* but text in the data",
+        ),
+        (pd.DataFrame({"user": [], "item": [], "rank": []}), "there are no rows"),
+    ],
+)
+def test_bad_lists_are_refused(frame: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        lists_of(frame)
+
+
+def test_each_fold_has_its_file(store: Path) -> None:
+    config = {**CONFIG, "split": {"type": "kfold", "k": 2}}
+    first = evalplugin.run({**config, "models": ["popularity"]}, tracking_uri="sqlite:///mlflow.db")
+    table = first.result.models[0].top_n.to_pandas()
+    for fold, part in table.groupby("fold"):
+        part.to_parquet(f"fold-{fold}.parquet")
+    model = {"name": "given", "type": "lists", "params": {"path": "fold-{fold}.parquet"}}
+    again = evalplugin.run({**config, "models": [model]}, tracking_uri="sqlite:///mlflow.db")
+    assert again.result.models[0].fold_means == first.result.models[0].fold_means
+
+
+def test_the_contract_holds() -> None:
+    board = checkerboard()
+    rows = [
+        (board.users[user], item, rank)
+        for user in range(board.n_users)
+        for rank, item in enumerate(sorted(board.items, key=lambda i: ((i - 1000) // 2 + user) % 2), 1)
+    ]
+    pd.DataFrame(rows, columns=["user", "item", "rank"]).to_parquet("board.parquet")
+    check_recommender("lists", path="board.parquet")
