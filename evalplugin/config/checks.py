@@ -116,7 +116,7 @@ class Checks:
             return [Named(one.name, one.type, SEGMENTS.create(one.type)) for one in default]
         return self.components("segments", SegmentSpec, SEGMENTS, context)
 
-    def expand(self, spec: ModelSpec, path: KeyPath) -> list[ModelRecipe]:
+    def expand(self, spec: ModelSpec, path: KeyPath, context: LoadContext) -> list[ModelRecipe]:
         """Return the model, or one for each point of its grid."""
         if self.attempt(self._nested(path, "type"), MODELS.entry, spec.type) is None:
             return []
@@ -129,7 +129,7 @@ class Checks:
         inputs = tuple(self._inputs(spec, path))
         found = []
         for name, chosen in points_of(spec):
-            model = self._model(spec, name, chosen, path)
+            model = self._model(spec, name, chosen, path, context)
             if model is not None:
                 found.append(replace(model, inputs=inputs))
         # Points of a grid share mistakes: each is reported once.
@@ -145,7 +145,9 @@ class Checks:
             self.attempt((*path, "inputs", number), inputs_at, one, self.folder)
             yield one
 
-    def _model(self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: KeyPath) -> ModelRecipe | None:
+    def _model(
+        self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: KeyPath, context: LoadContext
+    ) -> ModelRecipe | None:
         try:
             model = MODELS.create(spec.type, params_at(spec, chosen))
         except MissingPackageError as error:
@@ -164,6 +166,9 @@ class Checks:
                     self.problems.append(Problem((*path, "grid", grid), problem.message, at_key=True))
                 else:
                     self.add((*path, "grid", grid, spec.grid[grid].index(chosen[grid])), problem.message)
+            return None
+        check: Callable[[LoadContext], list[Problem]] = getattr(model, "check", lambda context: [])
+        if not self.extend(check(context), (*path, "params")):
             return None
         return ModelRecipe(name, spec.type, as_mapping(model))
 

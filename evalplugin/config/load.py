@@ -76,7 +76,11 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     context = LoadContext(data_home=data_home, base=folder)
     datasets = checks.components("datasets", InlineSpec, DATASETS, context)
     splits = checks.components("split", InlineSpec, SPLITS, context)
-    models = [model for path, one in checks.parts("models", ModelSpec) for model in checks.expand(one, path)]
+    models = [
+        model
+        for path, one in checks.parts("models", ModelSpec)
+        for model in checks.expand(one, path, context)
+    ]
     segments = checks.segments(context)
     recommend = checks.section("recommend", Recommend) or Recommend()
     metrics = checks.metrics(recommend.n)

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, NamedTuple
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.base.arrays import Flags, Floats, Ints
-from evalplugin.base.errors import DataError
-from evalplugin.data import Interactions
-from evalplugin.data.tables import ids_of
-from evalplugin.data.vocabulary import check_kinds, encode
-from evalplugin.lists.columns import ListColumns, PairColumns
+from evalplugin.base.errors import DataError, Problem
+from evalplugin.data import Interactions, LoadContext
+from evalplugin.data.files import TableFiles
+from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.files import Format, open_files
-from evalplugin.lists.ranked_lists import RankedLists
-from evalplugin.metrics.blocks import raw_text
-from evalplugin.metrics.grouped_rows import group_rows
+from evalplugin.lists.given import lists_on
 from evalplugin.models.base import ListRequest, model
-from evalplugin.models.selection import NO_ITEM, TopN, rank_entries, row_codes
+from evalplugin.models.selection import TopN
 
 __all__ = ["GivenLists"]
-
-
-class _Entries(NamedTuple):
-    """Listed items, in the order of lists: positions in vocabularies of raw ids."""
-
-    user: Ints
-    item: npt.NDArray[np.int32]
-    score: Floats
-    users: npt.NDArray[np.generic]
-    items: npt.NDArray[np.generic]
 
 
 @model("lists")
@@ -69,110 +54,24 @@ class GivenLists:
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Learn nothing."""
 
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return a problem if there is no such file; of several folds, the file of the first."""
+        try:
+            self._files(context.base, 0)
+        except DataError as error:
+            return [Problem(("path",), str(error))]
+        return []
+
     def recommend_task(self, request: ListRequest) -> TopN:
         """Return the lists of the files, without items that are no candidates.
 
         Raises:
             DataError: Files that are missing or break a rule.
         """
-        entries = self._read(request)
-        lists, self.notes = _on_request(entries, request)
+        columns = ListColumns(self.user, self.item, self.rank, self.score)
+        lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
         return lists
 
-    def _read(self, request: ListRequest) -> _Entries:
-        path = self.path.replace("{fold}", str(request.fold + 1))
-        files = open_files(path, "lists", folder=request.folder, format=self.format, text_ids=self.text_ids)
-        columns = ListColumns(self.user, self.item, self.rank, self.score)
-        table = files.read(columns.of("lists", files.name, files.columns))
-        if not len(table):
-            raise DataError(f"{table.name}: there are no rows")
-        pairs = PairColumns.read(table, "lists", columns)
-        for role, ids, known in (
-            ("user", pairs.user, request.train.users),
-            ("item", pairs.item, request.train.items),
-        ):
-            check_kinds(role, **{"lists": ids, "data": ids_of(known)})
-        users, (user,) = encode([pairs.user])
-        items, (item,) = encode([pairs.item])
-        starts = pairs.user.run_starts()
-        rows = group_rows(starts, user[starts], len(users), {"item": item, pairs.kind: pairs.values})
-        listed = RankedLists(users, rows, pairs.refuse).block(slice(0, len(users)))
-        _refuse_twice(listed, users, items, table.name)
-        row, position = np.nonzero(listed != NO_ITEM)
-        return _Entries(row, listed[row, position], (-1.0 - position).astype(np.float64), users, items)
-
-
-def _refuse_twice(
-    listed: npt.NDArray[np.int32],
-    users: npt.NDArray[np.generic],
-    items: npt.NDArray[np.generic],
-    name: str,
-) -> None:
-    by_item = np.sort(listed, axis=1)
-    twice = np.argwhere((by_item[:, 1:] == by_item[:, :-1]) & (by_item[:, 1:] != NO_ITEM))
-    if len(twice):
-        row, column = twice[0]
-        raise DataError(
-            f"{name}: the list of user {raw_text(users[row])} has item {raw_text(items[by_item[row, column]])} twice"
-        )
-
-
-def _on_request(entries: _Entries, request: ListRequest) -> tuple[TopN, list[str]]:
-    """Return the lists on the codes of the data, and sentences on what they lack and what was left out."""
-    train, users, n = request.train, request.users, request.n
-    user_code, item_code = _codes(entries.users, train.users), _codes(entries.items, train.items)
-    position = np.full(train.n_users, -1)
-    position[users] = np.arange(len(users))
-    row = np.where(user_code < 0, -1, position[user_code])[entries.user]
-    code = item_code[entries.item]
-    asked = row >= 0
-    allowed = np.ones(len(row), dtype=np.bool_)
-    if request.candidates.included is not None:
-        allowed = _among(row, code, row_codes(request.candidates.included, users), train.n_items)
-    if request.candidates.excluded is not None:
-        allowed &= ~_among(row, code, row_codes(request.candidates.excluded, users), train.n_items)
-    kept = asked & (code >= 0) & allowed
-    item, score = rank_entries(row[kept], code[kept], entries.score[kept], (len(users), n))
-    lengths = (item != NO_ITEM).sum(axis=1)
-
-    def of(mask: Flags, ids: npt.NDArray[np.generic]) -> str:
-        return f"such as {raw_text(ids[int(np.argmax(mask))])}"
-
-    def sentences() -> Iterator[str]:
-        if (unknown := user_code < 0).any():
-            yield f"{unknown.sum():,} users of the lists are not in the data, {of(unknown, entries.users)}; left out"
-        if (strange := asked & (code < 0)).any():
-            ids = entries.items[entries.item]
-            yield f"{strange.sum():,} listed items are not in the data, {of(strange, ids)}; left out"
-        if (removed := asked & (code >= 0) & ~allowed).any():
-            ids = entries.users[entries.user]
-            yield (
-                f"{removed.sum():,} listed items are no candidates ({request.candidates.kind}) of their "
-                f"{len(np.unique(row[removed])):,} users, {of(removed, ids)}; left out"
-            )
-        missing = lengths == 0
-        if missing.any():
-            example = of(missing, train.users[users])
-            yield f"{missing.sum():,} of {len(users):,} users have no list, {example}; they score 0"
-        short = (lengths > 0) & (lengths < n)
-        if short.any():
-            example = of(short, train.users[users])
-            yield f"{short.sum():,} of {len(users):,} lists have fewer than {n} items, {example}"
-
-    return TopN(users, item, score), list(sentences())
-
-
-def _codes(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) -> Ints:
-    """Return the code of each of some sorted ids in a sorted vocabulary, -1 for one that is not there."""
-    both, (own, known) = encode([ids_of(ids), ids_of(vocabulary)])
-    code = np.full(len(both), -1)
-    code[known] = np.arange(len(vocabulary))
-    found: Ints = code[own]
-    return found
-
-
-def _among(row: Ints, code: Ints, pairs: tuple[Ints, npt.NDArray[np.integer]], n_items: int) -> Flags:
-    """Return whether each pair of row and item code is among others."""
-    wanted = pairs[0].astype(np.int64) * n_items + pairs[1]
-    found: Flags = np.isin(row.astype(np.int64) * n_items + code, wanted)
-    return found & (code >= 0)
+    def _files(self, folder: Path, fold: int) -> TableFiles:
+        path = self.path.replace("{fold}", str(fold + 1))
+        return open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)

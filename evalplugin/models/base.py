@@ -38,10 +38,13 @@ class Recommender(Protocol):
     of evalplugin may make the lists of a whole task instead (see TaskRecommender). A model that also predicts ratings
     has ``predict(users, items)`` (see RatingPredictor).
 
-    Two more methods are optional. ``prepare() -> None`` imports the libraries and loads the compiled code that ``fit``
-    and scoring need: called once before ``fit``, it separates the start-up time from the work. ``fit_bytes(train) ->
+    More methods are optional. ``prepare() -> None`` imports the libraries and loads the compiled code that ``fit`` and
+    scoring need: called once before ``fit``, it separates the start-up time from the work. ``fit_bytes(train) ->
     int | None`` returns the peak memory of ``fit`` in bytes apart from ``train``, None if it is unknown, so that a fit
     that would run out of memory can be refused before it starts.
+
+    ``check(context) -> list[Problem]`` returns what can be known to be wrong before data is read, such as a file that
+    is missing; paths are relative to ``context.base``.
 
     An optional attribute ``notes``, a sequence of sentences, is what people should know of the lists that it has made:
     shown as warnings of its run.
