@@ -23,7 +23,13 @@ SMALL = {
     "random": [{}, {"legacy_seed": 10}],
     "surprise.KNNBasic": [{}, {"sim_options": {"user_based": False}}],
 }
-CASES = [(name, params) for name in MODELS.names() for params in SMALL.get(name, [{}])]
+# Models that need a file or a program have the same tests beside those of their own.
+CASES = [
+    (entry.name, params)
+    for entry in MODELS
+    if not hasattr(entry.cls, "recommend_task")
+    for params in SMALL.get(entry.name, [{}])
+]
 
 
 @pytest.mark.parametrize("check", RECOMMENDER_CHECKS)
