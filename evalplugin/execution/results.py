@@ -22,7 +22,7 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "ModelResult", "new_id"]
+__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "ModelResult", "Tuning", "new_id"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,29 @@ class DataInfo:
         return background_of(self.full, self.train, self.test)
 
 
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """How the parameters of a model were found, on one dataset under one split.
+
+    ``trials`` has a row for each trial, with the columns
+
+    - fold (from 1), trial (from 0; the first has the defaults), state (``done``, ``dropped`` by the race, ``failed``);
+    - value: mean of the metric on the validation data, over the ``users`` seen; null for a trial that failed;
+    - fit_seconds, recommend_seconds, score_seconds; cached and best, which are bool; error: the last line of the
+      traceback, or null;
+    - ``params.<name>`` for each tuned parameter: null where its condition is not met, text of JSON where its values
+      have several types.
+    """
+
+    metric: str  # canonical name
+    best: tuple[
+        Mapping[str, Any], ...
+    ]  # for each fold: the values of the tuned parameters, under dotted names
+    validation: float  # mean over the folds of the best trial's value
+    trials: pa.Table = field(repr=False)
+    notes: tuple[str, ...] = ()  # sentences, such as that the best value is at an end of its range
+
+
 @dataclass(frozen=True)
 class ModelResult:
     """The result of one model on one dataset under one split, all folds: the content of one MLflow run."""
@@ -78,6 +101,7 @@ class ModelResult:
     # user, item, rank, score (and fold, when there are several)
     top_n: pa.Table | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  # sentences on its lists, such as how many users have none
+    tuning: Tuning | None = None  # where its parameters were tuned; ``params`` has the best of the last fold
     error: str | None = None  # the traceback of a model that failed; then per_user and top_n are None
 
     def __post_init__(self) -> None:
