@@ -7,17 +7,28 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from evalplugin.base.processes import end_process, start_python
 from evalplugin.models import thread_count
 from evalplugin.report.figures import Curve, per_user_figures
 
-__all__ = ["Drawing", "FigureRequest", "answer", "draw", "drawing_processes"]
+__all__ = ["Drawing", "FigureRequest", "Request", "answer", "draw", "drawing_processes"]
 
 _MANY = 20  # figures; processes for fewer cost more than they save
 _PROCESSES = 2  # at most; each takes 100 MB
 _MOST_VALUES = 10_000_000  # of all curves, which are copied to the process
+
+
+class Request(Protocol):
+    """A picture of each model, with all that it takes to draw them; can be pickled."""
+
+    @property
+    def size(self) -> int:
+        """How many values are copied to the process that draws."""
+
+    def draw(self) -> dict[str, bytes]:
+        """Return the PNG of each model."""
 
 
 class FigureRequest(NamedTuple):
@@ -28,6 +39,11 @@ class FigureRequest(NamedTuple):
     limits: tuple[float, float]
     subtitles: Mapping[str, str]
 
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return sum(len(curve.values) for curve in self.curves)
+
     def draw(self) -> dict[str, bytes]:
         """Return the PNG of each model."""
         return per_user_figures(self.metric, self.curves, self.limits, subtitles=self.subtitles)
@@ -36,7 +52,7 @@ class FigureRequest(NamedTuple):
 class Drawing(NamedTuple):
     """Figures that are being drawn."""
 
-    requests: Sequence[FigureRequest]
+    requests: Sequence[Request]
     # Of n processes, number i draws the requests i, i + n, i + 2n ...; without any, they are drawn here.
     processes: Sequence[subprocess.Popen[bytes]]
 
@@ -74,16 +90,15 @@ def drawing_processes(n_figures: int) -> Iterator[Sequence[subprocess.Popen[byte
             end_process(process)
 
 
-def draw(requests: Sequence[FigureRequest], processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
+def draw(requests: Sequence[Request], processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
     """Begin to draw figures in processes that have drawn none yet; without any, they are drawn when they are needed."""
-    values = sum(len(curve.values) for request in requests for curve in request.curves)
-    if values > _MOST_VALUES:
+    if sum(request.size for request in requests) > _MOST_VALUES:
         return Drawing(requests, ())
     for number, process in enumerate(processes):
         assert process.stdin is not None
         # A process that has failed reads nothing, and answers nothing.
         with suppress(BrokenPipeError), process.stdin as questions:
-            pickle.dump([tuple(request) for request in requests[number :: len(processes)]], questions)
+            pickle.dump(requests[number :: len(processes)], questions)
     return Drawing(requests, processes)
 
 
@@ -92,5 +107,5 @@ def answer() -> None:
     import matplotlib.backends.backend_agg
     import matplotlib.figure  # noqa: F401 - imported before there is anything to draw
 
-    requests = [FigureRequest(*request) for request in pickle.load(sys.stdin.buffer)]
+    requests: Sequence[Request] = pickle.load(sys.stdin.buffer)
     pickle.dump([request.draw() for request in requests], sys.stdout.buffer)

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Curve", "axis_limits", "per_user_figures"]
+__all__ = ["DPI", "SIZE", "Curve", "axis_limits", "figure_text", "per_user_figures"]
 
-_SIZE = (6.4, 4.4)  # inches, of 100 dots each: sharp at full size and legible as a thumbnail
-_DPI = 100
+SIZE = (6.4, 4.4)  # inches, of 100 dots each: sharp at full size and legible as a thumbnail
+DPI = 100
 _POINTS = np.linspace(0.0, 100.0, 401)
 _OTHER = "#C4C4C4"
 
@@ -67,7 +67,7 @@ def per_user_figures(
 
     defined = [(c, c.values[np.isfinite(c.values)]) for c in curves]
     drawn = [(c, np.percentile(values, _POINTS)) for c, values in defined if len(values)]
-    figure = Figure(figsize=_SIZE, dpi=_DPI, facecolor="white")
+    figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
     canvas: Any = FigureCanvasAgg(figure)
     axes = figure.add_axes((0.105, 0.155, 0.85, 0.695))
     _frame(axes, metric, limits)
@@ -88,8 +88,8 @@ def per_user_figures(
         canvas.restore_region(shared)
         own = [
             *_draw(axes, curve, quantiles, limits),
-            _text(figure, 0.105, 0.965, curve.model, size=16, weight="bold", color=curve.colour),
-            _text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=INK),
+            figure_text(figure, 0.105, 0.965, curve.model, size=16, weight="bold", color=curve.colour),
+            figure_text(figure, 0.105, 0.895, subtitles.get(curve.model, ""), size=11, color=INK),
             _key(figure, drawn, curve),
         ]
         pictures[curve.model] = png_with(canvas, own)
@@ -145,11 +145,14 @@ def _key(figure: Figure, drawn: Sequence[tuple[Curve, npt.NDArray[np.float64]]],
         parts.append(f"dashed: {baseline[0][:30]} (baseline)")
     if count := sum(not c.is_baseline for c in others):
         parts.append(f"grey: the {'other model' if count == 1 else f'{count} other models'}")
-    return _text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=QUIET)
+    return figure_text(figure, 0.105, 0.012, "   ".join(parts), size=10, color=QUIET)
 
 
-def _text(figure: Figure, x: float, y: float, text: str, *, size: int, color: str, **style: Any) -> Artist:
-    shown = text if len(text) <= 64 else text[:61] + "..."
+def figure_text(
+    figure: Figure, x: float, y: float, text: str, *, size: int, color: str, most: int = 64, **style: Any
+) -> Artist:
+    """Add a line of text to a figure, cut to ``most`` characters; return it."""
+    shown = text if len(text) <= most else f"{text[: most - 3]}..."
     # Names may hold "$", which would start a formula.
     return figure.text(
         x, y, shown, fontsize=size, color=color, va="top" if y > 0.85 else "bottom", parse_math=False, **style

@@ -1,0 +1,233 @@
+"""Figures of tuning, one for each tuned model, on common axes: the value of every trial, the importance of parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.numbers import number, share
+from evalplugin.metrics import parse
+from evalplugin.report.figures import DPI, SIZE, figure_text
+from evalplugin.report.palette import INK, QUIET, png_of, style_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FoldTrials", "HistoryRequest", "ImportanceRequest", "StudyCurve", "history_limits"]
+
+_OTHER = "#C4C4C4"
+_FAILED = "#B00020"
+_WORST = 0.1  # share of a model's trials that may be beyond the axis, drawn at its edge
+_LEFT, _WIDTH = 0.105, 0.85  # of the axes, as shares of the figure
+_BARS = 3  # the fewest places for bars
+_LABEL = 22  # characters of a parameter's name
+
+
+class FoldTrials(NamedTuple):
+    """The trials on one fold, in order."""
+
+    values: npt.NDArray[np.float64]  # (T,) by the metric on the validation data; NaN for a trial that failed
+    done: npt.NDArray[np.bool_]  # (T,) whether the trial has seen all users: neither dropped nor failed
+
+
+@dataclass(frozen=True)
+class StudyCurve:
+    """How one model was tuned, and the style of its pictures."""
+
+    model: str
+    metric: str  # canonical name
+    colour: str
+    folds: tuple[FoldTrials, ...]
+    validation: float
+    test: float  # mean on the test data; NaN where the metric has none there
+    importance: Mapping[str, float] | str  # by parameter, from 0 to 1; or why it is not known
+    best: Mapping[str, str]  # the best value of each parameter, as text
+    subtitle: str
+
+    @property
+    def up(self) -> bool:
+        """Whether higher values of the metric are better."""
+        return parse(self.metric).metric.higher_is_better is not False
+
+    def best_so_far(self, fold: FoldTrials) -> npt.NDArray[np.float64]:
+        """Return (T,) the best value up to each trial; NaN before the first that is done."""
+        worst = -np.inf if self.up else np.inf
+        values = np.where(fold.done, fold.values, worst)
+        best = (np.maximum if self.up else np.minimum).accumulate(values)
+        return np.where(np.isfinite(best), best, np.nan)
+
+
+class HistoryRequest(NamedTuple):
+    """The histories of some models' trials."""
+
+    curves: Sequence[StudyCurve]
+    trials: int  # at the right end of the axis
+    limits: tuple[float, float]  # of the value axis, see ``history_limits``
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return sum(len(fold.values) for curve in self.curves for fold in curve.folds)
+
+    def draw(self) -> dict[str, bytes]:
+        """Return the PNG of each model."""
+        return {curve.model: _png(partial(_history, self, curve), curve) for curve in self.curves}
+
+
+class ImportanceRequest(NamedTuple):
+    """The importance of some models' tuned parameters."""
+
+    curves: Sequence[StudyCurve]
+    most: int  # parameters of one model
+
+    @property
+    def size(self) -> int:
+        """How many values there are."""
+        return sum(len(curve.best) for curve in self.curves)
+
+    def draw(self) -> dict[str, bytes]:
+        """Return the PNG of each model."""
+        return {curve.model: _png(partial(_importance, self, curve), curve) for curve in self.curves}
+
+
+def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:
+    """Return the limits of the value axis of all histories: few very bad trials may be beyond them."""
+    ends: list[float] = []
+    for curve in curves:
+        values = np.concatenate([fold.values for fold in curve.folds])
+        values = values[np.isfinite(values)]
+        defaults = [float(fold.values[0]) for fold in curve.folds if len(fold.values)]
+        ends += [v for v in (*defaults, curve.test, curve.validation) if np.isfinite(v)]
+        if len(values):
+            ends += [float(np.quantile(values, _WORST if curve.up else 1 - _WORST))]
+            ends += [float(values.max() if curve.up else values.min())]
+    if not ends:
+        return (0.0, 1.0)
+    low, high = min(ends), max(ends)
+    margin = 0.05 * (high - low) or 0.05 * abs(high) or 0.5
+    return low - margin, high + margin
+
+
+def _png(draw: Any, curve: StudyCurve) -> bytes:
+    """Return a picture with the title of a model; ``draw`` adds the rest to its figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, dpi=DPI, facecolor="white")
+    FigureCanvasAgg(figure)
+    figure_text(figure, _LEFT, 0.965, curve.model, size=16, weight="bold", color=curve.colour)
+    figure_text(figure, _LEFT, 0.895, curve.subtitle, size=11, color=INK)
+    draw(figure)
+    return png_of(figure)
+
+
+def _history(request: HistoryRequest, curve: StudyCurve, figure: Figure) -> None:
+    axes = figure.add_axes((_LEFT, 0.155, _WIDTH, 0.695))
+    axes.set_xlim(-0.5, max(request.trials, 1) - 0.5)
+    axes.set_ylim(request.limits)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("trial; the first has the defaults", color=QUIET, fontsize=11, loc="left")
+    axes.set_ylabel(f"{curve.metric}, validation", color=QUIET, fontsize=11, parse_math=False)
+    style_axes(axes, QUIET)
+    others = [other for other in request.curves if other is not curve]
+    for other in others:
+        _steps(axes, other, color=_OTHER, linewidth=1.3, zorder=2)
+    for fold in curve.folds:
+        _points(axes, curve, fold, request.limits)
+    _steps(axes, curve, color=curve.colour, linewidth=2.4, zorder=4)
+    _level(axes, curve, request.limits)
+    figure_text(figure, _LEFT, 0.012, "   ".join(_key(curve, len(others))), size=10, color=QUIET, most=80)
+
+
+def _steps(axes: Axes, curve: StudyCurve, **style: Any) -> None:
+    for fold in curve.folds:
+        axes.step(np.arange(len(fold.values)), curve.best_so_far(fold), where="post", **style)
+
+
+def _points(axes: Axes, curve: StudyCurve, fold: FoldTrials, limits: tuple[float, float]) -> None:
+    """Draw trials as points: filled if done, hollow if dropped, and a cross on the axis if failed."""
+    number, values = np.arange(len(fold.values)), np.clip(fold.values, *limits)
+    failed = np.isnan(fold.values)
+    dropped = ~failed & ~fold.done
+    style: dict[str, Any] = {"linestyle": "none", "clip_on": False, "zorder": 3, "markersize": 5}
+    full = {"marker": "o", "color": curve.colour, "alpha": 0.55, "markeredgewidth": 0}
+    hollow = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": curve.colour}
+    axes.plot(number[fold.done], values[fold.done], **style, **full)
+    axes.plot(number[dropped], values[dropped], **style, **hollow)
+    bottom = np.full(failed.sum(), limits[0])
+    axes.plot(number[failed], bottom, **{**style, "markersize": 7}, marker="x", color=_FAILED)
+
+
+def _level(axes: Axes, curve: StudyCurve, limits: tuple[float, float]) -> None:
+    """Draw the mean on the test data as a dotted line."""
+    if not np.isfinite(curve.test):
+        return
+    axes.axhline(curve.test, color=INK, linewidth=1.2, linestyle=(0, (1, 1.5)), zorder=5)
+    above = curve.test < limits[0] + 0.9 * (limits[1] - limits[0])
+    axes.annotate(
+        f"test {number(curve.test)}",
+        (0.99, curve.test),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, 3 if above else -3),
+        textcoords="offset points",
+        ha="right",
+        va="bottom" if above else "top",
+        color=INK,
+        fontsize=11,
+        zorder=5,
+    )
+
+
+def _key(curve: StudyCurve, others: int) -> Iterator[str]:
+    values = np.concatenate([fold.values for fold in curve.folds])
+    done = np.concatenate([fold.done for fold in curve.folds])
+    folds = len(curve.folds)
+    yield "line: best so far" + (f", of {folds} folds" if folds > 1 else "")
+    if (~done & np.isfinite(values)).any():
+        yield "hollow: dropped"
+    if np.isnan(values).any():
+        yield "x: failed"
+    if others:
+        yield f"grey: the other tuned model" if others == 1 else f"grey: {others} other models"
+
+
+def _importance(request: ImportanceRequest, curve: StudyCurve, figure: Figure) -> None:
+    left = 0.3
+    axes = figure.add_axes((left, 0.155, _LEFT + _WIDTH - left, 0.695))
+    axes.set_xlim(0, 1)
+    axes.set_ylim(max(request.most, _BARS) - 0.5, -0.5)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+    axes.set_xlabel("importance", color=QUIET, fontsize=11, loc="left")
+    style_axes(axes, INK, grid="x")
+    known = curve.importance if not isinstance(curve.importance, str) else {}
+    names = list(known or curve.best)
+    axes.set_yticks(range(len(names)), [_cut(name) for name in names], parse_math=False)
+    for y, name in enumerate(names):
+        width = known.get(name, 0.0)
+        if known:
+            axes.barh(y, width, height=0.55, color=curve.colour)
+        text = " · ".join([*([share(width)] if known else []), f"best {_cut(curve.best.get(name, ''))}"])
+        inside = width > 0.55
+        axes.annotate(
+            text,
+            (width, y),
+            xytext=(-6 if inside else 6, 0),
+            textcoords="offset points",
+            ha="right" if inside else "left",
+            va="center",
+            color="white" if inside else INK,
+            fontsize=11,
+            parse_math=False,
+        )
+    reason = curve.importance if isinstance(curve.importance, str) else "by PED-ANOVA: what the best trials share"
+    figure_text(figure, _LEFT, 0.012, reason, size=10, color=QUIET, most=80)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LABEL else f"{text[: _LABEL - 3]}..."
