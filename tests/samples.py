@@ -13,7 +13,7 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare, metric_cells
 from evalplugin.comparison.contest import contests_of
 from evalplugin.data import Interactions
-from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning
 from evalplugin.metrics.scores import PerUserScores
 
 METRICS = ("ndcg@10", "recall@10", "rr", "coverage@10")
@@ -133,6 +133,60 @@ def model_result(
         top_n=pa.table({"user": [1, 1], "item": [5, 3], "rank": [1, 2], "score": [0.5, 0.25]}),
     )
     return dataclasses.replace(result, **changes)  # type: ignore[arg-type]
+
+
+def tuning(n: int = 24, *, folds: int = 1, level: float = 0.25, **changes: object) -> Tuning:
+    """``n`` trials a fold, by ndcg@10: the larger ``k``, the better; every fifth is dropped, and trial 3 failed."""
+    rng = np.random.default_rng(n)
+    rows = []
+    for fold in range(1, folds + 1):
+        ks = [40, *rng.integers(1, 100, n - 1).tolist()]
+        last = max((k, trial) for trial, k in enumerate(ks) if trial != 3 and trial % 5 != 4)[1]
+        for trial, k in enumerate(ks):
+            failed, dropped = trial == 3, trial % 5 == 4
+            name = str(rng.choice(["cosine", "msd"]))
+            rows.append(
+                {
+                    "fold": fold,
+                    "trial": trial,
+                    "state": "failed" if failed else "dropped" if dropped else "done",
+                    "value": None if failed else level * k / ks[last],
+                    "users": None if failed else 25 if dropped else 200,
+                    "fit_seconds": None if failed else 0.5,
+                    "recommend_seconds": None if failed else 0.25,
+                    "score_seconds": None if failed else 0.0,
+                    "cached": trial < 4,
+                    "best": trial == last,
+                    "error": "ValueError: k must be <= 12" if failed else None,
+                    "params.k": k,
+                    "params.sim_options.name": name,
+                    "params.sim_options.shrinkage": 10.0 if name == "cosine" else None,
+                }
+            )
+    best = [
+        {name.removeprefix("params."): value for name, value in row.items() if name.startswith("params.")}
+        for row in rows
+        if row["best"]
+    ]
+    found = Tuning(
+        metric="ndcg@10",
+        best=tuple({name: value for name, value in one.items() if value is not None} for one in best),
+        validation=level,
+        trials=pa.Table.from_pylist(rows),
+        settings={
+            "split": {"type": "last_n", "n": 1},
+            "metric": "ndcg@10",
+            "budget": {"trials": n},
+            "prune": "race",
+        },
+        space={
+            "k": {"int": [1, 100], "log": True},
+            "sim_options.name": ["cosine", "msd"],
+            "sim_options.shrinkage": {"float": [0.0, 50.0], "when": {"sim_options.name": "cosine"}},
+        },
+        notes=("the best k, 98, is at the end of its range, 1 to 100",),
+    )
+    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
 
 
 def failed_result(name: str, *, info: DataInfo | None = None, error: str | None = None) -> ModelResult:

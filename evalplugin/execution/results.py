@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from evalplugin.base.secrets import redact
 from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
 from evalplugin.execution.isolation import last_line
+from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
@@ -83,7 +85,36 @@ class Tuning:
     ]  # for each fold: the values of the tuned parameters, under dotted names
     validation: float  # mean over the folds of the best trial's value
     trials: pa.Table = field(repr=False)
+    # The section ``tune`` of the config as plain values, defaults filled in: split (type and parameters), metric,
+    # budget (trials, seconds), prune.
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    space: Mapping[str, Any] = field(default_factory=dict)  # of each tuned parameter, as in the config
     notes: tuple[str, ...] = ()  # sentences, such as that the best value is at an end of its range
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether higher values of the metric are better."""
+        return parse(self.metric).metric.higher_is_better is not False
+
+    @property
+    def defaults(self) -> float:
+        """Mean over the folds of the value of the defaults; NaN where they failed."""
+        first = self.trials.filter(np.asarray(self.trials["trial"]) == 0)["value"]
+        return float(np.mean([math.nan if value is None else value for value in first.to_pylist()]))
+
+    @property
+    def seconds(self) -> float:
+        """What all trials cost, in this bake-off or when they were computed."""
+        names = ("fit_seconds", "recommend_seconds", "score_seconds")
+        return sum(value or 0.0 for name in names for value in self.trials[name].to_pylist())
+
+    def count(self, state: Literal["done", "dropped", "failed"]) -> int:
+        """Return how many trials have ended so, on all folds together."""
+        return int(np.count_nonzero(np.asarray(self.trials["state"]) == state))
+
+    def optimism(self, test: float) -> float:
+        """Return by how much the value on the validation data is better than one on the test data."""
+        return self.validation - test if self.higher_is_better else test - self.validation
 
 
 @dataclass(frozen=True)

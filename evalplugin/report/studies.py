@@ -1,4 +1,4 @@
-"""Figures of tuning, one for each tuned model, on common axes: the value of every trial, the importance of parameters."""
+"""Figures of tuning, one for each tuned model, on common axes: values of trials, importance of parameters."""
 
 from __future__ import annotations
 
@@ -128,10 +128,12 @@ def _png(draw: Any, curve: StudyCurve) -> bytes:
 
 
 def _history(request: HistoryRequest, curve: StudyCurve, figure: Figure) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes = figure.add_axes((_LEFT, 0.155, _WIDTH, 0.695))
     axes.set_xlim(-0.5, max(request.trials, 1) - 0.5)
     axes.set_ylim(request.limits)
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("trial; the first has the defaults", color=QUIET, fontsize=11, loc="left")
     axes.set_ylabel(f"{curve.metric}, validation", color=QUIET, fontsize=11, parse_math=False)
     style_axes(axes, QUIET)
@@ -156,8 +158,8 @@ def _points(axes: Axes, curve: StudyCurve, fold: FoldTrials, limits: tuple[float
     failed = np.isnan(fold.values)
     dropped = ~failed & ~fold.done
     style: dict[str, Any] = {"linestyle": "none", "clip_on": False, "zorder": 3, "markersize": 5}
-    full = {"marker": "o", "color": curve.colour, "alpha": 0.55, "markeredgewidth": 0}
-    hollow = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": curve.colour}
+    full: dict[str, Any] = {"marker": "o", "color": curve.colour, "alpha": 0.55, "markeredgewidth": 0}
+    hollow: dict[str, Any] = {"marker": "o", "markerfacecolor": "white", "markeredgecolor": curve.colour}
     axes.plot(number[fold.done], values[fold.done], **style, **full)
     axes.plot(number[dropped], values[dropped], **style, **hollow)
     bottom = np.full(failed.sum(), limits[0])
@@ -194,7 +196,7 @@ def _key(curve: StudyCurve, others: int) -> Iterator[str]:
     if np.isnan(values).any():
         yield "x: failed"
     if others:
-        yield f"grey: the other tuned model" if others == 1 else f"grey: {others} other models"
+        yield "grey: the other tuned model" if others == 1 else f"grey: {others} other models"
 
 
 def _importance(request: ImportanceRequest, curve: StudyCurve, figure: Figure) -> None:
@@ -225,7 +227,9 @@ def _importance(request: ImportanceRequest, curve: StudyCurve, figure: Figure) -
             fontsize=11,
             parse_math=False,
         )
-    reason = curve.importance if isinstance(curve.importance, str) else "by PED-ANOVA: what the best trials share"
+    reason = (
+        curve.importance if isinstance(curve.importance, str) else "by PED-ANOVA: what the best trials share"
+    )
     figure_text(figure, _LEFT, 0.012, reason, size=10, color=QUIET, most=80)
 
 

@@ -1,28 +1,33 @@
+"""Results as plain values."""
+
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+import math
 
 import pytest
-
-from evalplugin.execution.results import Bakeoff
-
-
-def bakeoff(**changes: Any) -> Bakeoff:
-    plain: dict[str, Any] = {field.name: "" for field in dataclasses.fields(Bakeoff)}
-    return Bakeoff(**{**plain, "datasets": ("ml",), "splits": ("last",), **changes})
+from samples import tuning
 
 
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({}, "knn"),
-        ({"datasets": ("ml", "own")}, "knn · ml"),
-        ({"splits": ("last", "random")}, "knn · last"),
-        ({"datasets": ("ml", "own"), "splits": ("last", "random")}, "knn · ml · last"),
-    ],
-)
-def test_a_run_is_named_after_its_model_and_what_else_there_are_several_of(
-    changes: dict[str, Any], name: str
-) -> None:
-    assert bakeoff(**changes).run_name("ml", "last", "knn") == name
+def test_optimism_is_above_0_where_validation_is_better_than_the_test() -> None:
+    assert tuning(level=0.25).optimism(0.2) == pytest.approx(0.05)
+    assert tuning(level=0.9, metric="rmse").optimism(1.0) == pytest.approx(0.1)
+
+
+def test_trials_are_counted_over_all_folds() -> None:
+    found = tuning(24, folds=2)
+    assert {state: found.count(state) for state in ("done", "dropped", "failed")} == {
+        "done": 38,
+        "dropped": 8,
+        "failed": 2,
+    }
+    assert found.seconds == pytest.approx(46 * 0.75)
+
+
+def test_the_value_of_the_defaults_is_the_mean_over_folds_and_nan_where_they_failed() -> None:
+    found = tuning(24, folds=2)
+    rows = found.trials.to_pylist()
+    first = [row["value"] for row in rows if row["trial"] == 0]
+    assert found.defaults == pytest.approx(sum(first) / 2)
+    rows[24]["value"] = None
+    broken = tuning(24, trials=found.trials.from_pylist(rows))
+    assert math.isnan(broken.defaults)
