@@ -282,6 +282,8 @@ def _run_tasks(
             runs.finish(number, result)
             results[number] = result
             observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
+            for note in result.shown_notes:
+                observer.warn(note)
     runs.raise_if_lost()
     numbers = range(len(jobs))
     return BakeoffResult(bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]

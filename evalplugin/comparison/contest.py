@@ -111,7 +111,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 background=info.background,
                 warnings=(
                     *info.warnings,
-                    *(f"{info.dataset}: {m.model}: {note}" for m in models for note in m.notes),
+                    *(note for m in models for note in m.shown_notes),
                 ),
             )
         )

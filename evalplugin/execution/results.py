@@ -148,6 +148,11 @@ class ModelResult:
         return {segment.name: segment.by_label(scores.users, values) for segment in self.data.segments}
 
     @property
+    def shown_notes(self) -> tuple[str, ...]:
+        """The notes with the names of the dataset and the model, as they are shown among those of other models."""
+        return tuple(f"{self.data.dataset}: {self.model}: {note}" for note in self.notes)
+
+    @property
     def failure(self) -> str | None:
         """The last line of the traceback; None for a model that did not fail."""
         return None if self.error is None else last_line(self.error)

@@ -33,6 +33,7 @@ CONFIG = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.* listed items are no candidates")
 def test_a_program_of_another_process_makes_the_lists_of_popularity(store: Path) -> None:
     Path("popular.py").write_text(POPULAR)
     command = [PYTHON, "popular.py", "{train}", "{users}", "{candidates}", "{out}", "{n}"]

@@ -19,7 +19,13 @@ from evalplugin.report.words import location
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
 from evalplugin.tracking.write.items import Artifact, Item, Tag
-from evalplugin.tracking.write.labels import dataset_inputs, model_params, summary_params, table_tag
+from evalplugin.tracking.write.labels import (
+    dataset_inputs,
+    model_params,
+    summary_params,
+    table_tag,
+    warnings_tag,
+)
 from evalplugin.tracking.write.links import PAGE, Links
 from evalplugin.tracking.write.metrics import model_metrics, summary_metrics
 
@@ -46,6 +52,8 @@ def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     yield from model_metrics(bakeoff, result, cells)
     yield from params
     yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
+    if result.notes:
+        yield warnings_tag([*result.data.warnings, *result.shown_notes])
     if result.per_user is not None:
         yield table_tag(TABLE)
     yield from dataset_inputs(result.data)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
 from pathlib import Path
 from typing import Any
 
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.tracking.names import MAX_PARAM, flatten, is_allowed, shorten
+from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
 
@@ -21,6 +21,7 @@ __all__ = [
     "model_tags",
     "summary_params",
     "table_tag",
+    "warnings_tag",
     "without_tags",
 ]
 
@@ -102,7 +103,17 @@ def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
     yield Tag("evalplugin.dataset", info.dataset)
     yield Tag("evalplugin.split", info.split or info.split_type)
     if info.warnings:
-        yield Tag("evalplugin.warnings", json.dumps(info.warnings, ensure_ascii=False))
+        yield warnings_tag(info.warnings)
+
+
+def warnings_tag(warnings: Sequence[str]) -> Tag:
+    """Return the tag of warnings: as many whole ones as it has room for."""
+    shown, text = [*warnings], json.dumps(warnings, ensure_ascii=False)
+    while len(text) > MAX_TAG and shown:
+        shown.pop()
+        left = f"{len(warnings) - len(shown)} more warnings are in summary.md"
+        text = json.dumps([*shown, left], ensure_ascii=False)
+    return Tag("evalplugin.warnings", text)
 
 
 def table_tag(path: str) -> Tag:
