@@ -22,5 +22,13 @@ ratings.to_csv("ratings.csv", index=False)
 
 people = pd.DataFrame({"user_id": range(USERS), "age": generator.integers(16, 80, USERS)})
 people.to_csv("people.csv", index=False)
-items = pd.DataFrame({"item_id": range(ITEMS), "name": [f"{'ABCDE'[k]}-{i}" for i, k in enumerate(kind)]})
+letter = np.array([*"ABCDE"])[kind]
+items = pd.DataFrame(
+    {
+        "item_id": range(ITEMS),
+        "name": [f"{k}-{i}" for i, k in enumerate(letter)],
+        "kind": letter,
+        "price": generator.integers(100, 10_000, ITEMS) / 100,
+    }
+)
 items.to_csv("items.csv", index=False)

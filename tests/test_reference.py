@@ -158,7 +158,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     ratings.to_csv("ratings.csv", index=False)
     Path("fails.py").write_text(FAILS)
     pd.DataFrame({"item": range(40), "title": "A title"}).to_csv("items.csv", index=False)
-    titles = {"file": "items.csv", "item": "item", "title": "title"}
+    items = {"path": "items.csv", "item": "item", "title": "title"}
     data = {
         "name": "shop",
         "type": "csv",
@@ -171,7 +171,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
         {
             "experiment": "shop",
             "plugins": ["fails.py"],
-            "datasets": [{**data, "titles": titles}],
+            "datasets": [{**data, "items": items}],
             "split": {"type": "kfold", "k": 2},
             "metrics": ["ndcg@5", "precision_at_recall", "rmse", "coverage@5"],
             "models": [

@@ -25,7 +25,7 @@ CONFIG = {
     "datasets": [
         {
             "name": "shop", "type": "csv", "path": "ratings.csv", **COLUMNS,
-            "titles": {"file": "items.csv", "item": "item_id", "title": "name"},
+            "items": {"path": "items.csv", "item": "item_id", "title": "name"},
         }
     ],
     "split": {"type": "last_n", "n": 3},

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.data.attributes import Attributes
 from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
 from evalplugin.data.tables import Table
 
@@ -63,6 +64,8 @@ class Interactions:
     users: npt.NDArray[np.generic]  # (n_users,) sorted raw ids: int64, or str as object
     items: npt.NDArray[np.generic]  # (n_items,) the catalogue: sorted raw ids: int64, or str as object
     titles: npt.NDArray[np.object_] | None = None  # (n_items,) a title for each item, for people to read
+    item_attributes: Attributes = field(default_factory=Attributes)  # of a table of items; empty without one
+    user_attributes: Attributes = field(default_factory=Attributes)  # of a table of users; empty without one
     notes: tuple[str, ...] = field(default=())  # decisions taken while reading, for people; they are logged
     warnings: tuple[str, ...] = ()  # likely mistakes in the description of the data, for people
 
@@ -122,6 +125,9 @@ class Interactions:
             else:
                 content.update(str(array.dtype).encode())
                 content.update(np.ascontiguousarray(array).data)
+        for name, attributes in (("items", self.item_attributes), ("users", self.user_attributes)):
+            if attributes:
+                content.update(f"{name} {attributes.digest}".encode())
         return content.hexdigest()[:32]
 
     def select(self, mask: npt.NDArray[np.bool_]) -> Interactions:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
+from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 
 if TYPE_CHECKING:
@@ -41,6 +42,11 @@ class TrainData:
     def counts(self) -> Ints:
         """Number of users who have each item: int64 (n_items,)."""
         return self._data.item_counts
+
+    @property
+    def item_attributes(self) -> Attributes:
+        """Attributes of the items, in the order of their codes, from the dataset's table of items."""
+        return self._data.item_attributes
 
     @cached_property
     def information(self) -> Floats:

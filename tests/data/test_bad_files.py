@@ -22,6 +22,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.data import Csv, LoadContext, Parquet
+from evalplugin.data.datasets.side_tables import ItemTable
 from evalplugin.data.formats import CsvFormat
 from evalplugin.data.reading import reason_of
 from evalplugin.data.tables import Table
@@ -244,14 +245,11 @@ def test_csv_files_that_disagree_on_ids_are_refused_with_what_to_do() -> None:
     assert "b.csv: column 'user' is int64, but string in a.csv; reading ids as text makes" in message
 
 
-def test_segment_ids_with_leading_zeros_are_not_merged_with_integers() -> None:
+def test_attribute_ids_with_leading_zeros_are_not_merged_with_integers() -> None:
     Path("a.csv").write_text("user,kind\n01,a\n")
-    like, table = np.array([1, 2]), Attribute(column="kind", file="a.csv")._source(LoadContext())
-    from evalplugin.segments.attribute import _user_ids
-
-    read = table.read({"user": "user", "column": "kind"})  # type: ignore[union-attr]
-    assert "'01' (str): user ids must be integers" in refusal(
-        lambda: _user_ids(read, "user", like, is_csv=True)
+    table = ItemTable("a.csv", item="user")
+    assert "'01' (str): item ids must be integers" in refusal(
+        lambda: table.attributes(np.array([1, 2]), Path())
     )
 
 

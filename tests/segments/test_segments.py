@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
 from evalplugin.config import load
 from evalplugin.data import Interactions, LoadContext, Split
+from evalplugin.data.attributes import Attributes
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.segments import (
@@ -312,7 +313,6 @@ def test_invalid_attribute_frames_are_refused(frame: dict[str, Any], message: st
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"column": "a"}, "attribute needs a file: a table of users (from Python it may be a frame)"),
         ({"column": "a", "file": "a.csv", "frame": PEOPLE}, "attribute takes a file or a frame, not both"),
         ({"column": "a", "frame": [1]}, "frame must be a pandas DataFrame, not list"),
     ],
@@ -321,6 +321,32 @@ def test_an_attribute_takes_one_table(params: dict[str, Any], message: str) -> N
     with pytest.raises(ParameterError) as caught:
         SEGMENTS.create("attribute", params)
     assert str(caught.value) == message
+
+
+def with_people(**columns: list[Any]) -> Split:
+    one = fold()
+    attributes = Attributes({name: np.array(values) for name, values in columns.items()})
+    return replace(one, test=replace(one.test, user_attributes=attributes))
+
+
+def test_without_a_file_the_table_of_the_dataset_is_taken() -> None:
+    people = with_people(
+        age=[20.0, 30.0, 20.0, np.nan, 30.0, 20.0],
+        half=[0.5, 1.0, 0.5, 1.0, np.nan, 2.0],
+        kind=np.array(["a", "b", None, "a", "a", "b"], dtype=object),
+    )
+    assert groups_of("attribute", people, column="age") == {"20": [0, 2, 5], "30": [1, 4], "unknown": [3]}
+    assert groups_of("attribute", people, column="kind") == {"a": [0, 3, 4], "b": [1, 5], "unknown": [2]}
+    as_text = groups_of("attribute", people, column="half", values="text")
+    assert as_text == {"0.5": [0, 2], "1": [1, 3], "2": [5], "unknown": [4]}
+    with pytest.raises(
+        DataError, match=r"the table of users of the dataset: no column 'aeg'; did you mean 'age'"
+    ):
+        groups_of("attribute", people, column="aeg")
+    with pytest.raises(
+        DataError, match=r"'s': needs a file, or a table of users of the dataset .* column 'age'"
+    ):
+        groups_of("attribute", column="age")
 
 
 # Every segment

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -13,7 +13,7 @@ from pydantic import Field
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import LoadContext, dataset
-from evalplugin.data.datasets.titles import Titles
+from evalplugin.data.datasets.side_tables import ItemTable, UserTable
 from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
@@ -48,6 +48,35 @@ class _ColumnOptions:
             "or the mean or max rating"
         ),
     ] = "error"
+    items: Annotated[
+        ItemTable | None,
+        Field(
+            description="a table of items, whose titles are shown and whose attributes models, metrics and segments "
+            "may use: {path, item, title, columns}"
+        ),
+    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+    users: Annotated[
+        UserTable | None,
+        Field(
+            description="a table of users, whose attributes models, metrics and segments may use: {path, user, columns}"
+        ),
+    ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
+
+    def _check_side_tables(self, context: LoadContext) -> Iterator[Problem]:
+        """Yield the problems of the tables of items and users."""
+        for key, side in (("items", self.items), ("users", self.users)):
+            for problem in () if side is None else side.check(context.base):
+                yield replace(problem, path=(key, *problem.path))
+
+    def _with_side_tables(self, data: Interactions, context: LoadContext) -> Interactions:
+        """Return interactions with the titles and attributes of the tables of items and users."""
+        if self.items is not None:
+            titles, notes = self.items.titles(data.items, context.base)
+            attributes = self.items.attributes(data.items, context.base)
+            data = replace(data, titles=titles, item_attributes=attributes).noting(*notes)
+        if self.users is not None:
+            data = replace(data, user_attributes=self.users.attributes(data.users, context.base))
+        return data
 
     def _read(self, table: Table, columns: Sequence[str]) -> Interactions:
         """Return the interactions, with a warning about each of ``columns`` that looks like unused ratings."""
@@ -80,22 +109,14 @@ class _PathOption:
 class _FileDataset(_ColumnOptions, _PathOption):
     _inside: ClassVar[str | None] = None  # pattern of the files in a folder; None: no folders
 
-    titles: Annotated[
-        Titles | None,
-        Field(
-            description="a table of items with titles, to be shown: {file, item, title}; null: ids are shown"
-        ),
-    ] = field(default=None, kw_only=True, metadata=OMITTED_IF_DEFAULT)
-
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return a problem if there is no such file, or none in the folder; also of the table of titles."""
+        """Return a problem if there is no such file, or none in the folder; also of the side tables."""
         problems = []
         try:
             self._files(context)
         except DataError as error:
             problems.append(Problem(("path",), str(error)))
-        found = [] if self.titles is None else self.titles.check(context.base)
-        return [*problems, *(replace(one, path=("titles", *one.path)) for one in found)]
+        return [*problems, *self._check_side_tables(context)]
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of all files, in the order of their names."""
@@ -105,11 +126,7 @@ class _FileDataset(_ColumnOptions, _PathOption):
         tables.check_columns()
         roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
         table = tables.read({role: n for role, n in roles.items() if n is not None}, context.report)
-        data = self._read(table, tables.columns)
-        if self.titles is None:
-            return data
-        titles, notes = self.titles.of(data.items, context.base)
-        return replace(data, titles=titles).noting(*notes)
+        return self._with_side_tables(self._read(table, tables.columns), context)
 
     def _files(self, context: LoadContext) -> list[Path]:
         return find_files(context.base, self.path, self._inside)
@@ -179,10 +196,10 @@ class DataFrame(_ColumnOptions):
         object.__setattr__(self, "_table", Table(frame, "dataframe"))
 
     def check(self, context: LoadContext) -> list[Problem]:
-        """Return no problem: no file is needed."""
-        return []
+        """Return problems of the side tables: the data itself needs no file."""
+        return [*self._check_side_tables(context)]
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of the frame."""
         table: Table = self._table  # type: ignore[attr-defined]
-        return self._read(table, table.columns)
+        return self._with_side_tables(self._read(table, table.columns), context)

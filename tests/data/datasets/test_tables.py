@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
-from evalplugin.data.datasets.titles import Titles
+from evalplugin.data.datasets.side_tables import ItemTable, UserTable
 
 
 @pytest.fixture
@@ -26,7 +29,7 @@ def write(folder: Path, name: str, text: str) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def refusal(loader: Csv | Parquet, context: LoadContext) -> str:
+def refusal(loader: Csv | Parquet | DataFrame, context: LoadContext) -> str:
     with pytest.raises(DataError) as caught:
         loader.load(context)
     return str(caught.value)
@@ -253,13 +256,13 @@ def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path, context: LoadContext)
 
 
 ITEMS = "item,name\na,Alien\nb,\nz,Zulu\n"
-NAMED = Titles("items.csv", title="name")
+NAMED = ItemTable("items.csv", title="name")
 
 
 def test_titles_come_from_a_table_of_items(tmp_path: Path, context: LoadContext) -> None:
     write(tmp_path, "log.csv", GOOD + "4,c,1,30\n")
     write(tmp_path, "items.csv", ITEMS)
-    data = Csv("log.csv", titles=NAMED).load(context)
+    data = Csv("log.csv", items=NAMED).load(context)
     assert data.titles is not None
     assert dict(zip(data.items, data.titles, strict=True)) == {"a": "Alien", "b": "b", "c": "c"}
     assert data.notes == ("2 items have no title in items.csv: their ids are shown instead",)
@@ -271,10 +274,58 @@ def test_titles_of_whole_number_ids_and_from_parquet(tmp_path: Path, context: Lo
     write(tmp_path, "items.csv", 'id;title\n20;"Heat; 1995"\n10;1984\n')
     frame = pd.DataFrame({"id": [20, 10], "title": ["Heat; 1995", "1984"]})
     frame.to_parquet(tmp_path / "items.parquet")
-    for titles in (Titles("items.csv", item="id", separator=";"), Titles("items.parquet", item="id")):
-        data = Csv("log.csv", titles=titles).load(context)
+    for items in (
+        ItemTable("items.csv", item="id", title="title", separator=";"),
+        ItemTable("items.parquet", item="id", title="title"),
+    ):
+        data = Csv("log.csv", items=items).load(context)
         assert data.titles is not None
         assert data.titles.tolist() == ["1984", "Heat; 1995"]
+        assert dict(data.item_attributes) == {}
+
+
+PRICED = "item,name,price,kind\na,Alien,9.5,film\nc,Coma,,book\nz,Zulu,1,\n"
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_attributes_are_in_the_order_of_codes(tmp_path: Path, context: LoadContext, ending: str) -> None:
+    write(tmp_path, "log.csv", GOOD + "4,c,1,30\n")
+    write(tmp_path, "items.csv", PRICED)
+    pd.read_csv(tmp_path / "items.csv").to_parquet(tmp_path / "items.parquet")
+    data = Csv("log.csv", items=ItemTable(f"items.{ending}", title="name")).load(context)
+    assert list(data.items) == ["a", "b", "c"]
+    assert list(data.item_attributes) == ["price", "kind"]
+    np.testing.assert_array_equal(data.item_attributes["price"], [9.5, np.nan, np.nan])
+    assert data.item_attributes["kind"].tolist() == ["film", None, "book"]
+    assert data.titles is not None
+    assert data.titles.tolist() == ["Alien", "b", "Coma"]
+    assert not data.user_attributes
+    chosen = Csv("log.csv", items=ItemTable(f"items.{ending}", columns=["kind"])).load(context)
+    assert list(chosen.item_attributes) == ["kind"]
+    assert chosen.titles is None
+
+
+def test_attributes_of_users_count_in_the_digest_and_reach_every_part(
+    tmp_path: Path, context: LoadContext
+) -> None:
+    write(tmp_path, "log.csv", GOOD)
+    loader = Csv("log.csv", users=UserTable("people.csv", user="id"))
+    digests = [Csv("log.csv").load(context).digest]
+    for age in (20, 30):
+        write(tmp_path, "people.csv", f"id,age\n1,{age}\n3,40\n3,40\n")
+        data = loader.load(context)
+        assert data.user_attributes["age"].tolist()[:2] == [age, 40]
+        digests.append(data.digest)
+    assert len(set(digests)) == 3
+    part = data.select(np.arange(len(data)) < 1)
+    assert part.user_attributes["age"] is data.user_attributes["age"]
+    copied = pickle.loads(pickle.dumps(data))
+    np.testing.assert_array_equal(copied.user_attributes["age"], data.user_attributes["age"])
+    for one in (data, copied):
+        with pytest.raises(ValueError, match="read-only"):
+            one.user_attributes["age"][0] = 1
+    same = replace(data, item_attributes=data.user_attributes, user_attributes=data.item_attributes)
+    assert same.digest != data.digest
 
 
 @pytest.mark.parametrize(
@@ -282,41 +333,61 @@ def test_titles_of_whole_number_ids_and_from_parquet(tmp_path: Path, context: Lo
     [
         (
             "item,name\na,Alien\nb,Heat\na,Other\n",
-            "item 'a' is there twice, in row 1 (counted from 1) and row 3",
+            "items.csv: the rows of item 'a' contradict each other: 'name' is 'Alien' in one, 'Other' in another",
         ),
         ("item,name\n,Alien\n", "column 'item', row 1 (counted from 1) is empty: item ids must be text"),
-        ("item,name\nx,Alien\n", "none of the items of the data is there: column 'item' has ids such as 'x'"),
+        (
+            "item,name\nx,Alien\n",
+            "none of its items is in the data: column 'item' has ids such as 'x', the data such as 'a', 'b'",
+        ),
+        ("item,name\n", "items.csv: there are no rows"),
     ],
 )
-def test_titles_that_do_not_fit_are_refused(
+def test_side_tables_that_do_not_fit_are_refused(
     items: str, message: str, tmp_path: Path, context: LoadContext
 ) -> None:
     write(tmp_path, "log.csv", GOOD)
     write(tmp_path, "items.csv", items)
-    assert message in refusal(Csv("log.csv", titles=NAMED), context)
+    assert message in refusal(Csv("log.csv", items=NAMED), context)
+    frame = pd.read_csv(tmp_path / "log.csv")
+    assert message in refusal(DataFrame(frame=frame, items=NAMED), context)
 
 
-def test_missing_file_or_column_of_titles_is_a_config_problem(tmp_path: Path, context: LoadContext) -> None:
+def test_an_attribute_that_is_neither_number_nor_text_is_refused(
+    tmp_path: Path, context: LoadContext
+) -> None:
+    write(tmp_path, "log.csv", GOOD)
+    pd.DataFrame({"item": ["a"], "tags": [["x", "y"]]}).to_parquet(tmp_path / "items.parquet")
+    message = refusal(Csv("log.csv", items=ItemTable("items.parquet")), context)
+    assert "items.parquet: column 'tags' is list" in message
+    assert message.endswith("it must hold numbers or text")
+
+
+def test_missing_file_or_column_of_a_side_table_is_a_config_problem(
+    tmp_path: Path, context: LoadContext
+) -> None:
     write(tmp_path, "log.csv", GOOD)
     write(tmp_path, "items.csv", ITEMS)
 
-    def problems(**titles: str) -> list[tuple[Any, ...]]:
-        loader = DATASETS.create("csv", {"path": "log.csv", "titles": titles})
+    def problems(**items: Any) -> list[tuple[Any, ...]]:
+        loader = DATASETS.create("csv", {"path": "log.csv", "items": items})
         return [(*problem.path, problem.message) for problem in loader.check(context)]
 
     with pytest.raises(
-        ParameterError, match="titles: must be a mapping with the keys file, item, title, separator"
+        ParameterError, match="items: must be a mapping with the keys path, columns, separator, item, title"
     ):
-        DATASETS.create("csv", {"path": "log.csv", "titles": "items.csv"})
-    assert problems(file="items.csv", title="name") == []
-    ((*path, message),) = problems(file="items.csv", item="itm", title="name")
-    assert path == ["titles", "item"]
+        DATASETS.create("csv", {"path": "log.csv", "items": "items.csv"})
+    assert problems(path="items.csv", title="name") == []
+    ((*path, message),) = problems(path="items.csv", item="itm", title="name")
+    assert path == ["items", "item"]
     assert message.endswith("items.csv: no column 'itm'; did you mean 'item'?")
-    ((*path, message),) = problems(file="item.csv")
-    assert path == ["titles", "file"]
+    ((*path, message),) = problems(path="items.csv", columns=["name", "prise"])
+    assert path == ["items", "columns", 1]
+    ((*path, message),) = problems(path="item.csv")
+    assert path == ["items", "path"]
     assert message.endswith("item.csv; did you mean 'items.csv'?")
 
 
-def test_a_dataset_without_titles_has_the_parameters_that_it_always_had() -> None:
-    assert "titles" not in as_mapping(Csv("log.csv"))
-    assert as_mapping(Csv("log.csv", titles=NAMED))["titles"]["file"] == "items.csv"
+def test_a_dataset_without_side_tables_has_the_parameters_that_it_always_had() -> None:
+    assert not {"items", "users"} & set(as_mapping(Csv("log.csv")))
+    assert as_mapping(Csv("log.csv", items=NAMED))["items"]["path"] == "items.csv"
