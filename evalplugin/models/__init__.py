@@ -1,7 +1,7 @@
 """Recommenders: protocols, built-in models, and top-N lists from them."""
 
 # Importing these modules registers their models.
-from evalplugin.models import baselines, ease, implicit, sklearn, surprise
+from evalplugin.models import baselines, ease, implicit, lenskit, sklearn, surprise
 from evalplugin.models.base import (
     MODELS,
     ListRecommender,
@@ -30,6 +30,7 @@ __all__ = [
     "baselines",
     "ease",
     "implicit",
+    "lenskit",
     "limit_threads",
     "model",
     "one_blas_thread",

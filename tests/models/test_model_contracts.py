@@ -23,11 +23,11 @@ SMALL = {
     "random": [{}, {"legacy_seed": 10}],
     "surprise.KNNBasic": [{}, {"sim_options": {"user_based": False}}],
 }
-# Models that need a file or a program have the same tests beside those of their own.
+# Models that need a file, a program or another environment have the same tests beside those of their own.
 CASES = [
     (entry.name, params)
     for entry in MODELS
-    if not hasattr(entry.cls, "recommend_task")
+    if not hasattr(entry.cls, "recommend_task") and not entry.name.startswith("lenskit.")
     for params in SMALL.get(entry.name, [{}])
 ]
 
