@@ -11,14 +11,24 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.comparison.statistics import Interval, Paired
-from evalplugin.execution.results import Costs
+from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Cell", "ComparedModel", "Mark", "Pair", "SegmentCell", "aligned"]
+__all__ = [
+    "Cell",
+    "ComparedModel",
+    "Mark",
+    "Pair",
+    "SegmentCell",
+    "Tuned",
+    "aligned",
+    "budget_text",
+    "split_text",
+]
 
 Mark = Literal["+", "-", ""]
 
@@ -82,6 +92,43 @@ class Cell:
         return "" if self.difference is None else self.difference.mark
 
 
+@dataclass(frozen=True)
+class Tuned:
+    """How a model's parameters were tuned, on data that the comparison does not test on."""
+
+    metric: str  # canonical name
+    split: str  # of the train data, such as last_n(n=1)
+    budget: str  # such as 40 trials
+    validation: float  # the best trial's value on the validation data, mean over folds
+    optimism: float  # by how much that is better than the value on the test data
+
+    @classmethod
+    def of(cls, result: ModelResult) -> Tuned | None:
+        """Return how a model was tuned; None where it was not."""
+        if (tuning := result.tuning) is None:
+            return None
+        settings = tuning.settings
+        return cls(
+            metric=tuning.metric,
+            split=split_text(settings["split"]),
+            budget=budget_text(settings["budget"]),
+            validation=tuning.validation,
+            optimism=result.optimism,
+        )
+
+
+def split_text(split: Mapping[str, object]) -> str:
+    """Return type and parameters of a split as text: ``last_n(n=1)``."""
+    params = ", ".join(f"{name}={value}" for name, value in split.items() if name != "type")
+    return f"{split['type']}({params})" if params else str(split["type"])
+
+
+def budget_text(budget: Mapping[str, float | None]) -> str:
+    """Return a budget as text: ``40 trials, 600 s``."""
+    units = {"trials": "{:,.0f} trials", "seconds": "{:g} s"}
+    return ", ".join(units[name].format(value) for name, value in budget.items() if value is not None)
+
+
 @dataclass(frozen=True, eq=False)
 class ComparedModel:
     """One model's results, and its rank among the models that it is compared with.
@@ -97,6 +144,7 @@ class ComparedModel:
     top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
     run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # the exception of a failed model, in one line
+    tuned: Tuned | None = None  # None: its parameters are those of the config
     rank: int | None = None  # from 1, by the primary metric; None: not ranked
     is_baseline: bool = False
     # By canonical name, the primary metric first; empty for a model that failed.

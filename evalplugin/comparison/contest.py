@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.metrics import parse
@@ -92,7 +92,14 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 split=split,
                 models=tuple(
                     ComparedModel(
-                        m.model, m.type, m.per_user, m.costs, m.fold_means, m.top_n, error=m.failure
+                        m.model,
+                        m.type,
+                        m.per_user,
+                        m.costs,
+                        m.fold_means,
+                        m.top_n,
+                        error=m.failure,
+                        tuned=Tuned.of(m),
                     )
                     for m in models
                 ),

@@ -91,6 +91,13 @@ class Tuning:
     space: Mapping[str, Any] = field(default_factory=dict)  # of each tuned parameter, as in the config
     notes: tuple[str, ...] = ()  # sentences, such as that the best value is at an end of its range
 
+    def __post_init__(self) -> None:
+        errors = self.trials["error"].to_pylist()
+        if any(errors):  # as those of a model that failed
+            safe = [None if error is None else redact(error) for error in errors]
+            column = self.trials.column_names.index("error")
+            object.__setattr__(self, "trials", self.trials.set_column(column, "error", [safe]))
+
     @property
     def higher_is_better(self) -> bool:
         """Whether higher values of the metric are better."""
@@ -146,6 +153,15 @@ class ModelResult:
             return {}
         values = scores.column(metric)
         return {segment.name: segment.by_label(scores.users, values) for segment in self.data.segments}
+
+    def mean(self, metric: str) -> float:
+        """Return the mean of a metric on the test data; NaN where there is none."""
+        return math.nan if self.per_user is None else self.per_user.means.get(metric, math.nan)
+
+    @property
+    def optimism(self) -> float:
+        """By how much tuning's value on the validation data is better than that on the test data; NaN without."""
+        return math.nan if self.tuning is None else self.tuning.optimism(self.mean(self.tuning.metric))
 
     @property
     def shown_notes(self) -> tuple[str, ...]:

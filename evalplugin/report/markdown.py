@@ -14,7 +14,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.execution.results import Bakeoff
 from evalplugin.report.decision import LEGEND, decision_tables, summary_line, title_of
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
-from evalplugin.report.words import MARKS, heading, location, marks_legend
+from evalplugin.report.words import MARKS, heading, location, marks_legend, tuning_lines
 
 __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
 
@@ -68,6 +68,8 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in done]
             lines += [*markdown_table(heads, rows), ""]
+        for line in tuning_lines(comparison):
+            lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]
     if any(comparison.pairs for comparison in comparisons):

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.base.numbers import UNDEFINED, number, percent, share, span
+from evalplugin.base.numbers import UNDEFINED, number, percent, seconds, share, signed, span
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.compared import Cell
+from evalplugin.base.units import count_text
+from evalplugin.comparison.compared import Cell, budget_text, split_text
 from evalplugin.comparison.comparison import LEVEL
 from evalplugin.comparison.statistics import mean_interval
 from evalplugin.data import Interactions
@@ -37,6 +38,11 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
         ["metric", "mean", _INTERVAL],
         [[escape(heading(c.metric)), number(c.mean), span(c.low, c.high)] for c in cells.values()],
     )
+    if result.tuning is not None:
+        lines += [
+            "",
+            f"Tuned: {count_text(len(result.tuning.trials), 'trial')}, optimism {signed(result.optimism)}.",
+        ]
     return "\n".join([*lines, "", f"Bake-off {escape(bakeoff.id)}. Everything: `summary.md`."])
 
 
@@ -65,6 +71,7 @@ def summary_markdown(
             "",
         ]
     lines += _group_lines(bakeoff, result)
+    lines += _tuning_lines(result)
     if result.costs is not None:
         lines += ["## Costs", "", *markdown_table(COST_HEADS, [cost_texts(result.costs)]), ""]
     lines += ["## Model", "", *_list({"type": result.type, **redact_values(result.params)}), ""]
@@ -99,6 +106,34 @@ def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
         return []
     lines = ["## For whom", "", f"{escape(bakeoff.primary)} by group of users:", ""]
     return [*lines, *markdown_table(["segment", "group", "users", "mean", _INTERVAL], rows), ""]
+
+
+def _tuning_lines(result: ModelResult) -> list[str]:
+    """Return the section on tuning; empty for a model that was not tuned."""
+    if (tuning := result.tuning) is None:
+        return []
+    settings = tuning.settings
+    values = (tuning.defaults, tuning.validation, result.mean(tuning.metric))
+    heads = ["validation, defaults", "validation, best", "test", "optimism"]
+    counts = {state: tuning.count(state) for state in ("done", "dropped", "failed")}
+    trials = ", ".join(f"{count:,} {state}" for state, count in counts.items())
+    lines = [
+        "## Tuning",
+        "",
+        f"By {escape(heading(tuning.metric))} within the train data, {escape(split_text(settings['split']))}; budget: "
+        f"{escape(budget_text(settings['budget']))}.",
+        "",
+        *markdown_table(heads, [[*map(number, values), signed(result.optimism)]]),
+        "",
+        "Optimism is by how much the validation value is better than the one on the test data, which chose nothing.",
+        "",
+        f"- trials: {trials}; {seconds(tuning.seconds)} of work",
+    ]
+    for fold, best in enumerate(tuning.best, start=1):
+        where = f", fold {fold}" if len(tuning.best) > 1 else ""
+        found = ", ".join(f"{name}: {value}" for name, value in best.items())
+        lines.append(f"- best{where}: {escape(found)}")
+    return [*lines, *(f"- {escape(note)}" for note in tuning.notes), ""]
 
 
 def _metric_row(cell: Cell) -> list[str]:

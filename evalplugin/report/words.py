@@ -29,6 +29,7 @@ __all__ = [
     "permutation_test",
     "segment_legend",
     "small_legend",
+    "tuning_lines",
     "worse_legend",
     "worsened",
 ]
@@ -68,6 +69,7 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
         *_user_legend(comparison, metric, pairs),
         *_power_legend(pairs),
         *_fold_legend(comparison),
+        *tuning_lines(comparison),
         *(f"{row.model} failed: {row.error}" for row in comparison.failed),
     ]
 
@@ -80,6 +82,28 @@ def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
         f"Within each group, over its users alone; Holm's correction over the {count_text(len(pairs), 'comparison')} "
         f"of all models and groups of {segment}."
     ]
+
+
+def tuning_lines(comparison: Comparison) -> list[str]:
+    """Return lines on the models that were tuned, on what, with what budget and optimism; none if none was."""
+    done = [row for row in comparison.models if row.error is None]
+    tuned = [(row, row.tuned) for row in done if row.tuned is not None]
+    lines = []
+    for how in dict.fromkeys((one.metric, one.split, one.budget) for _, one in tuned):
+        metric, split, budget = how
+        models = [
+            f"{row.model} {signed(one.optimism)}"
+            for row, one in tuned
+            if (one.metric, one.split, one.budget) == how
+        ]
+        each = " each" if len(models) > 1 else ""
+        lines.append(
+            f"Tuned by {metric} within the train data, {split}; {budget}{each}. Optimism, validation against test: "
+            f"{', '.join(models)}."
+        )
+    if tuned and (others := [row.model for row in done if row.tuned is None]):
+        lines.append(f"Not tuned: {', '.join(others)}.")
+    return lines
 
 
 def interval_methods(comparison: Comparison, metric: str | None = None) -> str:

@@ -16,7 +16,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import heading, location, marks_legend, small_legend
+from evalplugin.report.words import heading, location, marks_legend, small_legend, tuning_lines
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -146,6 +146,10 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
     if primary and primary[0].summary is not None:
         users = count_range([cell.users for cell in primary])
         yield f"Users: {users} counted, {max(c.undefined for c in primary):,} undefined (no relevant truth)."
+    for comparison in comparisons:
+        where = location(comparison.contest.dataset, comparison.contest.split) if len(comparisons) > 1 else ""
+        for line in tuning_lines(comparison):
+            yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]
     for contest, row in failed:
         name = bakeoff.run_name(contest.dataset, contest.split, row.model)

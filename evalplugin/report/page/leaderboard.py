@@ -36,6 +36,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
                 "rank": row.rank or "",
                 "model": model,
                 "type": "" if row.type == row.model else row.type,
+                "tuned": "" if row.tuned is None else row.tuned.budget,
                 "baseline": row.is_baseline,
                 "cells": [
                     *(_metric_cell(row.cells.get(metric), best[metric]) for metric in metrics),

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
-from evalplugin.base.inputs import CHANGED, ENV
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.base.inputs import CHANGED
+from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
@@ -26,6 +26,7 @@ from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_name, metric_names
+from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
 from evalplugin.tracking.read.tables import ids_of, read_table, segments_of
 
 if TYPE_CHECKING:
@@ -192,13 +193,23 @@ class LoggedRun:
 
     @cached_property
     def params(self) -> dict[str, Any]:
-        """The model's parameters, defaults included."""
-        found = self._resolved["params"]
+        """The model's parameters, defaults included; those that were found, where it was tuned."""
+        found = self._tuned_params or self._resolved["params"]
         if "***" in json.dumps(found):
             raise TrackingError(
                 f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
             )
         return dict(found)
+
+    @cached_property
+    def _tuned_params(self) -> dict[str, Any] | None:
+        return None if self.param("tune.metric") is None else self._read("data/params.json", params_of)
+
+    @property
+    def _tuned(self) -> Tuned | None:
+        """How the model was tuned; None where it was not."""
+        data = self.run.data
+        return tuned_of(data.params, data.metrics)
 
     @property
     def declared_inputs(self) -> tuple[str, ...]:
@@ -207,7 +218,7 @@ class LoggedRun:
 
     @cached_property
     def _resolved(self) -> dict[str, Any]:
-        models = self._read("data/config_resolved.yaml", _models_of)
+        models = self._read("data/config_resolved.yaml", models_of)
         found = next((model for model in models if model["name"] == self.model), None)
         if found is None:
             raise TrackingError(f"{self} does not say with which parameters its model was fitted")
@@ -238,6 +249,7 @@ class LoggedRun:
             fold_means=() if scores is None else self._fold_means(scores),
             run_id=self.id,
             error=self.error,
+            tuned=self._tuned,
         )
 
     def table(self, name: str) -> pa.Table | None:
@@ -370,24 +382,3 @@ class LoggedRun:
             return {}
         points = self.client.get_metric_history(self.id, key)
         return {point.step: point.value for point in sorted(points, key=lambda point: point.step)}
-
-
-def _models_of(file: Path) -> list[dict[str, Any]]:
-    """Return the models of a resolved config."""
-    import yaml
-
-    try:
-        resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
-        return [
-            {
-                "name": str(model["name"]),
-                "params": dict(model["params"]),
-                "inputs": [
-                    f"{ENV}{one['env']}" if isinstance(one, dict) else str(one)
-                    for one in model.get("inputs", ())
-                ],
-            }
-            for model in resolved["models"]
-        ]
-    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
-        raise ValueError("is no resolved config with models") from None

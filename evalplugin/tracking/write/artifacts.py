@@ -19,7 +19,7 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.drawing import Drawing, FigureRequest, draw
+from evalplugin.report.drawing import Drawing, FigureRequest, Request, draw
 from evalplugin.report.figures import Curve, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
@@ -27,11 +27,13 @@ from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.provenance import environment_text
+from evalplugin.tracking.write.tuning import study_requests
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "PARAMS",
     "SAMPLE",
     "TABLE",
     "Pictures",
@@ -45,6 +47,7 @@ __all__ = [
 
 SAMPLE = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
+PARAMS = "data/params.json"  # of a tuned model
 
 
 class Pictures(NamedTuple):
@@ -79,6 +82,10 @@ def model_artifacts(
         yield from _data_artifacts(result.data.segments, result.data.background)
     if result.top_n is not None:
         yield _parquet("top_n", result.top_n)
+    if result.tuning is not None:
+        yield Artifact("tune/trials.parquet", partial(_write_parquet, result.tuning.trials))
+        # What was tuned is not in the resolved config, which is the same in all runs.
+        yield Artifact(PARAMS, json.dumps(dict(result.params)))
     if result.error is not None:
         yield Artifact("traceback.txt", result.error)
     yield Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes))
@@ -96,7 +103,8 @@ def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[b
     """Return the pictures of each model's run, which are drawn by ``drawing_processes`` if there are any."""
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
-    requests, places = [], []
+    requests: list[Request] = []
+    places = []
     for metric, name in metric_names(bakeoff.headline).items():
         scored = [
             (m, m.per_user.column(metric))
@@ -109,14 +117,17 @@ def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[b
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
             requests.append(FigureRequest(metric, curves, limits, subtitles))
             places.append((data, f"per_user_{name}.png"))
+    for data, name, request in study_requests(result):
+        requests.append(request)
+        places.append((data, name))
     return Pictures(draw(requests, processes), places)
 
 
 def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Artifact]]:
     """Return the pictures of each model's run, by dataset, split and model; none for a model that failed.
 
-    There is one for each metric, at the root, under the same name and on the same axes in all runs: MLflow's compare
-    page shows them side by side.
+    There is one for each metric, and two of tuning, at the root, under the same name and on the same axes in all runs:
+    MLflow's compare page shows them side by side.
     """
     found: dict[tuple[str, str, str], list[Artifact]] = {}
     for (data, path), figures in zip(pictures.places, pictures.drawing.figures(), strict=True):

@@ -55,6 +55,7 @@ _DIFFERENCES = {
     "deleted": False,
     "isGenerated": False,
 }
+_TUNING = ("validation", "optimism", "seconds")
 _COSTS = ("fit_seconds", "recommend_seconds", "score_seconds", "peak_memory_mb")
 
 
@@ -189,6 +190,8 @@ def _layout(
     yield "Difference from the baseline over the same users", differences, 3, 280
     yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold], 3, 340
     yield "Parameters that differ", [_DIFFERENCES] if len(result.models) > 1 else [], 1, 340
+    tuned = any(m.tuning is not None for m in result.models)
+    yield "Tuning", [_bar(f"tune/{key}") for key in _TUNING] if tuned else [], 3, 280
     yield "Cost", [_bar(f"cost/{cost}") for cost in _COSTS], 4, 260
 
 

@@ -13,6 +13,7 @@ from evalplugin.metrics import definitions_hash, parse
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
+from evalplugin.tracking.write.tuning import tuning_params
 
 __all__ = [
     "common_tags",
@@ -53,6 +54,8 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
         **{f"split.{name}": count for name, count in info.counts.items()},
     }
     values |= split | flatten("split", info.split_params, taken=split)
+    if result.tuning is not None:
+        values |= tuning_params(result.tuning)
     params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff)]
     return list(filter(_fits, params)), [param.key for param in params if not _fits(param)]
 

@@ -10,6 +10,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten
 from evalplugin.tracking.write.items import Metric, Tag
+from evalplugin.tracking.write.tuning import tuning_metrics
 
 __all__ = ["difference_metrics", "finite_metrics", "model_metrics", "summary_metrics"]
 
@@ -42,6 +43,7 @@ def _model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Ce
     if (primary := cells.get(bakeoff.primary)) is not None:
         yield Metric("users", primary.users)
         yield Metric("users_undefined", primary.undefined)
+    yield from tuning_metrics(result)
     if (costs := result.costs) is not None:
         for cost in ("fit_seconds", "recommend_seconds", "start_seconds", "score_seconds", "peak_memory_mb"):
             yield Metric(f"cost/{cost}", getattr(costs, cost))
