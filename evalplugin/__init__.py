@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from evalplugin.data import dataset as dataset
     from evalplugin.data import split as split
     from evalplugin.metrics import metric as metric
+    from evalplugin.models import FactorModel as FactorModel
     from evalplugin.models import TopN as TopN
     from evalplugin.models import model as model
     from evalplugin.models import surprise_top_n as surprise_top_n
     from evalplugin.segments import segment as segment
 
 _HOME = {
+    "FactorModel": "evalplugin.models",
     "Interactions": "evalplugin.data",
     "TopN": "evalplugin.models",
     "compare": "evalplugin.api",
@@ -37,6 +39,7 @@ _HOME = {
 }
 
 __all__ = [
+    "FactorModel",
     "Interactions",
     "TopN",
     "__version__",

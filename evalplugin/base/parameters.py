@@ -229,10 +229,13 @@ def _model_of(cls: Any) -> type[BaseModel]:
 
 
 def _type_text(info: FieldInfo) -> str:
-    text = _annotation_text(info.annotation)
+    return _with_bounds(_annotation_text(info.annotation), info.metadata)
+
+
+def _with_bounds(text: str, metadata: Sequence[Any]) -> str:
     bounds = [
         f"{sign} {getattr(item, attribute)}"
-        for item in info.metadata
+        for item in metadata
         for attribute, sign in _BOUNDS.items()
         if getattr(item, attribute, None) is not None
     ]
@@ -244,7 +247,13 @@ def _annotation_text(annotation: Any) -> str:
         return " | ".join(
             json.dumps(a) if isinstance(a, str) else str(a) for a in typing.get_args(annotation)
         )
+    if typing.get_origin(annotation) is typing.Annotated:
+        info = FieldInfo.from_annotation(annotation)
+        return _with_bounds(_annotation_text(info.annotation), info.metadata)
     arguments = typing.get_args(annotation)
+    if typing.get_origin(annotation) is dict:
+        key, value = arguments
+        return f"mapping of {_annotation_text(key)} to {_annotation_text(value)}"
     if type(None) in arguments or typing.get_origin(annotation) in (typing.Union, type(int | str)):
         return " | ".join("null" if a is type(None) else _annotation_text(a) for a in arguments)
     if annotation in (int, float, str, bool):

@@ -25,8 +25,8 @@ class EASE(MatrixModel):
 
     score(u, i) = x_u . B_i with the matrix B that minimises ||X - X B||² + l2 ||B||² and has a diagonal of zeros:
     with P = (X' X + l2 I)^-1, B_ij = -P_ij / P_jj. Zero for users and items without train data. Steck 2019,
-    "Embarrassingly shallow autoencoders for sparse data". The fit takes 24 n² bytes for n items with train data, and
-    time of n³.
+    "Embarrassingly shallow autoencoders for sparse data". The fit takes up to 24 n² bytes for n items with train
+    data, and time of n³.
     """
 
     l2: Annotated[float, Field(gt=0, description="L2 regularisation; more for more users")] = 500.0

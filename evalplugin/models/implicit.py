@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import FactorModel
@@ -62,9 +63,22 @@ class _Implicit(MatrixModel):
 class _Factorisation(FactorModel, _Implicit):
     """A factorisation of implicit, whose lists are made from its factors."""
 
+    factors: Factors
+    copies: ClassVar[int] = 2  # of the factors, while they are fitted
+
+    def fit_bytes(self, train: Interactions) -> int:
+        """Return the bytes of the matrix and the factors with their copies, as measured."""
+        factors = self.copies * (self.factors + 2) * (train.n_users + train.n_items)
+        return 36 * len(train) + 4 * factors
+
     def _fit_factors(
         self, train: Interactions, rng: np.random.Generator, *, num_threads: int, **arguments: Any
     ) -> None:
+        check_memory(
+            self.fit_bytes(train),
+            f"implicit.{type(self).__name__} with {self.factors:,} factors",
+            "take fewer factors",
+        )
         fitted = self._fitted(train, use_gpu=False, num_threads=num_threads, **arguments)
         self.user_factors, self.item_factors = fitted.user_factors, fitted.item_factors
 
@@ -155,6 +169,7 @@ class LogisticMatrixFactorization(_Factorisation):
     """
 
     module = "implicit.lmf"
+    copies = 4  # gradients too
 
     factors: Factors = 30
     learning_rate: Rate = 1.0

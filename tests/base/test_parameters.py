@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, make_dataclass
 from typing import Annotated, Literal
 
 import pytest
@@ -101,6 +101,12 @@ def test_parameters_of_lists_nested_options_after_their_parent() -> None:
         ("cut", "integer | text", 0, ""),
     ]
     assert parameters_of(Named)[0].required
+
+
+def test_bounds_inside_a_union_are_shown() -> None:
+    positive = Annotated[float, Field(gt=0)]
+    cls = make_dataclass("Damped", [("damping", positive | dict[Literal["user", "item"], positive], 5.0)])
+    assert parameters_of(cls)[0].type == 'number > 0 | mapping of "user" | "item" to number > 0'
 
 
 def test_component_schema_forbids_unknown_parameters() -> None:

@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from samples import matrix_of, random_data
+from samples import matrix_of, random_data, small_config
 
+import evalplugin
+from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
 from evalplugin.models import MODELS
 
 
@@ -55,6 +60,21 @@ def test_a_catalogue_that_is_too_large_is_refused_with_the_bytes(monkeypatch):
     monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
     with pytest.raises(ModelError, match=r"ease with 19 items needs 8,664 bytes .* there are 8,000"):
         fit(data)
+
+
+def test_a_bakeoff_shows_the_memory_and_refuses_one_fit_alone(monkeypatch, tmp_path):
+    from evalplugin.base import memory
+
+    config = small_config(models=["popularity", "ease"], compare={"baseline": "popularity"})
+    planned = plan(load(config), None, Observer()).tasks[1]
+    assert planned.fit_mb == pytest.approx(24 * 80**2 / 2**20, rel=0.1)
+    monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
+    result = evalplugin.run(config, tracking_uri=f"sqlite:///{tmp_path}/mlflow.db").result
+    assert [model.error is None for model in result.models] == [True, False]
+    assert re.search(
+        r"ModelError: ease with \d\d items needs [\d,]+ bytes .*; take item", result.failed[0].error
+    )
+    assert "matrix_of" not in result.failed[0].error  # before anything is computed
 
 
 def test_fit_bytes_counts_items_with_train_data_only():

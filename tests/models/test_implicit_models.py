@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import tracemalloc
 from dataclasses import fields
 
 import implicit.als
@@ -13,7 +14,7 @@ import pytest
 from samples import random_data
 from scipy.sparse import csr_matrix
 
-from evalplugin.base.errors import ConfigError, MissingPackageError
+from evalplugin.base.errors import ConfigError, MissingPackageError, ModelError
 from evalplugin.base.seeding import generator
 from evalplugin.config import load
 from evalplugin.data import Candidates
@@ -73,6 +74,33 @@ def test_parameters_and_defaults_are_those_of_implicit(name):
     cls = MODELS.entry(f"implicit.{name}").cls
     ours = {field.name: field.default for field in fields(cls) if field.init and field.name != "values"}
     assert ours == theirs
+
+
+@pytest.mark.parametrize("name", [name for name in OWN if "Recommender" not in name])
+@pytest.mark.parametrize(("n_users", "n_items"), [(300, 200), (2000, 30)])
+def test_fit_bytes_estimates_memory(name, n_users, n_items):
+    data = random_data(n_users=n_users, n_items=n_items)
+    _ = data.rows, data.item_counts
+    model = MODELS.create(f"implicit.{name}", {"factors": 64, "iterations": 1})
+    model.prepare()
+    tracemalloc.start()
+    try:
+        model.fit(data, generator(5, name))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * model.fit_bytes(data) < peak < 1.1 * model.fit_bytes(data)
+
+
+def test_factors_that_are_too_large_are_refused_with_the_bytes(monkeypatch):
+    from evalplugin.base import memory
+
+    monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
+    model = MODELS.create("implicit.AlternatingLeastSquares", {"factors": 64})
+    with pytest.raises(
+        ModelError, match=r"AlternatingLeastSquares with 64 factors needs .* take fewer factors"
+    ):
+        model.fit(random_data(), generator(5, "als"))
 
 
 def test_a_missing_package_is_one_error_with_the_command(monkeypatch, tmp_path):
