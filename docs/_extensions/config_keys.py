@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from evalplugin.base.parameters import class_in
-from evalplugin.config.schema import Config, InlineSpec
+from evalplugin.config.components import InlineSpec
+from evalplugin.config.schema import Config
 
 __all__ = ["ConfigKey", "config_keys", "top_level_keys"]
 

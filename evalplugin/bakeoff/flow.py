@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +35,7 @@ from evalplugin.execution.runner import (
     Executor,
     Job,
     PreparedData,
+    Result,
     jobs_of,
     load_cached,
     prepare,
@@ -44,6 +45,7 @@ from evalplugin.execution.runner import (
 from evalplugin.execution.store import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
+from evalplugin.execution.tasks import Task
 from evalplugin.execution.worker import Limits, refuse_in_worker
 from evalplugin.execution.workers import process_executor
 from evalplugin.metrics import definitions_hash
@@ -55,6 +57,7 @@ from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.read.uris import uri_version
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures
+from evalplugin.tuning import Study, run_studies, studies_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,6 +170,7 @@ def run_bakeoff(
     cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh", resolve=resolve)
     prepared = prepare(config, data_home, observer, cache)
     jobs = jobs_of(config, prepared)
+    studies = studies_of(config, prepared, jobs)
     with observer.progress("look up the inputs of models"):
         check_declared(config, cache)
         named = cache.named(named_inputs(jobs))
@@ -178,16 +182,19 @@ def run_bakeoff(
         with observer.progress("look for the last bake-off"):
             champion = None if gated is None else gated.champion
             raise_if_unchanged(uri, bakeoff.experiment, bakeoff.inputs, named, champion, observer)
+    workers = workers or config.spec.workers
     with open_journal(bakeoff.id, fingerprints, cache, mode, observer, command, jobs) as journal:
         bakeoff = replace(bakeoff, id=journal.header.id)
-        load_cached(jobs, cache)
-        _check_missing(jobs, cache, journal, mode, observer)
+        untuned = [job for job in jobs if not job.model.space]
+        load_cached(untuned, cache)
+        _check_missing(untuned, cache, journal, mode, observer)
         with _open_tracker(bakeoff, uri, journal, cache, observer) as tracker:
             on_start(bakeoff.id)
             abandon_older(journal, mode, observer)
-            pace = Pace(jobs, workers or config.spec.workers)
+            jobs = _tune(config, studies, jobs, cache, journal, mode, observer, workers)
+            pace = Pace(jobs, workers)
             with drawing_processes(len(jobs) * len(bakeoff.headline)) as artists:
-                with _executor(config, cache.store, observer, workers=pace.workers) as execute:
+                with _executor(config, cache.store, observer, workers=workers) as execute:
                     result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
                 pictures = drawn_pictures(result, artists)
                 outcome = _compare_and_log(
@@ -197,9 +204,15 @@ def run_bakeoff(
 
 
 def _check_missing(
-    jobs: Sequence[Job], cache: StepCache, journal: Journal, mode: Mode, observer: Observer
+    jobs: Sequence[Job],
+    cache: StepCache,
+    journal: Journal,
+    mode: Mode,
+    observer: Observer,
+    *,
+    of: str = "",
 ) -> None:
-    """Report which tasks are cached.
+    """Report which tasks are cached; ``of`` says which ones these are.
 
     Raises:
         StoreError: Some are not, with ``sync``.
@@ -208,20 +221,54 @@ def _check_missing(
     tasks, cached = sum(len(job.tasks) for job in to_run), sum(len(job.done) for job in to_run)
     if cached:
         observer.report(
-            f"{cached} of {tasks} tasks are in the store {cache.store.path} and are not computed again; their "
+            f"{cached} of {tasks} tasks{of} are in the store {cache.store.path} and are not computed again; their "
             f"costs are those measured when they were (--fresh computes anew)"
         )
     if listed := sum(len(job.unscored) for job in to_run):
         observer.report(
-            f"the lists of {listed} of {tasks} tasks are in the store and are only scored; what fitting and "
+            f"the lists of {listed} of {tasks} tasks{of} are in the store and are only scored; what fitting and "
             f"recommending cost is what was measured then"
         )
     missing = tasks - cached
     if missing and mode == "sync":
-        raise StoreError(
-            f"{count_text(missing, 'task')} of the bake-off {journal.header.id} not computed yet; "
-            f"{resume_hint(journal)}"
-        )
+        raise StoreError(_missing_text(missing, "task", journal))
+
+
+def _tune(
+    config: CheckedConfig,
+    studies: Sequence[Study],
+    jobs: Sequence[Job],
+    cache: StepCache,
+    journal: Journal,
+    mode: Mode,
+    observer: Observer,
+    workers: int,
+) -> list[Job]:
+    """Return the jobs, those of tuned models with the parameters that were found and what is cached of them.
+
+    Raises:
+        StoreError: Some trials or tasks of tuned models are not cached, with ``sync``.
+    """
+
+    def refuse(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
+        yield from ()
+        raise StoreError(_missing_text(len(list(tasks)), "trial", journal))
+
+    if not studies:
+        return list(jobs)
+    # The progress of all trials is shown, and not that of each.
+    with _executor(config, cache.store, Observer(), workers=workers) as execute:
+        run = refuse if mode == "sync" else execute
+        found = run_studies(studies, jobs, run, cache, observer)
+    tuned = [job for job in found if job.model.space]
+    load_cached(tuned, cache)
+    _check_missing(tuned, cache, journal, mode, observer, of=" of tuned models")
+    return found
+
+
+def _missing_text(n: int, noun: str, journal: Journal) -> str:
+    missing = f"{count_text(n, noun)} of the bake-off {journal.header.id} not computed yet"
+    return f"{missing}; {resume_hint(journal)}"
 
 
 @contextmanager

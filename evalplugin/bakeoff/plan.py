@@ -10,8 +10,9 @@ import numpy as np
 from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import prepare
+from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.models import BLOCK_BYTES, MODELS
+from evalplugin.tuning import planned_trials, studies_of
 
 __all__ = ["Plan", "PlannedTask", "plan"]
 
@@ -30,6 +31,7 @@ class PlannedTask:
     lists_mb: float  # the lists, in 2**20 bytes
     block_mb: float  # a block of scores while lists are made, in 2**20 bytes
     fit_mb: float | None  # the peak of fitting, in 2**20 bytes; None where the model has no estimate
+    trials: int | None = 0  # of its tuning, all folds, at most; None: as many as fit into its seconds
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ def plan(
     config = config if gated is None else gated.config
     tasks = []
     n = config.spec.recommend.n
-    for prepared in prepare(config, data_home, observer):
+    data = prepare(config, data_home, observer)
+    studies_of(config, data, jobs_of(config, data))  # the validation data is split too
+    for prepared in data:
         info, fold = prepared.info, prepared.folds[0]
         users = len(np.unique(fold.test.user))
         for named in config.models:
@@ -75,6 +79,7 @@ def plan(
                     lists_mb=users * n * (4 + 8) / 2**20,
                     block_mb=min(BLOCK_BYTES, users * info.full.n_items * 8) / 2**20,
                     fit_mb=None if needed is None else needed / 2**20,
+                    trials=planned_trials(config, named, info.n_folds),
                 )
             )
     return Plan(config.name, config.spec.experiment, tuple(tasks))

@@ -25,7 +25,7 @@ from evalplugin.config.inputs import inputs_at
 from evalplugin.data import Interactions
 from evalplugin.execution.isolation import error_text, isolated, last_line, raise_interruption
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import BakeoffResult
+from evalplugin.execution.results import BakeoffResult, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import Limits
@@ -94,7 +94,10 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
             return GatedConfig(config, baseline, (note,), is_first=True)
         recipe = found
     params = _resolved(recipe.type, recipe.params, recipe.origin)
-    same = next((m for m in config.models if m.type == recipe.type and m.params == params), None)
+    # A tuned model has other parameters than its defaults in the end, unless by chance.
+    same = next(
+        (m for m in config.models if not m.space and m.type == recipe.type and m.params == params), None
+    )
     if same is not None:
         note = f"the champion is {same.name}, as {recipe.origin}"
         return GatedConfig(config, same.name, (note,))
@@ -172,7 +175,8 @@ def register_winner(
         return None
     from evalplugin.tracking.registry.registration import Evidence, register_lists
 
-    model = next(m for m in config.models if m.name == winner)
+    recipe = next(m for m in config.models if m.name == winner)
+    model = replace(recipe, params=_result_of(result, decision, winner).params)  # as they were tuned
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
     data, recommend = one.info.full, config.spec.recommend
     arguments = {
@@ -252,6 +256,10 @@ def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, An
 
 
 def _means(result: BakeoffResult, decision: Decision, model: str) -> dict[str, float]:
-    key = decision.dataset, decision.split, model
-    scores = next(m.per_user for m in result.models if (m.data.dataset, m.data.split, m.model) == key)
+    scores = _result_of(result, decision, model).per_user
     return {} if scores is None else dict(scores.means)
+
+
+def _result_of(result: BakeoffResult, decision: Decision, model: str) -> ModelResult:
+    key = decision.dataset, decision.split, model
+    return next(m for m in result.models if (m.data.dataset, m.data.split, m.model) == key)

@@ -7,6 +7,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -56,6 +57,10 @@ def fingerprints_of(
         *(code_of(METRICS.entry(metric.family)) for metric in config.metrics),
         *(code_of(SPLITS.entry(split.type)) for split in config.splits),
     }
+    if config.tune is not None:
+        codes.add(f"optuna {version('optuna')}")
+        if config.tune.split is not None:
+            codes.add(code_of(SPLITS.entry(config.tune.split.type)))
     return {
         "config": fingerprint([config.hash, *config.deciding("comparison", "groups", "failures").values()]),
         "experiment": experiment,

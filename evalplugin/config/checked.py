@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import yaml
 
@@ -13,11 +13,12 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.config.schema import Config, Effect
+from evalplugin.config.tuning import Budget, Space
 from evalplugin.data import DatasetLoader, Splitter
 from evalplugin.metrics import MetricSpec
 from evalplugin.segments import Segmenter
 
-__all__ = ["CheckedConfig", "ModelRecipe", "Named"]
+__all__ = ["CheckedConfig", "ModelRecipe", "Named", "TuningPlan"]
 
 T = TypeVar("T")
 
@@ -43,15 +44,38 @@ class ModelRecipe:
     type: str
     params: Mapping[str, Any]  # every parameter, defaults included
     inputs: tuple[str, ...] = ()  # declared: files, folders, patterns, URIs, and env:NAME
+    # The search space of each tuned parameter, under dotted names; None: the model is not tuned.
+    space: Mapping[str, Space] | None = None
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the model as a config names it, every parameter included."""
         recipe: dict[str, Any] = {"name": self.name, "type": self.type, "params": dict(self.params)}
+        if self.space:
+            recipe["tune"] = {key: space.as_mapping() for key, space in self.space.items()}
         if self.inputs:
             recipe["inputs"] = [
                 {"env": name.removeprefix(ENV)} if name.startswith(ENV) else name for name in self.inputs
             ]
         return recipe
+
+
+@dataclass(frozen=True)
+class TuningPlan:
+    """How models are tuned: the same for all of them."""
+
+    split: Named[Splitter] | None  # of the train data; None: the split of the data
+    metric: MetricSpec
+    budget: Budget  # of each model on each fold
+    prune: Literal["race", "none"]
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the plan as a config names it."""
+        return {
+            "split": None if self.split is None else self.split.as_mapping(),
+            "metric": self.metric.name,
+            "budget": self.budget.model_dump(exclude_none=True),
+            "prune": self.prune,
+        }
 
 
 @dataclass(frozen=True)
@@ -68,6 +92,7 @@ class CheckedConfig:
     metrics: tuple[MetricSpec, ...]
     primary: MetricSpec
     segments: tuple[Named[Segmenter], ...]
+    tune: TuningPlan | None = None  # None: no model is tuned
 
     @property
     def plugins(self) -> tuple[Path, ...]:
@@ -84,6 +109,7 @@ class CheckedConfig:
             "models": [model.as_mapping() for model in self.models],
             "segments": [segment.as_mapping() for segment in self.segments],
             "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
+            "tune": None if self.tune is None else self.tune.as_mapping(),
         }
         sections = self.spec.model_dump(by_alias=True) | checked
         return {name: section for name, section in sections.items() if section is not None}

@@ -13,7 +13,8 @@ from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError
 from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.registry import Registry
-from evalplugin.config.checked import ModelRecipe, Named
+from evalplugin.config.checked import ModelRecipe, Named, TuningPlan
+from evalplugin.config.components import ComponentSpec, InlineSpec
 from evalplugin.config.document import Document
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import problems_of_gate
@@ -21,15 +22,15 @@ from evalplugin.config.grid import has_parameter, params_at, points_of
 from evalplugin.config.inputs import inputs_at
 from evalplugin.config.names import ConfigNames, unknown_name, unlisted_metric
 from evalplugin.config.schema import (
-    ComponentSpec,
     Config,
     EnvironmentInput,
-    InlineSpec,
     ModelSpec,
     SegmentSpec,
 )
 from evalplugin.config.sections import Compare
-from evalplugin.data import LoadContext
+from evalplugin.config.tuning import Tune
+from evalplugin.config.tuning_checks import chosen_metric, problems_of_section, problems_of_spaces
+from evalplugin.data import SPLITS, LoadContext
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.segments import SEGMENTS, Segmenter
@@ -99,15 +100,20 @@ class Checks:
         self, key: str, kind: type[InlineSpec], registry: Registry[T], context: LoadContext
     ) -> list[Named[T]]:
         """Return the components under a top-level key that can be made and whose own checks find nothing."""
-        found = []
-        for path, spec in self.parts(key, kind):
-            if self.attempt(self._nested(path, "type"), registry.entry, spec.type) is None:
-                continue
-            component = self.attempt(path, registry.create, spec.type, spec.params)
-            check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
-            if component is not None and self.extend(check(context), path):
-                found.append(Named(spec.name, spec.type, component))
-        return found
+        found = (self.component(path, spec, registry, context) for path, spec in self.parts(key, kind))
+        return [one for one in found if one is not None]
+
+    def component(
+        self, path: KeyPath, spec: InlineSpec, registry: Registry[T], context: LoadContext
+    ) -> Named[T] | None:
+        """Return a component if it can be made and its own check finds nothing."""
+        if self.attempt(self._nested(path, "type"), registry.entry, spec.type) is None:
+            return None
+        component = self.attempt(path, registry.create, spec.type, spec.params)
+        check: Callable[[LoadContext], list[Problem]] = getattr(component, "check", lambda context: [])
+        if component is None or not self.extend(check(context), path):
+            return None
+        return Named(spec.name, spec.type, component)
 
     def segments(self, context: LoadContext) -> list[Named[Segmenter]]:
         """Return the segments, or those of every bake-off where none are named."""
@@ -117,7 +123,7 @@ class Checks:
         return self.components("segments", SegmentSpec, SEGMENTS, context)
 
     def expand(self, spec: ModelSpec, path: KeyPath, context: LoadContext) -> list[ModelRecipe]:
-        """Return the model, or one for each point of its grid."""
+        """Return the model, with its search space if it is tuned; or one for each point of its grid."""
         if self.attempt(self._nested(path, "type"), MODELS.entry, spec.type) is None:
             return []
         both = [key for key in spec.grid if has_parameter(spec.params, key)]
@@ -131,7 +137,9 @@ class Checks:
         for name, chosen in points_of(spec):
             model = self._model(spec, name, chosen, path, context)
             if model is not None:
-                found.append(replace(model, inputs=inputs))
+                found.append(replace(model, inputs=inputs, space=spec.tune or None))
+        if spec.tune and found:
+            self.extend(problems_of_spaces(spec, self._at((*path, "tune"))), path)
         # Points of a grid share mistakes: each is reported once.
         self.problems[before:] = dict.fromkeys(self.problems[before:])
         return found
@@ -149,7 +157,7 @@ class Checks:
         self, spec: ModelSpec, name: str, chosen: dict[str, Any], path: KeyPath, context: LoadContext
     ) -> ModelRecipe | None:
         try:
-            model = MODELS.create(spec.type, params_at(spec, chosen))
+            model = MODELS.create(spec.type, params_at(spec.params, chosen))
         except MissingPackageError as error:
             self.add(self._nested(path, "type"), str(error))
             return None
@@ -240,6 +248,33 @@ class Checks:
         # A malformed gate is a gate: that there is none must not be reported.
         if gate is not None or "gate" not in self.document.data:
             self.extend(problems_of_gate(gate, self.section("register", Register), names), ())
+
+    def tuning(
+        self, metrics: Sequence[MetricSpec], primary: MetricSpec | None, context: LoadContext
+    ) -> TuningPlan | None:
+        """Return how models are tuned; None if none is, or the section has problems."""
+        tune = self.section("tune", Tune)
+        tuned = [path for path, spec in self.parts("models", ModelSpec) if spec.tune]
+        splits = [spec for _, spec in self.parts("split", InlineSpec)]
+        if "models" not in self.malformed and "tune" not in self.malformed:
+            self.extend(problems_of_section(tune, tuned, splits), ())
+        if not tuned or "tune" in self.malformed:
+            return None
+        tune = tune or Tune()
+        split = None
+        if tune.split is not None:
+            split = self.component(("tune", "split"), tune.split, SPLITS, context)
+        metric, problems = chosen_metric(tune, metrics, primary)
+        if not self.extend(problems, ()) or metric is None:
+            return None
+        return TuningPlan(split, metric, tune.budget, tune.prune)
+
+    def _at(self, path: KeyPath) -> Any:
+        """Return what the document has at a path."""
+        value: Any = self.document.data
+        for part in path:
+            value = value[part]
+        return value
 
     def _nested(self, path: KeyPath, key: str) -> KeyPath:
         """Return the path of a key of a mapping, or of the mapping where the key is left out."""

@@ -22,9 +22,9 @@ def points_of(spec: ModelSpec) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{spec.name}({label})" if chosen else spec.name, chosen
 
 
-def params_at(spec: ModelSpec, chosen: Mapping[str, Any]) -> dict[str, Any]:
+def params_at(base: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Return a model's parameters with the chosen values set, whose keys may be dotted, as ``sim_options.name``."""
-    params: dict[str, Any] = json.loads(json.dumps(spec.params))
+    params: dict[str, Any] = json.loads(json.dumps(base))
     for key, value in chosen.items():
         *outer, last = key.split(".")
         target: Any = params

@@ -58,6 +58,10 @@ def json_schema() -> dict[str, Any]:
     ):
         properties[key]["items"] = {"$ref": f"#/$defs/{kind}"}
     properties["split"] = {"anyOf": [{"$ref": "#/$defs/split"}, properties["split"]]}
+    definitions["Tune"]["properties"]["split"]["anyOf"][0] = {"$ref": "#/$defs/split"}
+    space = definitions["Space"]
+    choices = {"type": "array", "items": {}, "minItems": 1, "description": "Values without an order."}
+    definitions["Space"] = {"anyOf": [choices, space]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 

@@ -16,8 +16,9 @@ from evalplugin.base.secrets import register_secrets, register_webhook
 from evalplugin.base.tracking_uri import check_driver
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
+from evalplugin.config.components import InlineSpec
 from evalplugin.config.document import Document, read_document
-from evalplugin.config.schema import Config, InlineSpec, ModelSpec
+from evalplugin.config.schema import Config, ModelSpec
 from evalplugin.config.sections import Compare, Recommend, Tracking
 from evalplugin.data import DATASETS, SPLITS, LoadContext
 
@@ -90,6 +91,7 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     primary = checks.primary(compare, names.metrics)
     checks.baseline(compare, names.models)
     checks.gate(names)
+    tune = checks.tuning(names.metrics, primary, context)
     checks.stop_if_any()
     assert spec is not None
     assert primary is not None
@@ -104,6 +106,7 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
         metrics=tuple(metrics),
         primary=primary,
         segments=tuple(segments),
+        tune=tune,
     )
 
 

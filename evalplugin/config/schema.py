@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from evalplugin.config.components import ComponentSpec, InlineSpec, in_one_line
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.sections import (
     Closed,
@@ -19,14 +20,13 @@ from evalplugin.config.sections import (
     TaskLimits,
     Tracking,
 )
+from evalplugin.config.tuning import Space, Tune
 
 __all__ = [
-    "ComponentSpec",
     "Config",
     "Decides",
     "Effect",
     "EnvironmentInput",
-    "InlineSpec",
     "ModelSpec",
     "SegmentSpec",
 ]
@@ -49,46 +49,6 @@ class Decides:
     """
 
     effect: Effect
-
-
-def _in_one_line(name: str) -> str:
-    """Return a name, which stands in lines of tables and messages."""
-    if "\n" in name:
-        raise ValueError(f"must be one line, not {name!r}")
-    return name
-
-
-class ComponentSpec(Closed):
-    """A component: a type, and a name in results. Plain text is short for its type alone."""
-
-    type: Annotated[
-        str, Field(description="Registered type, see `evalplugin list`.", examples=["popularity"])
-    ]
-    name: Annotated[
-        str,
-        AfterValidator(_in_one_line),
-        Field(min_length=1, description="Name in results; the type when left out.", examples=["shop"]),
-    ] = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _fill_name(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            value = {"type": value}
-        if isinstance(value, dict) and "name" not in value and isinstance(value.get("type"), str):
-            value = {**value, "name": value["type"]}
-        return value
-
-
-class InlineSpec(ComponentSpec):
-    """A dataset, split or segment: its parameters are inline, at the level of its type."""
-
-    model_config = ConfigDict(extra="allow")
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The parameters of the component."""
-        return dict(self.model_extra or {})
 
 
 class SegmentSpec(InlineSpec):
@@ -117,7 +77,7 @@ class EnvironmentInput(Closed):
 
 
 class ModelSpec(ComponentSpec):
-    """A model: a type, a name, parameters, a grid of parameters to try, and further inputs."""
+    """A model: a type, a name, parameters, values of parameters to compare or to tune, and further inputs."""
 
     params: Annotated[
         dict[str, Any],
@@ -126,8 +86,18 @@ class ModelSpec(ComponentSpec):
     grid: Annotated[
         dict[str, Annotated[list[Any], Field(min_length=1)]],
         Field(
-            description="Values to try for each parameter; every combination is a model of its own.",
+            description="Values to compare for each parameter: every combination is a model of its own, scored on the "
+            "test data. This is no tuning: the best of many has luck in its score.",
             examples=[{"k": [10, 40]}],
+        ),
+    ] = {}
+    tune: Annotated[
+        dict[str, Space],
+        Field(
+            min_length=1,
+            description="Parameters to tune on validation data inside the train data, each with a list of values or a "
+            "range: {int: [low, high]} or {float: [low, high]}. The defaults are the first trial.",
+            examples=[{"k": {"int": [5, 300], "log": True}, "sim_options.name": ["msd", "cosine"]}],
         ),
     ] = {}
     inputs: Annotated[
@@ -146,7 +116,7 @@ class Config(Closed):
     experiment: Annotated[
         str,
         Decides("nothing"),
-        AfterValidator(_in_one_line),
+        AfterValidator(in_one_line),
         Field(min_length=1, description="Name of the MLflow experiment.", examples=["shop"]),
     ]
     seed: Annotated[
@@ -196,6 +166,7 @@ class Config(Closed):
             examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
         ),
     ]
+    tune: Annotated[Tune | None, Decides("scores")] = None
     segments: Annotated[
         list[SegmentSpec],
         Decides("groups"),
@@ -223,7 +194,7 @@ class Config(Closed):
     limits: Annotated[TaskLimits, Decides("failures")] = TaskLimits()
     store: Annotated[StoreSpec, Decides("nothing")] = StoreSpec()
 
-    @field_validator("gate", "registered", mode="before")
+    @field_validator("gate", "registered", "tune", mode="before")
     @classmethod
     def _not_empty(cls, value: Any) -> Any:
         if value is None:

@@ -30,13 +30,14 @@ class Observer:
 
     @contextmanager
     def overall(
-        self, label: str, total: int | None, seconds_left: Callable[[], float | None]
+        self, label: str | Callable[[], str], total: int | None, seconds_left: Callable[[], float | None]
     ) -> Iterator[Callable[[int], None]]:
         """Show how much of all the work is done, around the progress of its pieces; as ``progress``.
 
-        ``seconds_left`` returns an estimate of the seconds until it is done; None: nothing is known yet.
+        ``label`` may be a function, whose text changes with what is found. ``seconds_left`` returns an estimate of the
+        seconds until it is done; None: nothing is known yet.
         """
-        with self.progress(label, total) as advance:
+        with self.progress(label if isinstance(label, str) else label(), total) as advance:
             yield advance
 
 

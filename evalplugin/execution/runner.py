@@ -24,7 +24,7 @@ from evalplugin.data import SPLITS, Candidates, DatasetLoader, Interactions, Loa
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import error_text, isolated, raise_interruption
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import Costs, DataInfo, ModelResult
+from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult, run_task
 from evalplugin.metrics.scores import average_folds
@@ -72,6 +72,7 @@ class Job:
     unscored: dict[int, Lists] = field(
         default_factory=dict
     )  # by fold: cached lists that are still to be scored
+    tuning: Tuning | None = None  # how the parameters of the tasks were found
     running: int = 0  # tasks that have started and not ended
     started: float = 0.0  # when the last one did, on the monotonic clock
 
@@ -331,7 +332,9 @@ def _result_of(job: Job) -> ModelResult:
     info, model = job.info, job.model
     for _, result in sorted(job.done.items()):
         if isinstance(result, TaskFailure):
-            return ModelResult(info, model.name, model.type, model.params, error=result.error)
+            return ModelResult(
+                info, model.name, model.type, model.params, tuning=job.tuning, error=result.error
+            )
     folds = [result for _, result in sorted(job.done.items()) if isinstance(result, TaskResult)]
     return ModelResult(
         data=info,
@@ -343,6 +346,7 @@ def _result_of(job: Job) -> ModelResult:
         fold_means=tuple(result.per_user.means for result in folds),
         top_n=_lists_table([result.top_n for result in folds], info.full),
         notes=tuple(_notes(folds)),
+        tuning=job.tuning,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,16 +12,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Stopwatch, peak_memory
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator
-from evalplugin.data import Candidates, Split
+from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.observer import Observer
+from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import METRICS, MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
+from evalplugin.models.base import TaskRecommender
 
 if TYPE_CHECKING:
     from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
@@ -61,6 +64,7 @@ class Task:
     # Names of the inputs that the model's parameters name or the config declares.
     inputs: tuple[str, ...] = ()
     folder: Path = Path()  # base of relative paths
+    race: Race | None = None  # the result of a trial that is dropped covers the users seen until then
 
     @property
     def needs_predictions(self) -> bool:
@@ -109,16 +113,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
             observer.progress(f"score {label}"),
             watch.time("score"),
         ):
-            per_user = score_top_n(
-                lists.top_n,
-                task.split.test,
-                task.split.train,
-                task.metrics,
-                threshold=task.threshold,
-                predictions=lists.predictions if task.needs_predictions else None,
-                candidates=task.candidates,
-                curve_ks=curve_ks(task.n, task.metrics),
-            )
+            per_user = _scores(task, lists.top_n, lists.predictions, curve_ks(task.n, task.metrics))
     costs = lists.costs
     predicting = costs.score_seconds if task.needs_predictions else 0.0
     highest = float(np.fmax(peak.mb, costs.peak_memory_mb))
@@ -128,6 +123,27 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
         replace(costs, score_seconds=predicting + watch.seconds["score"], peak_memory_mb=highest),
         inputs,
     )
+
+
+def _scores(
+    task: Task, top_n: TopN, predictions: npt.NDArray[np.float64] | None, ks: Sequence[int] = ()
+) -> PerUserScores:
+    return score_top_n(
+        top_n,
+        _truth(task, top_n),
+        task.split.train,
+        task.metrics,
+        threshold=task.threshold,
+        predictions=predictions if task.needs_predictions else None,
+        candidates=task.candidates,
+        curve_ks=ks,
+    )
+
+
+def _truth(task: Task, top_n: TopN) -> Interactions:
+    """Return the test data; in a race, of the users who have lists."""
+    test = task.split.test
+    return test if task.race is None else test.select(np.isin(test.user, top_n.user))
 
 
 def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
@@ -157,32 +173,67 @@ def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
             peak = measured.enter_context(peak_memory())
             with watch.time("fit"):
                 model.fit(split.train, rng)
-        with observer.progress(f"recommend {label}", len(users)) as advance, watch.time("recommend"):
-            top_n = recommend(
-                model,
-                users,
-                task.n,
-                task.candidates,
-                split.train.n_items,
-                data=split.train,
-                fold=split.fold,
-                folder=task.folder,
-                progress=advance,
-            )
+        with observer.progress(f"recommend {label}", len(users)) as advance:
+            top_n = _recommend(model, task, users, watch, advance)
         with watch.time("predict"):
-            predictions, unpredicted = _predict(model, task)
+            predictions, unpredicted = _predict(model, task, top_n)
     seconds = watch.seconds
     costs = Costs(seconds["fit"], seconds["recommend"], seconds["predict"], peak.mb, seconds["start"])
     return Lists(top_n, predictions, costs, unpredicted, tuple(getattr(model, "notes", ())))
 
 
-def _predict(model: Recommender, task: Task) -> tuple[npt.NDArray[np.float64] | None, str | None]:
+def _recommend(
+    model: Recommender, task: Task, users: Codes, watch: Stopwatch, advance: Callable[[int], None]
+) -> TopN:
+    """Return the lists of the users; in a race, of those seen until the trial was dropped, if it was."""
+    # A model that makes all lists at once would have to make them anew at each stage.
+    race = None if isinstance(model, TaskRecommender) else task.race
+    parts: list[TopN] = []
+    for stage in [users] if race is None else race.stages():
+        if race is not None and parts:
+            seen = _joined(parts)
+            scores = _scores(task, seen, _predict(model, task, seen)[0])
+            if race.is_worse(seen.user, scores.values[:, 0]):
+                break
+        with watch.time("recommend"):
+            lists = recommend(
+                model,
+                stage,
+                task.n,
+                task.candidates,
+                task.split.train.n_items,
+                data=task.split.train,
+                fold=task.split.fold,
+                folder=task.folder,
+                progress=advance,
+            )
+        parts.append(lists)
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[TopN]) -> TopN:
+    if len(parts) == 1:
+        return parts[0]
+    users = np.concatenate([part.user for part in parts])
+    order = np.argsort(users)
+    items, scores = (
+        np.concatenate([getattr(part, name) for part in parts])[order] for name in ("item", "score")
+    )
+    return TopN(users[order], items, scores)
+
+
+def _predict(
+    model: Recommender, task: Task, top_n: TopN
+) -> tuple[npt.NDArray[np.float64] | None, str | None]:
     """Return the predictions and None, or None and the error.
 
     Ratings are predicted even if no metric needs them: a later bake-off may score the cached lists by one that does.
+    But the lists of a race are compared by its metric alone.
     """
+    if task.race is not None and not task.needs_predictions:
+        return None, "not predicted, as the metric of the race needs no predictions"
     try:
-        return predict_ratings(model, task.split.test), None
+        return predict_ratings(model, _truth(task, top_n)), None
     except Exception as error:
         if task.needs_predictions:
             raise

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.signals import ENDING
 from evalplugin.base.text import escape_controls
+from evalplugin.data import Split
 from evalplugin.execution.isolation import error_text
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Executor, Result
@@ -70,7 +71,9 @@ def process_executor(
             "limits.memory: only Linux can bound the memory of a process; leave it out here"
         )
     threads = max(1, min(thread_count(), _processors() // workers))
-    data: dict[int, Path] = {}  # by identity of the fold
+    data: dict[
+        int, tuple[Split, Path]
+    ] = {}  # by identity of the fold, which is kept so that no other gets its id
 
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
         shown = ExitStack()  # the progress of the running tasks
@@ -252,16 +255,17 @@ def _time_left(running: Sequence[_Worker]) -> float:
     return min(_POLL_SECONDS, max(0.0, first - time.monotonic()) + 0.01)
 
 
-def _shared_file(task: Task, folder: Path, data: dict[int, Path]) -> Path:
+def _shared_file(task: Task, folder: Path, data: dict[int, tuple[Split, Path]]) -> Path:
     """Return the file with the fields of a task that it shares with other models; written once for each fold."""
     key = id(task.split)
     if key not in data:
         import joblib
 
-        data[key] = folder / f"fold-{len(data)}"
-        with _writing(data[key]):
-            joblib.dump({name: getattr(task, name) for name in _SHARED}, data[key])
-    return data[key]
+        file = folder / f"fold-{len(data)}"
+        with _writing(file):
+            joblib.dump({name: getattr(task, name) for name in _SHARED}, file)
+        data[key] = task.split, file
+    return data[key][1]
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def test_every_section_declares_what_it_decides() -> None:
 
 
 def test_sections_of_each_effect() -> None:
-    scores = ["seed", "plugins", "datasets", "split", "relevance", "recommend", "metrics", "models"]
+    scores = ["seed", "plugins", "datasets", "split", "relevance", "recommend", "metrics", "models", "tune"]
     assert Config.sections("scores") == scores
     assert Config.sections("comparison", "groups", "failures") == ["compare", "segments", "limits"]
     assert Config.sections("decision") == ["gate", "register"]

@@ -17,9 +17,9 @@ from rich.progress import (
     ProgressColumn,
     SpinnerColumn,
     Task,
-    TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
 
 from evalplugin.base.secrets import redact_message
 from evalplugin.base.text import escape_controls
@@ -31,6 +31,7 @@ __all__ = ["SECONDS_BETWEEN_LINES", "SecondsLeft", "observer"]
 
 SECONDS_BETWEEN_LINES = 10.0
 SecondsLeft = Callable[[], float | None]
+Label = str | Callable[[], str]
 
 
 def observer() -> Observer:
@@ -61,22 +62,20 @@ class _Bars(_Shown):
 
     @contextmanager
     def overall(
-        self, label: str, total: int | None, seconds_left: SecondsLeft
+        self, label: Label, total: int | None, seconds_left: SecondsLeft
     ) -> Iterator[Callable[[int], None]]:
         if not self.bars.tasks:
             count = map(_IfCounted, (BarColumn(bar_width=30), MofNCompleteColumn()))
             columns = [
                 SpinnerColumn(),
-                TextColumn("{task.description}"),
+                _Text(),
                 *count,
                 TimeElapsedColumn(),
                 _Left(),
             ]
             self.bars = Progress(*columns, console=self.console, transient=True)
             self.bars.start()
-        bar = self.bars.add_task(
-            escape(escape_controls(redact_message(label))), total=total, seconds_left=seconds_left
-        )
+        bar = self.bars.add_task("", total=total, label=label, seconds_left=seconds_left)
         try:
             yield lambda done: self.bars.advance(bar, done)
         finally:
@@ -96,6 +95,13 @@ class _IfCounted(ProgressColumn):
         return "" if task.total is None else self.column(task)
 
 
+class _Text(ProgressColumn):
+    """The label of a step as it is now."""
+
+    def render(self, task: Task) -> RenderableType:
+        return Text(escape_controls(redact_message(_text_of(task.fields["label"]))))
+
+
 class _Left(ProgressColumn):
     """The estimated time until a step is done, where there is an estimate."""
 
@@ -105,7 +111,7 @@ class _Left(ProgressColumn):
 
 @dataclass
 class _Step:
-    label: str
+    label: Label
     total: int | None
     seconds_left: SecondsLeft
     started: float
@@ -114,7 +120,7 @@ class _Step:
     def status(self, now: float) -> str:
         count = "" if self.total is None else f"{self.seen:,} of {self.total:,}, "
         left = _left_text(self.seconds_left())
-        return f"{self.label}: {count}for {_time(now - self.started)}{left and f', {left}'}"
+        return f"{_text_of(self.label)}: {count}for {_time(now - self.started)}{left and f', {left}'}"
 
 
 class _Lines(_Shown):
@@ -135,9 +141,9 @@ class _Lines(_Shown):
 
     @contextmanager
     def overall(
-        self, label: str, total: int | None, seconds_left: SecondsLeft
+        self, label: Label, total: int | None, seconds_left: SecondsLeft
     ) -> Iterator[Callable[[int], None]]:
-        self.report(f"{label} ...")
+        self.report(f"{_text_of(label)} ...")
         step = _Step(label, total, seconds_left, time.monotonic())
         self.steps.append(step)
         if len(self.steps) == 1:
@@ -160,6 +166,10 @@ class _Lines(_Shown):
             steps = self.steps[::-1]  # the innermost first; the last one may just have ended
             if steps and now - self.reported >= SECONDS_BETWEEN_LINES:
                 self.report("; ".join(step.status(now) for step in steps))
+
+
+def _text_of(label: Label) -> str:
+    return label if isinstance(label, str) else label()
 
 
 def _left_text(seconds: float | None) -> str:

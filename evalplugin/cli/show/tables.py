@@ -29,23 +29,32 @@ __all__ = ["show_numbers", "show_outcome", "show_plan", "show_scores"]
 
 def show_plan(plan: Plan) -> None:
     """Print the tasks of a bake-off and the memory that they need."""
+    tuned = any(task.trials != 0 for task in plan.tasks)
     table = new_table(
-        "dataset", "split", "model", "type", ">tasks", ">users", ">n", ">lists", ">block", ">fit at peak",
+        "dataset", "split", "model", "type", *([">trials"] if tuned else []), ">tasks", ">users", ">n", ">lists",
+        ">block", ">fit at peak",
         title=f"{plan.config}: {count_text(len(plan.tasks), 'run')} in the experiment {plan.experiment!r}",
     )  # fmt: skip
     for task in plan.tasks:
         table.add_row(
             *(escape(text) for text in (task.dataset, task.split, task.model, task.type)),
+            *([_trials_text(task.trials)] if tuned else []),
             *(f"{count:,}" for count in (task.folds, task.users, task.n)),
             *(memory(mb) for mb in (task.lists_mb, task.block_mb, task.fit_mb)),
         )
     console = stdout()
     console.print(table)
+    about_trials = "trials: to tune, at most, all folds together; " if tuned else ""
     console.print(
-        "tasks: folds to fit; users: who get a list; lists, block, fit at peak: memory for all lists, for a block of "
-        "scores, and for fitting, where the model can tell",
+        f"{about_trials}tasks: folds to fit; users: who get a list; lists, block, fit at peak: memory for all lists, "
+        "for a block of scores, and for fitting, where the model can tell",
         style="dim",
     )
+
+
+def _trials_text(trials: int | None) -> str:
+    """Return a number of trials; None: as many as fit into the seconds of the budget."""
+    return "by seconds" if trials is None else f"{trials:,}"
 
 
 def show_outcome(outcome: Outcome) -> None:

@@ -263,7 +263,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
     code = code_of(MODELS.entry(task.model.type))
     if code is None:
         return None
-    return {
+    depends_on = {
         "step": "lists",
         "train": task.split.train.digest,
         "test": task.split.test.digest,
@@ -275,7 +275,12 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "stream": list(task.stream),
         "n": task.n,
         "code": _codes(code),
-    } | ({"inputs": list(task.model.inputs)} if task.model.inputs else {})
+    }
+    if task.model.inputs:
+        depends_on["inputs"] = list(task.model.inputs)
+    if task.race is not None:
+        depends_on["race"] = task.race.digest
+    return depends_on
 
 
 def _scores_depend_on(task: Task, lists: Lists) -> Depends | None:

@@ -1,0 +1,51 @@
+"""Components as a config names them: by a type, a name and parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from evalplugin.config.sections import Closed
+
+__all__ = ["ComponentSpec", "InlineSpec", "in_one_line"]
+
+
+def in_one_line(name: str) -> str:
+    """Return a name, which stands in lines of tables and messages."""
+    if "\n" in name:
+        raise ValueError(f"must be one line, not {name!r}")
+    return name
+
+
+class ComponentSpec(Closed):
+    """A component: a type, and a name in results. Plain text is short for its type alone."""
+
+    type: Annotated[
+        str, Field(description="Registered type, see `evalplugin list`.", examples=["popularity"])
+    ]
+    name: Annotated[
+        str,
+        AfterValidator(in_one_line),
+        Field(min_length=1, description="Name in results; the type when left out.", examples=["shop"]),
+    ] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_name(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            value = {"type": value}
+        if isinstance(value, dict) and "name" not in value and isinstance(value.get("type"), str):
+            value = {**value, "name": value["type"]}
+        return value
+
+
+class InlineSpec(ComponentSpec):
+    """A dataset, split or segment: its parameters are inline, at the level of its type."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the component."""
+        return dict(self.model_extra or {})

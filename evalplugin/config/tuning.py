@@ -1,0 +1,194 @@
+"""The sections on tuning: search spaces of parameters, the budget, the validation split."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from evalplugin.config.components import InlineSpec
+from evalplugin.config.sections import Closed
+
+__all__ = ["Budget", "Space", "Tune", "is_same"]
+
+
+class Space(Closed):
+    """The values that a parameter may take while it is tuned: a list, or a range with both ends."""
+
+    choices: Annotated[
+        list[Any] | None,
+        Field(
+            description="Values without an order. A list alone is short for this.",
+            examples=[["msd", "cosine"]],
+        ),
+    ] = None
+    integers: Annotated[
+        list[int] | None,
+        Field(alias="int", description="The lowest and the highest whole number.", examples=[[5, 300]]),
+    ] = None
+    floats: Annotated[
+        list[float] | None,
+        Field(alias="float", description="The lowest and the highest number.", examples=[[0.001, 0.1]]),
+    ] = None
+    log: Annotated[
+        bool,
+        Field(
+            description="Whether values are drawn evenly on a logarithmic scale, as of a regularisation.",
+            examples=[True],
+        ),
+    ] = False
+    step: Annotated[
+        float | None,
+        Field(gt=0, description="Distance between the values of a range, from its lowest on.", examples=[5]),
+    ] = None
+    when: Annotated[
+        dict[str, Any],
+        Field(
+            description="Values of other tuned parameters, one or a list of each, with which this one is tuned; with "
+            "others it keeps its default.",
+            examples=[{"sim_options.name": "pearson_baseline"}],
+        ),
+    ] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _list_of_choices(cls, value: Any) -> Any:
+        return {"choices": value} if isinstance(value, list) else value
+
+    @model_validator(mode="after")
+    def _holds_values(self) -> Space:
+        given = [values for values in (self.choices, self.integers, self.floats) if values is not None]
+        if len(given) != 1:
+            raise ValueError("must be a list of values, or have exactly one of int, float and choices")
+        (values,) = given
+        if not values:
+            raise ValueError("holds no value: the list is empty")
+        if values is self.choices:
+            self._check_choices(values)
+        else:
+            self._check_range(values)
+        return self
+
+    def _check_choices(self, values: list[Any]) -> None:
+        for key in ("log", "step"):
+            if getattr(self, key):
+                raise ValueError(f"{key} goes with a range, not with a list of values")
+        texts = [json.dumps(value, sort_keys=True) for value in values]
+        twice = next((text for number, text in enumerate(texts) if text in texts[:number]), None)
+        if twice is not None:
+            raise ValueError(f"has the value {twice} twice")
+
+    def _check_range(self, values: list[Any]) -> None:
+        if len(values) != 2:
+            raise ValueError(f"a range has two numbers, the lowest and the highest value, not {len(values)}")
+        low, high = values
+        if low > high:
+            raise ValueError(f"holds no value: the lowest, {low:g}, is above the highest, {high:g}")
+        if self.log and low <= 0:
+            raise ValueError(f"a logarithmic range starts above 0, not at {low:g}")
+        if self.step is None:
+            return
+        if self.log:
+            raise ValueError("log and step exclude each other: keep one")
+        if self.integers is not None and self.step != int(self.step):
+            raise ValueError(f"the step of a range of whole numbers is a whole number, not {self.step:g}")
+        if self.step > high - low:
+            raise ValueError(f"the step, {self.step:g}, is larger than the range, {low:g} to {high:g}")
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The lowest and the highest value of a range."""
+        low, high = self.integers or self.floats or (0, 0)
+        return (low, high) if self.step is None else (low, self.at_step(self.n_steps - 1))
+
+    @property
+    def n_steps(self) -> int:
+        """The number of values of a range with a step."""
+        low, high = (Decimal(str(end)) for end in self.integers or self.floats or (0, 0))
+        return int((high - low) / Decimal(str(self.step))) + 1
+
+    def at_step(self, number: int) -> float:
+        """Return a value of a range with a step, from 0: as decimals are written, without a rounding error."""
+        low, _ = self.integers or self.floats or (0, 0)
+        value = Decimal(str(low)) + number * Decimal(str(self.step))
+        return int(value) if self.integers is not None else float(value)
+
+    def holds(self, value: Any) -> bool:
+        """Return whether a value is one of the space."""
+        if self.choices is not None:
+            return any(is_same(value, one) for one in self.choices)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        low, high = self.ends
+        if not low <= value <= high or (self.integers is not None and value != int(value)):
+            return False
+        return self.step is None or any(value == self.at_step(n) for n in range(self.n_steps))
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the space as a config names it, without what is left out."""
+        return self.model_dump(by_alias=True, exclude_defaults=True)
+
+
+def is_same(value: object, other: object) -> bool:
+    """Return whether two plain values are one: 1 is 1.0, and not true."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
+
+
+class Budget(Closed):
+    """What each tuned model may spend on each fold, the same for all: a number of trials, seconds, or both."""
+
+    trials: Annotated[
+        int | None, Field(ge=1, description="Number of trials, the defaults included.", examples=[40])
+    ] = None
+    seconds: Annotated[
+        float | None,
+        Field(
+            gt=0,
+            description="Seconds of fitting, recommending and scoring, all trials together, as they were measured when "
+            "a trial was computed. What has begun is finished.",
+            examples=[600],
+        ),
+    ] = None
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Budget:
+        if self.trials is None and self.seconds is None:
+            raise ValueError("needs trials, seconds, or both")
+        return self
+
+
+class Tune(Closed):
+    """The tuning of the models that have a `tune` of their own, inside the train data of each fold."""
+
+    split: Annotated[
+        InlineSpec | None,
+        Field(
+            description="Split of the train data, whose first fold is the validation data; left out: as the data is "
+            "split.",
+            examples=[{"type": "temporal", "quantile": 0.9}],
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        Field(
+            description="Metric to tune for, one of `metrics`; left out: the primary one.",
+            examples=["ndcg@10"],
+        ),
+    ] = None
+    budget: Annotated[
+        Budget,
+        Field(
+            description="What each tuned model may spend on each fold.",
+            examples=[{"trials": 40, "seconds": 600}],
+        ),
+    ] = Budget(trials=30)
+    prune: Annotated[
+        Literal["race", "none"],
+        Field(
+            description="race: a trial is dropped after a part of the users where it is worse than the best one so far "
+            "beyond chance; none: every trial sees all users.",
+            examples=["none"],
+        ),
+    ] = "race"

@@ -1,0 +1,107 @@
+"""Search spaces in the terms of Optuna: values that it suggests, and values that it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.config.tuning import Space, is_same
+
+if TYPE_CHECKING:
+    from optuna import Trial
+    from optuna.distributions import BaseDistribution
+
+__all__ = ["SearchSpace"]
+
+
+@dataclass(frozen=True)
+class SearchSpace:
+    """The search space of a model: a space for each tuned parameter, under dotted names.
+
+    In Optuna, a value of a list is its position, and one of a range with a step the number of its step.
+    """
+
+    spaces: Mapping[str, Space]
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether some parameters are tuned only with certain values of others."""
+        return any(space.when for space in self.spaces.values())
+
+    def suggest(self, trial: Trial) -> dict[str, Any]:
+        """Return a value of each parameter whose condition is met, as Optuna suggests."""
+        values: dict[str, Any] = {}
+        for key in self._order():
+            if self._is_met(key, values):
+                values[key] = self._suggest(trial, key)
+        return {key: values[key] for key in self.spaces if key in values}
+
+    def defaults(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of a model's parameters that are tuned and whose condition is met."""
+        values: dict[str, Any] = {}
+        for key in self._order():
+            value: Any = params
+            for part in key.split("."):
+                value = value.get(part) if isinstance(value, Mapping) else None
+            if self._is_met(key, values):
+                values[key] = value
+        return {key: values[key] for key in self.spaces if key in values}
+
+    def told(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, BaseDistribution]] | None:
+        """Return values as Optuna has them, and their distributions; None if one is outside of its space."""
+        if not all(self.spaces[key].holds(value) for key, value in values.items()):
+            return None
+        theirs = {key: self._told(self.spaces[key], value) for key, value in values.items()}
+        return theirs, {key: _distribution(self.spaces[key]) for key in values}
+
+    def _order(self) -> list[str]:
+        """Return the names, each behind those that its condition depends on."""
+        order: list[str] = []
+        while len(order) < len(self.spaces):
+            order += [
+                key
+                for key, space in self.spaces.items()
+                if key not in order and set(space.when) <= set(order)
+            ]
+        return order
+
+    def _is_met(self, key: str, values: Mapping[str, Any]) -> bool:
+        return all(
+            other in values
+            and any(
+                is_same(values[other], one) for one in (allowed if isinstance(allowed, list) else [allowed])
+            )
+            for other, allowed in self.spaces[key].when.items()
+        )
+
+    def _suggest(self, trial: Trial, key: str) -> Any:
+        space = self.spaces[key]
+        if space.choices is not None:
+            return space.choices[trial.suggest_categorical(key, list(range(len(space.choices))))]
+        if space.step is not None:
+            return space.at_step(trial.suggest_int(key, 0, space.n_steps - 1))
+        if space.integers is not None:
+            return trial.suggest_int(key, *space.integers, log=space.log)
+        assert space.floats is not None
+        return trial.suggest_float(key, *space.floats, log=space.log)
+
+    def _told(self, space: Space, value: Any) -> Any:
+        if space.choices is not None:
+            return next(number for number, one in enumerate(space.choices) if is_same(value, one))
+        if space.step is not None:
+            return next(number for number in range(space.n_steps) if space.at_step(number) == value)
+        return value
+
+
+def _distribution(space: Space) -> BaseDistribution:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if space.choices is not None:
+        return CategoricalDistribution(list(range(len(space.choices))))
+    if space.step is not None:
+        return IntDistribution(0, space.n_steps - 1)
+    if space.integers is not None:
+        return IntDistribution(space.integers[0], space.integers[1], log=space.log)
+    assert space.floats is not None
+    return FloatDistribution(space.floats[0], space.floats[1], log=space.log)
