@@ -72,6 +72,30 @@ BESIDE: dict[str, dict[str, Any]] = {
     "gate.champion.registry": {"gate": {"champion": {}}},
     "register.n": {"register": {"name": "shop-recommender"}},
     "register.refresh": {"register": {"name": "shop-recommender"}},
+    **{
+        f"models[].tune.PARAMETER.{name}": {
+            "models": [
+                {"name": "ease", "type": "ease", "tune": {"l2": space, "values": ["rating", "binary"]}}
+            ],
+            "compare": {},
+            "gate": {},
+        }
+        for name, space in {
+            "choices": {},
+            "int": {},
+            "float": {},
+            "log": {"int": [5, 300]},
+            "step": {"int": [5, 300]},
+            "when": {"int": [5, 300]},
+        }.items()
+    },
+    **{
+        key.path: {
+            "tune": {"split": {"type": "last_n"}} if key.path.startswith("tune.split.") else {},
+            "models": [{"name": "knn", "type": "surprise.KNNBasic", "tune": {"k": [5, 20]}}, "popularity"],
+        }
+        for key in config_keys("tune")
+    },
     "models[].inputs[].env": {
         "models": [{"name": "knn", "type": "random", "inputs": [{"env": "A"}]}, "popularity"]
     },
@@ -85,8 +109,10 @@ def test_the_example_of_a_key_is_valid(key: ConfigKey) -> None:
     Path("vendor").mkdir()
     Path("vendor/lists.parquet").touch()
     path = key.path.replace("[]", ".0").replace("COST", "fit_seconds").replace("SEGMENT", "activity")
+    path = path.replace("PARAMETER", "values" if path.endswith("choices") else "l2")
     value: Any = load(COMPLETE | BESIDE.get(key.path, {}), overrides=[f"{path}={key.example}"]).spec
-    for part in path.replace("register", "registered", 1).split("."):
+    fields = {"register": "registered", "int": "integers", "float": "floats"}
+    for part in [fields.get(part, part) for part in path.split(".")]:
         value = (
             value[part]
             if isinstance(value, dict)

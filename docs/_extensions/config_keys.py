@@ -19,6 +19,11 @@ from evalplugin.config.schema import Config
 __all__ = ["ConfigKey", "config_keys", "top_level_keys"]
 
 
+_ENTRIES = {
+    "tune": "PARAMETER"
+}  # what the keys of a mapping name, where it is not what the mapping is called
+
+
 class ConfigKey(NamedTuple):
     """A key of a config; default and example are YAML, empty where there is none."""
 
@@ -63,7 +68,9 @@ def _keys(path: str, info: FieldInfo, example: Any) -> Iterator[ConfigKey]:
     if "list" in str(info.annotation):
         below, parts = f"{path}[]", example if isinstance(example, list) else [example]
     elif "dict" in str(info.annotation):
-        below, parts = f"{path}.{path.rpartition('.')[2].removesuffix('s').upper()}", list(example.values())
+        key = path.rpartition(".")[2]
+        below = f"{path}.{_ENTRIES.get(key, key.removesuffix('s').upper())}"
+        parts = list(example.values())
     else:
         below, parts = path, [example]
     for name, field in _fields(section):

@@ -21,7 +21,7 @@ class Space(Closed):
         list[Any] | None,
         Field(
             description="Values without an order. A list alone is short for this.",
-            examples=[["msd", "cosine"]],
+            examples=[["rating", "binary"]],
         ),
     ] = None
     integers: Annotated[
@@ -48,7 +48,7 @@ class Space(Closed):
         Field(
             description="Values of other tuned parameters, one or a list of each, with which this one is tuned; with "
             "others it keeps its default.",
-            examples=[{"sim_options.name": "pearson_baseline"}],
+            examples=[{"values": "binary"}],
         ),
     ] = {}
 
@@ -167,7 +167,7 @@ class Tune(Closed):
         Field(
             description="Split of the train data, whose first fold is the validation data; left out: as the data is "
             "split.",
-            examples=[{"type": "temporal", "quantile": 0.9}],
+            examples=[{"type": "last_n", "n": 2}],
         ),
     ] = None
     metric: Annotated[

@@ -75,7 +75,7 @@ class _Bars(_Shown):
             ]
             self.bars = Progress(*columns, console=self.console, transient=True)
             self.bars.start()
-        bar = self.bars.add_task("", total=total, label=label, seconds_left=seconds_left)
+        bar = self.bars.add_task(escape(_text_of(label)), total=total, label=label, seconds_left=seconds_left)
         try:
             yield lambda done: self.bars.advance(bar, done)
         finally:
