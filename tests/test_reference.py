@@ -75,10 +75,9 @@ BESIDE: dict[str, dict[str, Any]] = {
     **{
         f"models[].tune.PARAMETER.{name}": {
             "models": [
-                {"name": "ease", "type": "ease", "tune": {"l2": space, "values": ["rating", "binary"]}}
-            ],
-            "compare": {},
-            "gate": {},
+                {"name": "knn", "type": "ease", "tune": {"l2": space, "values": ["rating", "binary"]}},
+                "popularity",
+            ]
         }
         for name, space in {
             "choices": {},
