@@ -169,7 +169,7 @@ class Fails:
 @pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
 @pytest.mark.filterwarnings("ignore:.*relevance.threshold is not set")
 def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
-    # A bake-off that logs whatever can be logged: it has a commit, titles, a failure, a warning, a gate, an input.
+    # A bake-off that logs whatever can be logged: a commit, titles, a failure, a warning, a gate, an input, tuning.
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
     for command in (["init", "-q"], ["remote", "add", "origin", "https://example.org/shop"],
                     [*identity, "commit", "-q", "--allow-empty", "-m", "start"]):  # fmt: skip
@@ -203,7 +203,13 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
                 "random",
                 {"type": "popularity", "inputs": ["items.csv"]},
                 "fails",
+                {
+                    "type": "sklearn.TruncatedSVD",
+                    "params": {"n_components": 4},
+                    "tune": {"n_components": {"int": [2, 8]}},
+                },
             ],
+            "tune": {"budget": {"trials": 4, "seconds": 600}},
             "compare": {"baseline": "random"},
             "gate": {"min_users": 20, "fail_on": "never"},
             "register": {"name": "shop"},

@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-__all__ = ["Mode", "Outcome", "run_bakeoff"]
+__all__ = ["Mode", "Outcome", "open_executor", "run_bakeoff"]
 
 
 @dataclass(frozen=True)
@@ -193,8 +193,9 @@ def run_bakeoff(
             abandon_older(journal, mode, observer)
             jobs = _tune(config, studies, jobs, cache, journal, mode, observer, workers)
             pace = Pace(jobs, workers)
-            with drawing_processes(len(jobs) * len(bakeoff.headline)) as artists:
-                with _executor(config, cache.store, observer, workers=workers) as execute:
+            pictures_of_tuning = 2 * sum(job.tuning is not None for job in jobs)
+            with drawing_processes(len(jobs) * len(bakeoff.headline) + pictures_of_tuning) as artists:
+                with open_executor(config, cache.store, observer, workers=workers) as execute:
                     result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
                 pictures = drawn_pictures(result, artists)
                 outcome = _compare_and_log(
@@ -257,7 +258,7 @@ def _tune(
     if not studies:
         return list(jobs)
     # The progress of all trials is shown, and not that of each.
-    with _executor(config, cache.store, Observer(), workers=workers) as execute:
+    with open_executor(config, cache.store, Observer(), workers=workers) as execute:
         run = refuse if mode == "sync" else execute
         found = run_studies(studies, jobs, run, cache, observer)
     tuned = [job for job in found if job.model.space]
@@ -284,7 +285,7 @@ def _open_tracker(
 
 
 @contextmanager
-def _executor(
+def open_executor(
     config: CheckedConfig, store: Store, observer: Observer, *, workers: int
 ) -> Generator[Executor]:
     """Yield the executor of the tasks: this process, or worker processes with a scratch folder for files."""

@@ -24,6 +24,7 @@ __all__ = [
     "source_experiment",
     "store",
     "tracking_uri",
+    "workers",
 ]
 
 
@@ -96,6 +97,9 @@ outcome_file = click.option(
 )
 experiment = click.option("--experiment", help="MLflow experiment; wins over the config's.")
 tracking_uri = click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
+workers = click.option(
+    "--workers", type=click.IntRange(1), metavar="N", help="Tasks at a time; wins over the config's."
+)
 store = click.option(
     "--store",
     "folder",

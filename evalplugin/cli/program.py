@@ -36,6 +36,7 @@ from evalplugin.cli.schema import schema
 from evalplugin.cli.score import score
 from evalplugin.cli.shared import print_diagnostic, show_error
 from evalplugin.cli.sync import sync
+from evalplugin.cli.tune import tune
 from evalplugin.cli.validate import validate
 
 __all__ = ["main"]
@@ -110,6 +111,7 @@ def cli() -> None:
 
 for command in (
     run,
+    tune,
     validate,
     score,
     compare,

@@ -28,9 +28,7 @@ __all__ = ["run", "run_with"]
 @options.experiment
 @options.data_home
 @click.option("--dry-run", is_flag=True, help="Check, read and split the data, print the plan, and stop.")
-@click.option(
-    "--workers", type=click.IntRange(1), metavar="N", help="Tasks at a time; wins over the config's."
-)
+@options.workers
 @click.option(
     "--resume", "mode", flag_value="resume", help="Go on with the newest bake-off that was cut off."
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import as_mapping
@@ -35,7 +36,7 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
     validation = {id(fold): _validation(config, plan, one, fold) for one in prepared for fold in one.folds}
     for number, job in enumerate(jobs):
         for fold, task in enumerate(job.tasks if job.model.space else ()):
-            split, candidates, stream = validation[id(task.split)]
+            split, candidates, stream, settings = validation[id(task.split)]
             base = Task(
                 model=replace(job.model, space=None),
                 split=split,
@@ -50,7 +51,9 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
             )
             assert job.model.space is not None
             space = SearchSpace(job.model.space)
-            found.append(Study(number, fold, job.label(fold), base, space, plan, name=job.name(fold)))
+            found.append(
+                Study(number, fold, job.label(fold), base, space, plan, settings, name=job.name(fold))
+            )
     return found
 
 
@@ -64,8 +67,8 @@ def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int
 
 def _validation(
     config: CheckedConfig, plan: TuningPlan, prepared: PreparedData, fold: Split
-) -> tuple[Split, Candidates, tuple[str, ...]]:
-    """Return the split of a fold's train data, the candidates, and the name of its random streams.
+) -> tuple[Split, Candidates, tuple[str, ...], dict[str, Any]]:
+    """Return the split of a fold's train data, the candidates, the name of its random streams, and the settings.
 
     Nothing depends on the test data, not even the streams.
     """
@@ -88,9 +91,10 @@ def _validation(
         raise DataError(
             f"tune: the train data of {place} cannot be split for validation{hint}: {error}"
         ) from None
+    settings = plan.as_mapping() | {"split": {"type": split.type, **as_mapping(split.component)}}
     drawing = generator(seed, *stream, "candidates")
     negatives = recommend.negatives or 0
-    return found, Candidates.of(recommend.candidates, found, drawing, n_negatives=negatives), stream
+    return found, Candidates.of(recommend.candidates, found, drawing, n_negatives=negatives), stream, settings
 
 
 def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:

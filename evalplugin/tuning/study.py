@@ -81,6 +81,7 @@ class Study:
     base: Task  # with the defaults, on the validation data
     space: SearchSpace
     plan: TuningPlan
+    settings: Mapping[str, Any]  # the plan as plain values, with the split of this study
     trials: list[Trial] = field(default_factory=list)
     name: str = ""  # unique within the bake-off
     _barren: int = 0

@@ -32,6 +32,8 @@ def tuning_of(studies: Sequence[Study]) -> Tuning:
         best=tuple(trial.values for _, trial, _ in best),
         validation=fmean(outcome.value for _, _, outcome in best if outcome.value is not None),
         trials=_table(studies),
+        settings=studies[0].settings,
+        space={key: space.as_mapping() for key, space in studies[0].space.spaces.items()},
         notes=tuple(_notes(studies)),
     )
 
