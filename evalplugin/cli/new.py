@@ -30,9 +30,17 @@ _CHECKS = {
     "--out", "folder", default=".", metavar="DIRECTORY", help="Where to write both files.",
     type=click.Path(exists=True, file_okay=False, writable=True, path_type=Path),
 )  # fmt: skip
+@click.option(
+    "--command",
+    "is_command",
+    is_flag=True,
+    help="A model that is a program of its own, in an environment of its own (type: command).",
+)
 @options.debug
-def new(kind: str, name: str, folder: Path) -> int:
+def new(kind: str, name: str, folder: Path, is_command: bool) -> int:
     """Write a commented template of a model, metric, dataset or split, and a test of its contract."""
+    if is_command and kind != "model":
+        raise click.BadParameter(f"only a model can be a program, not a {kind}", param_hint="--command")
     if not re.fullmatch("[a-z][a-z0-9]*(-[a-z0-9]+)*", name):
         raise click.BadParameter(
             f"{name!r}: must be lower-case words of letters and digits, joined by -, such as first-hit",
@@ -47,16 +55,16 @@ def new(kind: str, name: str, folder: Path) -> int:
         "cls": "".join(word.capitalize() for word in name.split("-")),
         "check": _CHECKS[kind],
     }
-    written = {folder / f"{module}.py": kind, folder / f"test_{module}.py": "test"}
+    templates = ("command", "command_test") if is_command else (kind, "test")
+    written = dict(zip((folder / f"{module}.py", folder / f"test_{module}.py"), templates, strict=True))
     for file in written:
         if file.exists():
             raise click.BadParameter(f"{file} exists: choose another name, or another folder by --out")
-    templates = files("evalplugin.cli") / "templates"
     for file, template in written.items():
-        file.write_text(
-            Template((templates / f"{template}.txt").read_text("utf-8")).substitute(words), "utf-8"
-        )
+        text = (files("evalplugin.cli") / "templates" / f"{template}.txt").read_text("utf-8")
+        file.write_text(Template(text).substitute(words), "utf-8")
     component, test = written
+    described = "command" if is_command else f"{name} --plugin {component}"
     echo(f"{component}\n{test}\n\nNext: edit {component.name}, then\n")
-    echo(f"  python -m pytest {test}\n  python -m evalplugin describe {kind} {name} --plugin {component}")
+    echo(f"  python -m pytest {test}\n  python -m evalplugin describe {kind} {described}")
     return EXIT_DONE

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from evalplugin.cli import main
 
@@ -28,6 +29,38 @@ def test_a_template_passes_its_contract_test_and_is_described(
     assert done.returncode == 0, done.stdout
     assert main(["describe", kind, name, "--plugin", f"{module}.py"]) == 0
     assert "One line on" in capsys.readouterr().out
+
+
+def test_the_template_of_a_program_makes_lists(store: Path) -> None:
+    import evalplugin
+
+    assert main(["new", "model", "own-program", "--command"]) == 0
+    assert [path.name for path in sorted(Path().glob("*.py"))] == ["own_program.py", "test_own_program.py"]
+    (model,) = yaml.safe_load(Path("own_program.py").read_text().split('"""')[1].partition("In a config:")[2])
+    model["params"]["command"][0] = sys.executable
+    config = {
+        "experiment": "own", "datasets": ["blobs"], "split": "holdout",
+        "recommend": {"n": 5}, "metrics": ["ndcg@5"],
+        "models": ["random", model], "tracking": {"uri": "sqlite:///mlflow.db"},
+    }  # fmt: skip
+    random, own = evalplugin.run(config).result.models
+    assert own.error is None
+    assert own.notes == ()
+    assert own.per_user.means["ndcg@5"] > 1.5 * random.per_user.means["ndcg@5"]
+
+
+@pytest.mark.slow
+def test_the_template_of_a_program_passes_its_contract_test() -> None:
+    assert main(["new", "model", "own-program", "--command"]) == 0
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_own_program.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_only_a_model_can_be_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", "metric", "liked", "--command"]) == 2
+    assert "only a model can be a program, not a metric" in capsys.readouterr().err
+    assert not list(Path().iterdir())
 
 
 def test_a_bake_off_of_templates_alone_runs() -> None:
