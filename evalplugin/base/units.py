@@ -43,7 +43,7 @@ def seconds_of(time: str, name: str) -> float:
 
 def count_text(n: int, noun: str) -> str:
     """Return a count with its noun, such as ``1 model`` or ``3 models``."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def size_text(size: float) -> str:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags, Floats, Ints
 from evalplugin.base.errors import DataError
+from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import ids_of
@@ -22,6 +23,8 @@ from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import NO_ITEM, TopN, rank_entries, row_codes
 
 __all__ = ["lists_on"]
+
+_CELLS = 2**22  # users x the length of the longest list, at a time
 
 
 class _Entries(NamedTuple):
@@ -54,11 +57,27 @@ def _read(train: Interactions, files: TableFiles, columns: ListColumns) -> _Entr
     items, (item,) = encode([pairs.item])
     starts = pairs.user.run_starts()
     rows = group_rows(starts, user[starts], len(users), {"item": item, pairs.kind: pairs.values})
-    listed = RankedLists(users, rows, pairs.refuse).block(slice(0, len(users)))
-    _refuse_twice(listed, users, items, table.name)
-    row, position = np.nonzero(listed != NO_ITEM)
-    score = (-1.0 - position).astype(np.float64)
-    return _Entries(row, listed[row, position], score, users, items)
+    lists = RankedLists(users, rows, pairs.refuse)
+    parts = []
+    for block in _blocks(lists.lengths):
+        listed = lists.block(block)
+        _refuse_twice(listed, users[block], items, table.name)
+        row, position = np.nonzero(listed != NO_ITEM)
+        parts.append((block[row], listed[row, position], -1.0 - position))
+    code, listed, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return _Entries(code, listed, score, users, items)
+
+
+def _blocks(lengths: Ints) -> Iterator[Ints]:
+    """Yield ascending positions of users whose lists fit in a rectangle of ``_CELLS``, or of one user."""
+    order = np.argsort(lengths, kind="stable")
+    ascending = lengths[order]
+    start = 0
+    while start < len(order):
+        cells = np.arange(1, len(order) - start + 1) * ascending[start:]
+        size = max(1, int(np.searchsorted(cells, _CELLS, side="right")))
+        yield np.sort(order[start : start + size])
+        start += size
 
 
 def _refuse_twice(
@@ -95,28 +114,29 @@ def _on_request(entries: _Entries, request: ListRequest) -> tuple[TopN, list[str
     lengths = (item != NO_ITEM).sum(axis=1)
 
     def of(mask: Flags, ids: npt.NDArray[np.generic]) -> str:
-        return f"such as {raw_text(ids[int(np.argmax(mask))])}"
+        return raw_text(ids[int(np.argmax(mask))])
 
     def sentences() -> Iterator[str]:
+        lacking = "that the data does not have, such as"
         if (unknown := user_code < 0).any():
-            yield f"{unknown.sum():,} users of the lists are not in the data, {of(unknown, entries.users)}; left out"
+            yield f"left out: {count_text(int(unknown.sum()), 'user')} {lacking} {of(unknown, entries.users)}"
         if (strange := asked & (code < 0)).any():
-            ids = entries.items[entries.item]
-            yield f"{strange.sum():,} listed items are not in the data, {of(strange, ids)}; left out"
+            example = raw_text(entries.items[entries.item[int(np.argmax(strange))]])
+            yield f"left out: {count_text(int(strange.sum()), 'listed item')} {lacking} {example}"
         if (removed := asked & (code >= 0) & ~allowed).any():
-            ids = entries.users[entries.user]
+            kind = request.candidates.kind
+            why = "that the user has already" if kind == "unseen" else f"outside of the candidates ({kind})"
+            example = raw_text(entries.users[entries.user[int(np.argmax(removed))]])
             yield (
-                f"{removed.sum():,} listed items are no candidates ({request.candidates.kind}) of their "
-                f"{len(np.unique(row[removed])):,} users, {of(removed, ids)}; left out"
+                f"left out: {count_text(int(removed.sum()), 'listed item')} {why}, "
+                f"of {count_text(len(np.unique(row[removed])), 'user')}, such as {example}"
             )
-        missing = lengths == 0
-        if missing.any():
+        if (missing := lengths == 0).any():
             example = of(missing, train.users[users])
-            yield f"{missing.sum():,} of {len(users):,} users have no list, {example}; they score 0"
-        short = (lengths > 0) & (lengths < n)
-        if short.any():
+            yield f"{missing.sum():,} of {len(users):,} users without a list, such as {example}: they score 0"
+        if (short := (lengths > 0) & (lengths < n)).any():
             example = of(short, train.users[users])
-            yield f"{short.sum():,} of {len(users):,} lists have fewer than {n} items, {example}"
+            yield f"{short.sum():,} of {len(users):,} lists with fewer than {n} items, such as that of {example}"
 
     return TopN(users, item, score), list(sentences())
 

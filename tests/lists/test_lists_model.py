@@ -40,7 +40,7 @@ def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> No
     )
     for ours, theirs in zip(again.result.models, first.result.models, strict=True):
         assert ours.error is None
-        assert all("have fewer than 10 items" in note for note in ours.notes)
+        assert all("with fewer than 10 items" in note for note in ours.notes)
         for metric in theirs.per_user.metrics:
             np.testing.assert_array_equal(ours.per_user.column(metric), theirs.per_user.column(metric))
         assert ours.per_user.overall == theirs.per_user.overall
@@ -72,11 +72,11 @@ def test_what_cannot_be_listed_is_counted_and_named() -> None:
     lists, notes = lists_of(pd.DataFrame(rows, columns=["user", "item", "rank"]))
     assert lists == [["b", "c", "d"], ["d"], []]
     assert notes == [
-        "1 users of the lists are not in the data, such as 'tom'; left out",
-        "1 listed items are not in the data, such as 'z'; left out",
-        "1 listed items are no candidates (unseen) of their 1 users, such as 'ann'; left out",
-        "1 of 3 users have no list, such as 'eve'; they score 0",
-        "1 of 3 lists have fewer than 3 items, such as 'bob'",
+        "left out: 1 user that the data does not have, such as 'tom'",
+        "left out: 1 listed item that the data does not have, such as 'z'",
+        "left out: 1 listed item that the user has already, of 1 user, such as 'ann'",
+        "1 of 3 users without a list, such as 'eve': they score 0",
+        "1 of 3 lists with fewer than 3 items, such as that of 'bob'",
     ]
 
 
