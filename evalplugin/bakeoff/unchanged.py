@@ -8,7 +8,7 @@ from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import CHANGED, Inputs, changed_input
 from evalplugin.config import CheckedConfig
-from evalplugin.config.inputs import inputs_at
+from evalplugin.config.inputs import declared_inputs
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job
 from evalplugin.execution.store.steps import StepCache
@@ -40,11 +40,10 @@ def check_declared(config: CheckedConfig, cache: StepCache) -> None:
         DataError: There is one.
     """
     for model in config.models:
-        for text in model.inputs:
-            try:
-                cache.declare(inputs_at(text, config.folder))
-            except DataError as error:
-                raise DataError(f"inputs of the model {model.name}: {error}") from None
+        try:
+            cache.declare(list(declared_inputs(model, config.folder)))
+        except DataError as error:
+            raise DataError(f"inputs of the model {model.name}: {error}") from None
 
 
 def raise_if_unchanged(

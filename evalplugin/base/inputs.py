@@ -6,7 +6,8 @@ An input is named by a text:
 - ``/folder/``: a folder, by the names and contents of its files;
 - ``glob:/folder/*.csv``: the names of the files that match a pattern;
 - ``env:NAME``: the value of an environment variable;
-- ``models:/name@alias``, ``https://...``, ``s3://...``: a URI, by what its store says about it.
+- ``models:/name@alias``, ``https://...``, ``s3://...``: a URI, by what its store says about it;
+- ``command:/folder git rev-parse HEAD``: a command that prints a version, run in a folder.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import glob
 import hashlib
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -23,6 +25,7 @@ from urllib.parse import urlsplit
 
 __all__ = [
     "CHANGED",
+    "COMMAND",
     "ENV",
     "GLOB",
     "MLFLOW_SCHEMES",
@@ -32,6 +35,7 @@ __all__ = [
     "Resolve",
     "Signature",
     "changed_input",
+    "command_input",
     "fingerprint_of",
     "inputs_named_in",
     "merged",
@@ -40,6 +44,7 @@ __all__ = [
 ]
 
 ENV, GLOB = "env:", "glob:"
+COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
 # Instead of a fingerprint: the input changed while it was in use; or the task itself has written to it.
 CHANGED, WRITTEN = "changed meanwhile", "written"
 MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")
@@ -60,6 +65,11 @@ def scheme_of(text: str) -> str | None:
     """Return the scheme of a URI, in lower case; None for any other text."""
     match = _URI.match(text.lower())
     return None if match is None or text.startswith(GLOB) else match[1]
+
+
+def command_input(words: Sequence[str], folder: Path) -> str:
+    """Return the name of a command that prints a version and is run in a folder."""
+    return f"{COMMAND}:/{shlex.join([os.path.abspath(folder)[1:], *words])}"
 
 
 def signature_of(path: str) -> Signature | None:

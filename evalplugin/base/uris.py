@@ -1,16 +1,20 @@
-"""Fingerprints of URIs, as far as their servers say whether their content has changed."""
+"""Fingerprints of URIs, as far as their servers say whether their content has changed, and of commands."""
 
 from __future__ import annotations
 
 import hashlib
+import shlex
+import subprocess
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.inputs import scheme_of
+from evalplugin.base.inputs import COMMAND, scheme_of
+from evalplugin.base.programs import end_text
 from evalplugin.base.secrets import redact, redact_message
 
 __all__ = ["unknowable", "uri_fingerprint"]
 
 _SECONDS = 10.0  # for an answer of a server
+_COMMAND_SECONDS = 60.0
 _OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
 _MAX_OBJECTS = 10_000
 
@@ -18,10 +22,14 @@ _MAX_OBJECTS = 10_000
 def uri_fingerprint(uri: str) -> str:
     """Return a text that changes with the content of a URI: of its ETag, or of its objects' sizes and times.
 
+    Of a command (see ``command_input``), it is what it prints to stdout.
+
     Raises:
-        DataError: The server does not say, cannot be reached, or is of another kind.
+        DataError: The server does not say, cannot be reached, or is of another kind; or a command fails.
     """
     scheme = scheme_of(uri)
+    if scheme == COMMAND:
+        return _of_command(uri)
     if scheme in ("http", "https"):
         return _of_headers(uri)
     if scheme in _OBJECT_STORES:
@@ -33,6 +41,30 @@ def unknowable(uri: str, reason: object) -> DataError:
     """Return the error that it cannot be known whether the content of a URI has changed."""
     text = " ".join(redact_message(str(reason)).split())
     return DataError(f"{redact(uri)}: it cannot be known whether its content has changed: {text[:300]}")
+
+
+def _of_command(name: str) -> str:
+    folder, *words = shlex.split(name.removeprefix(f"{COMMAND}:/"))
+    shown = f"the command {shlex.join(words)}"
+    try:
+        done = subprocess.run(
+            words,
+            cwd=f"/{folder}",
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_COMMAND_SECONDS,
+            check=False,
+        )
+    except OSError as error:
+        raise DataError(f"{shown} cannot be started: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise DataError(f"{shown} took more than {_COMMAND_SECONDS:g} s") from None
+    if done.returncode != 0:
+        output = (done.stdout + done.stderr).decode(errors="backslashreplace")
+        raise DataError(f"{shown} failed with exit code {done.returncode}{end_text(output)}")
+    if not done.stdout.strip():
+        raise DataError(f"{shown} printed nothing to stdout, which would be the version")
+    return hashlib.sha256(done.stdout).hexdigest()[:32]
 
 
 def _of_headers(uri: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.inputs import ENV, URI_SCHEMES, inputs_named_in, scheme_of
 from evalplugin.config.checked import ModelRecipe
 from evalplugin.data.files import find_files
+from evalplugin.models import MODELS
 
-__all__ = ["inputs_at", "inputs_of_model"]
+__all__ = ["declared_inputs", "inputs_at", "inputs_of_model"]
 
 
 def inputs_at(text: str, folder: Path) -> list[str]:
@@ -36,7 +38,19 @@ def inputs_at(text: str, folder: Path) -> list[str]:
 
 
 def inputs_of_model(model: ModelRecipe, folder: Path) -> Iterator[str]:
-    """Yield the names of the inputs that a model's parameters name, and of those that it declares."""
+    """Yield the names of the inputs that a model's parameters name, and of those that it or its config declares."""
     yield from inputs_named_in(model.params, [folder, Path.cwd()])
+    yield from declared_inputs(model, folder)
+
+
+def declared_inputs(model: ModelRecipe, folder: Path) -> Iterator[str]:
+    """Yield the names of the inputs that a model's config declares under ``inputs``, or the model itself.
+
+    Raises:
+        DataError: There is no such file or folder, or the URI is of no known kind.
+    """
     for text in model.inputs:
         yield from inputs_at(text, folder)
+    if hasattr(MODELS.entry(model.type).cls, "own_inputs"):
+        component: Any = MODELS.create(model.type, model.params)
+        yield from component.own_inputs(folder)

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
+import shlex
 import signal
-import subprocess
+import sys
 import tempfile
-from collections import deque
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.errors import ModelError, Problem, did_you_mean
+from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
+from evalplugin.base.inputs import command_input
+from evalplugin.base.programs import end_text, find_program, run_program
+from evalplugin.base.units import size_text
 from evalplugin.data import Candidates, Interactions, LoadContext
-from evalplugin.data.files import TableFiles
-from evalplugin.data.formats import ParquetFormat
+from evalplugin.data.files import TableFiles, find_files
+from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.given import lists_on
 from evalplugin.models.base import ListRequest, model
 from evalplugin.models.selection import TopN, row_codes
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["Command"]
 
-_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+# {{word}} stands for {word}: awk and shells have braces of their own.
+_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
 _PLACEHOLDERS = ("train", "users", "candidates", "out", "n", "seed", "fold")
-_LAST_LINES = 15  # of the output of a program that failed
 
 
 @model("command")
@@ -39,12 +42,18 @@ _LAST_LINES = 15  # of the output of a program that failed
 class Command:
     """Lists made by a program: of another Python, R, Java, a container, or a job that is submitted.
 
-    The program reads Parquet files and writes one. In the command, {train} stands for the file of the train data
-    (columns user, item, rating and, where there are times, timestamp in seconds), {users} for that of the users who get
+    The program reads files and writes one, all in one format. In the command, {train} stands for the file of the train
+    data (columns user, item, rating and, where there are times, timestamp), {users} for that of the users who get
     lists (user), {candidates} for that of the items (item; with the candidates judged or sampled: user, item), {out}
-    for the file to write (user, item and rank from 1, or score), {n} for the length of the lists, {seed} for an integer
-    and {fold} for the number of the fold, from 1. Items that are no candidates, such as those of a user's train data,
-    are left out afterwards. It runs in the folder of the config; files that the command names count as its code.
+    for the file to write, or a folder of such files (user, item and rank from 1, or score), {n} for the length of the
+    lists, {seed} for an integer and {fold} for the number of the fold, from 1; {{word}} is {word} itself.
+
+    Items that are no candidates, such as those of a user's train data, are left out afterwards. Users without a list
+    score 0. Unknown ids, short lists and missing users are counted, and shown as warnings. A program that fails,
+    or whose lists break a rule, fails this model alone, with the last lines of its output.
+
+    It runs in the folder of the config, without a shell. Files and folders that the command names count as its code:
+    lists are made again when they change. Its time is that of recommending; its memory is not measured.
     """
 
     command: Annotated[
@@ -54,26 +63,50 @@ class Command:
         ),
     ]
     version: Annotated[
-        str, Field(description="of the program: lists are made again when it changes; any text")
+        str | Annotated[list[str], Field(min_length=1)],
+        Field(
+            description="of the program, whose lists are made again when it changes: any text, a file, or a command "
+            "(a list) that prints it"
+        ),
     ] = ""
+    format: Annotated[
+        Literal["parquet", "csv"],
+        Field(description="of all files; csv: with a header line, for programs that cannot read Parquet"),
+    ] = "parquet"
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     _seed: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        used = {name for argument in self.command for name in _PLACEHOLDER.findall(argument)}
-        for name in sorted(used - {*_PLACEHOLDERS}):
-            raise ValueError(
-                f"command: unknown placeholder {{{name}}}{did_you_mean(name, _PLACEHOLDERS, noun=None)}; allowed: "
-                + ", ".join(f"{{{known}}}" for known in _PLACEHOLDERS)
+        used = [(i, name) for i, argument in enumerate(self.command) for name in _names_in(argument)]
+        problems = [
+            Problem(
+                ("command", i),
+                f"unknown placeholder {{{name}}}{did_you_mean(name, _PLACEHOLDERS, noun=None)}; allowed: "
+                f"{', '.join(f'{{{known}}}' for known in _PLACEHOLDERS)}, and {{{{{name}}}}} for {{{name}}} itself",
             )
-        if "out" not in used:
-            raise ValueError("command: {out} is missing, the file that the program writes its lists to")
+            for i, name in used
+            if name not in _PLACEHOLDERS
+        ]
+        if not problems and "out" not in {name for _, name in used}:
+            message = "{out} is missing, the file that the program writes its lists to"
+            problems.append(Problem(("command",), message))
+        if problems:
+            raise ParameterError(problems)
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if there is no such program."""
-        if self._program(context.base) is None:
-            return [Problem(("command", 0), self._no_program)]
-        return []
+        programs = {"command": self.command}
+        if isinstance(self.version, list):
+            programs["version"] = self.version
+        return [
+            Problem((key, 0), _missing(words[0]))
+            for key, words in programs.items()
+            if find_program(words[0], context.base) is None
+        ]
+
+    def own_inputs(self, folder: Path) -> list[str]:
+        """Return the name of the command that prints the version, if there is one."""
+        return [command_input(self.version, folder)] if isinstance(self.version, list) else []
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw the seed; the program is run when lists are asked for."""
@@ -87,81 +120,101 @@ class Command:
             DataError: What it has written breaks a rule.
         """
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-            files = {name: f"{folder}/{name}.parquet" for name in ("train", "users", "candidates", "out")}
-            _write_inputs(request, files)
+            tables = _tables(request)
+            files = {name: f"{folder}/{name}.{self.format}" for name in (*tables, "out")}
+            for name, table in tables.items():
+                self._write(table, files[name])
             values = {**files, "n": str(request.n), "seed": str(self._seed), "fold": str(request.fold + 1)}
             output = self._run(request.folder, values)
-            out = Path(files["out"])
-            if not out.exists():
-                raise ModelError(f"{self._shown} ended without writing {{out}}{_end_of(output)}")
-            lists, self.notes = lists_on(request, TableFiles("{out}", (out,), ParquetFormat()), ListColumns())
+            if not Path(files["out"]).exists():
+                raise ModelError(f"{self._shown} ended without writing {{out}}{end_text(output)}")
+            try:
+                lists, self.notes = lists_on(request, self._written(files["out"], request), ListColumns())
+            except DataError as error:
+                message = str(error).replace(files["out"], "{out}")
+                raise DataError(f"{self._shown}: {message}") from None
         return lists
+
+    def _write(self, table: pa.Table, file: str) -> None:
+        if self.format == "csv":
+            table.to_pandas().to_csv(file, index=False, lineterminator="\n")
+        else:
+            from pyarrow import parquet
+
+            parquet.write_table(table, file)
+
+    def _written(self, out: str, request: ListRequest) -> TableFiles:
+        files = tuple(find_files(Path(), out, f"*.{self.format}"))
+        if self.format == "parquet":
+            return TableFiles("{out}", files, ParquetFormat())
+        ids = {"user": request.train.users, "item": request.train.items}
+        text = [role for role, known in ids.items() if known.dtype.kind not in "iu"]
+        return TableFiles("{out}", files, CsvFormat(text=text))
 
     @property
     def _shown(self) -> str:
-        return f"the command {' '.join(self.command)[:200]!r}"
+        text = shlex.join(self.command)
+        return f"the command {text if len(text) <= 200 else f'{text[:200]} ...'}"
 
-    @property
-    def _no_program(self) -> str:
-        return f"there is no program {self.command[0]!r}, relative to the config or on PATH"
-
-    def _program(self, folder: Path) -> str | None:
-        name = self.command[0]
-        return shutil.which(str(folder / name)) if os.sep in name else shutil.which(name)
-
-    def _run(self, folder: Path, values: Mapping[str, str]) -> list[str]:
-        """Run the program, and return the last lines of its output."""
-        program = self._program(folder)
+    def _run(self, folder: Path, values: Mapping[str, str]) -> str:
+        """Run the program, and return the end of its output."""
+        program = find_program(self.command[0], folder)
         if program is None:
-            raise ModelError(self._no_program)
-        filled = [_PLACEHOLDER.sub(lambda match: values[match[1]], argument) for argument in self.command[1:]]
-        last: deque[str] = deque(maxlen=_LAST_LINES)
-        process = subprocess.Popen(
-            [program, *filled],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="backslashreplace",
-            start_new_session=True,  # so that what it starts can be ended with it
-        )
-        assert process.stdout is not None
+            raise ModelError(_missing(self.command[0]))
+        arguments = [_filled(argument, values) for argument in self.command[1:]]
         try:
-            for line in process.stdout:
-                last.append(line.rstrip("\n")[:500])
-            code = process.wait()
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            process.stdout.close()
+            code, output = run_program([program, *arguments], folder)
+        except OSError as error:
+            raise ModelError(f"{self._shown} cannot be started: {error.strerror or error}") from None
         if code != 0:
-            how = f"was ended by signal {-code}" if code < 0 else f"failed with exit code {code}"
-            raise ModelError(f"{self._shown} {how}{_end_of(last)}")
-        return list(last)
+            raise ModelError(f"{self._shown} {_ending(code)}{_memory_limit()}{end_text(output)}")
+        return output
 
 
-def _end_of(lines: Iterable[str]) -> str:
-    shown = [*lines]
-    return "\n  ".join(["; the end of its output:", *shown]) if shown else "; it printed nothing"
+def _names_in(argument: str) -> Iterator[str]:
+    return (match[2] for match in _PLACEHOLDER.finditer(argument) if match[2])
 
 
-def _write_inputs(request: ListRequest, files: Mapping[str, str]) -> None:
+def _filled(argument: str, values: Mapping[str, str]) -> str:
+    return _PLACEHOLDER.sub(lambda match: values[match[2]] if match[2] else f"{{{match[1]}}}", argument)
+
+
+def _missing(program: str) -> str:
+    return f"there is no program {program!r}, relative to the config or on PATH"
+
+
+def _ending(code: int) -> str:
+    if code > 0:
+        return f"failed with exit code {code}"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    return f"was ended by {name}{', which systems send when memory runs out' * (name == 'SIGKILL')}"
+
+
+def _memory_limit() -> str:
+    """Return the limit on the memory of this process, which those that it starts have too."""
+    if sys.platform != "linux":
+        return ""
+    import resource
+
+    limit, _ = resource.getrlimit(resource.RLIMIT_DATA)
+    if limit == resource.RLIM_INFINITY:
+        return ""
+    return f" (each of its processes may allocate {size_text(limit)}: limits.memory)"
+
+
+def _tables(request: ListRequest) -> dict[str, pa.Table]:
+    """Return the tables that the program reads."""
     import pyarrow as pa
-    from pyarrow import parquet
 
-    train, users = request.train, request.users
-    columns = {
-        "user": train.users[train.user],
-        "item": train.items[train.item],
-        "rating": train.rating,
-    }
+    train = request.train
+    columns = {"user": train.users[train.user], "item": train.items[train.item], "rating": train.rating}
     if train.timestamp is not None:
         columns["timestamp"] = train.timestamp
-    parquet.write_table(pa.table(columns), files["train"])
-    parquet.write_table(pa.table({"user": train.users[users]}), files["users"])
-    parquet.write_table(pa.table(_candidates(request.candidates, request)), files["candidates"])
+    return {
+        "train": pa.table(columns),
+        "users": pa.table({"user": train.users[request.users]}),
+        "candidates": pa.table(_candidates(request.candidates, request)),
+    }
 
 
 def _candidates(candidates: Candidates, request: ListRequest) -> dict[str, object]:

@@ -46,6 +46,9 @@ class Recommender(Protocol):
     ``check(context) -> list[Problem]`` returns what can be known to be wrong before data is read, such as a file that
     is missing; paths are relative to ``context.base``.
 
+    ``own_inputs(folder) -> list[str]`` names inputs that decide the lists and that no parameter is the name of; see
+    ``base/inputs.py``.
+
     An optional attribute ``notes``, a sequence of sentences, is what people should know of the lists that it has made:
     shown as warnings of its run.
 

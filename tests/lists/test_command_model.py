@@ -1,17 +1,32 @@
 from __future__ import annotations
 
+import re
+import shutil
+import signal
+import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import yaml
 
 import evalplugin
-from evalplugin.base.errors import ConfigError, ModelError
+from evalplugin.base.errors import ConfigError, DataError, ModelError
+from evalplugin.base.programs import end_text, run_program
+from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.models import MODELS
+from evalplugin.data import Candidates, Interactions
+from evalplugin.models import MODELS, recommend
 from evalplugin.testing import check_recommender
+from evalplugin.testing.model import checkerboard
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 POPULAR = """
 import sys
 import pyarrow as pa, pyarrow.compute as pc, pyarrow.parquet as pq
@@ -23,43 +38,83 @@ pq.write_table(pa.table({"user": [u for u in ids for _ in best], "item": best * 
                          "rank": list(range(1, len(best) + 1)) * len(ids)}), out)
 """
 PYTHON = sys.executable
-CONFIG = {
+pytestmark = pytest.mark.usefixtures("no_drawing")
+CONFIG: dict[str, Any] = {
     "experiment": "shop",
     "datasets": [{"type": "synthetic", "n_users": 60, "n_items": 50, "n_interactions": 1500}],
     "split": {"type": "last_n", "n": 3},
     "relevance": {"threshold": 4},
     "recommend": {"n": 10},
     "metrics": ["ndcg@10", "recall@10"],
+    "tracking": {"uri": "sqlite:///mlflow.db"},
 }
+# Writes the first items for every user, in any number of folds.
+FIRST = (
+    'awk -F, -v n={n} \'NR == FNR { item[FNR] = $1; next } FNR == 1 { print "user,item,rank"; next } '
+    '{ for (i = 1; i <= n; i++) print $1 "," item[i + 1] "," i }\' {candidates} {users} > {out}'
+)
+
+
+def command(*words: str, name: str = "theirs", **params: Any) -> dict[str, Any]:
+    return {"name": name, "type": "command", "params": {"command": [*words], **params}}
+
+
+def shell(script: str, *, name: str = "theirs", **params: Any) -> dict[str, Any]:
+    return command("sh", "-c", script, name=name, format="csv", **params)
 
 
 @pytest.mark.filterwarnings("ignore:.* listed items are no candidates")
 def test_a_program_of_another_process_makes_the_lists_of_popularity(store: Path) -> None:
     Path("popular.py").write_text(POPULAR)
-    command = [PYTHON, "popular.py", "{train}", "{users}", "{candidates}", "{out}", "{n}"]
-    outcome = evalplugin.run(
-        {
-            **CONFIG,
-            "models": ["popularity", {"name": "theirs", "type": "command", "params": {"command": command}}],
-        },
-        tracking_uri="sqlite:///mlflow.db",
-    )
-    ours, theirs = outcome.result.models
+    theirs = command(PYTHON, "popular.py", "{train}", "{users}", "{candidates}", "{out}", "{n}")
+    result = evalplugin.run({**CONFIG, "models": ["popularity", theirs]}).result
+    assert_same_lists(*result.models)
+
+
+@pytest.mark.parametrize(("candidates", "text"), [("unseen", True), ("all", False)])
+def test_a_shell_script_makes_the_lists_of_popularity(
+    candidates: str, text: bool, store: Path, tmp_path: Path
+) -> None:
+    user, item = np.divmod(np.random.default_rng(0).permutation(60 * 50)[:1500], 50)
+    frame = pd.DataFrame({"user": user, "item": item // 2 * 2, "rating": 5, "timestamp": np.arange(1500)})
+    frame = frame.drop_duplicates(["user", "item"])
+    if text:
+        frame["item"] = [f"item {code:03}" for code in frame["item"]]
+    frame.to_csv("ratings.csv", index=False)
+    shutil.copy(EXAMPLES / "programs" / "popular.sh", "popular.sh")
+    dataset = {"type": "csv", "path": "ratings.csv", "rating": "rating", "timestamp": "timestamp"}
+    config = {
+        **CONFIG,
+        "datasets": [dataset],
+        "recommend": {"n": 10, "candidates": candidates},
+        "models": [
+            "popularity",
+            command("sh", "popular.sh", "{train}", "{users}", "{candidates}", "{out}", "{n}", format="csv"),
+        ],
+    }
+    if candidates == "all":
+        config["models"][1]["params"]["command"].append("all")
+    assert_same_lists(*evalplugin.run(config).result.models)
+
+
+def assert_same_lists(ours: Any, theirs: Any) -> None:
     assert theirs.error is None
     assert ours.per_user.means == theirs.per_user.means
     assert ours.top_n.select(["user", "item", "rank"]) == theirs.top_n.select(["user", "item", "rank"])
 
 
-def run(command: list[str]):
-    from evalplugin.data import Candidates
-    from evalplugin.models import recommend
-    from evalplugin.testing.model import checkerboard
-
-    data = checkerboard()
-    model = MODELS.create("command", {"command": command})
+def run(words: list[str], *, n: int = 5, data: Interactions | None = None, **params: Any):
+    data = data or checkerboard()
+    model = MODELS.create("command", {"command": words, **params})
     model.fit(data, np.random.default_rng(0))
     users = np.arange(data.n_users, dtype=np.int32)
-    return recommend(model, users, 5, Candidates("unseen", excluded=data.rows), data.n_items, data=data)
+    lists = recommend(model, users, n, Candidates("unseen", excluded=data.rows), data.n_items, data=data)
+    return lists, model.notes
+
+
+def written(text: str) -> list[str]:
+    """Return a command that writes a CSV file with this text."""
+    return ["sh", "-c", 'printf "$1" > "$2"', "sh", text, "{out}"]
 
 
 @pytest.mark.parametrize(
@@ -70,14 +125,94 @@ def run(command: list[str]):
             r"failed with exit code 3; the end of its output:\n  reading\n  no model$",
         ),
         ("exit 1", "failed with exit code 1; it printed nothing$"),
-        ("kill -9 $$", "was ended by signal 9"),
-        ("echo done", "ended without writing {out}; the end of its output:\n  done$"),
-        ("echo text > {out}", "out.parquet: cannot be read: it is not Parquet but text"),
+        ("kill -9 $$", "was ended by SIGKILL, which systems send when memory runs out; it printed nothing$"),
+        ("kill -TERM $$", "was ended by SIGTERM; it printed nothing$"),
+        ("echo done", r"ended without writing {out}; the end of its output:\n  done$"),
+        ("printf '10 %%\\r20 %%\\rout of luck\\n'; exit 1", "  10 %\n  20 %\n  out of luck$"),
     ],
-)  # fmt: skip
-def test_what_goes_wrong_is_told_with_the_end_of_its_output(script: str, message: str) -> None:
-    with pytest.raises(evalplugin.base.errors.EvalpluginError, match=message):
-        run(["sh", "-c", script if "{out}" in script else f"{script} # {{out}}"])
+)
+def test_a_program_that_fails_is_an_error_with_the_end_of_its_output(script: str, message: str) -> None:
+    with pytest.raises(ModelError, match=message) as caught:
+        run(["sh", "-c", f"{script} # {{out}}"])
+    assert str(caught.value).startswith("the command sh -c ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "{out} is empty: it has no line with the names of its columns"),
+        ("user,item,rank\\n", "{out}: there are no rows"),
+        ("user,item\\n100,1000\\n", "{out}: no column says how lists are ordered"),
+        ("user,thing,rank\\n100,1000,1\\n", "{out}: no item column 'item'; columns: user, thing, rank"),
+        ("user,item,rank\\n100,1000,1\\n100,1000,2\\n", "{out}: the list of user 100 has item 1000 twice"),
+        ("user,item,rank\\nann,1000,1\\n", "user ids are text in the lists .* but integers in the data"),
+        (
+            "user,item,rank\\n100,1000,0\\n",
+            r"{out}: column 'rank', row 1 .* is 0 .*: the ranks of user 100 must be 1, 2, 3",
+        ),
+        ("user,item,rank\\n100,1000,x\\n", "{out}: column 'rank'"),
+        ("user,item,score\\n100,1000,nan\\n", "{out}: column 'score'"),
+    ],
+)
+def test_lists_that_break_a_rule_are_an_error_without_the_temporary_path(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=f"^the command sh -c .*: {message}") as caught:
+        run(written(text), format="csv")
+    assert "evalplugin-" not in str(caught.value)
+
+
+def test_a_file_of_another_format_is_an_error_without_the_temporary_path() -> None:
+    with pytest.raises(DataError, match=r": {out}: cannot be read: it is not Parquet but text$"):
+        run(written("user,item,rank\\n"))
+
+
+def test_what_does_not_fit_the_data_is_counted() -> None:
+    lists, notes = run(
+        written("user,item,rank\\n100,1000,1\\n100,7,2\\n100,1002,3\\n1,1000,1\\n"), format="csv"
+    )
+    assert (lists.item >= 0).sum() == 1
+    assert notes == [
+        "left out: 1 user that the data does not have, such as 1",
+        "left out: 1 listed item that the data does not have, such as 7",
+        "left out: 1 listed item that the user has already, of 1 user, such as 100",
+        "40 of 41 users without a list, such as 101: they score 0",
+        "1 of 41 lists with fewer than 5 items, such as that of 100",
+    ]
+
+
+def test_a_program_may_write_a_folder_of_files() -> None:
+    parts = (
+        'mkdir "$1"; for u in 100 101; do printf "user,item,score\\n$u,1060,1\\n" > "$1/part-$u.csv"; done'
+    )
+    lists, _ = run(["sh", "-c", f'{parts}; touch "$1/_SUCCESS"', "sh", "{out}"], format="csv")
+    assert lists.item[:3, 0].tolist() == [30, 30, -1]
+
+
+def test_text_ids_that_look_like_integers_stay_text() -> None:
+    frame = pd.DataFrame({"user": ["1", "1", "2"], "item": ["7", "8,9", "8,9"]})
+    script = 'head -3 "$1" > "$2"; printf "user,item,rank\\n2,7,1\\n" > "$3"; cp "$1" seen.csv'
+    data = Interactions.from_frame(frame)
+    lists, _ = run(["sh", "-c", script, "sh", "{train}", "/dev/null", "{out}"], data=data, format="csv")
+    assert lists.item[:, 0].tolist() == [-1, 0]
+    assert Path("seen.csv").read_text() == 'user,item,rating\n1,7,1.0\n1,"8,9",1.0\n2,"8,9",1.0\n'
+
+
+def test_braces_of_the_programs_own_are_written_twice() -> None:
+    with pytest.raises(ModelError, match=r"without writing {out}; the end of its output:\n  {n} is 5 /.*"):
+        run(["echo", "{{n}} is {n}", "{out}"])
+
+
+def test_a_program_gets_fold_seed_and_length(store: Path) -> None:
+    script = f'echo "{{fold}} {{seed}} {{n}}" >> asked; {FIRST}'
+    config = {**CONFIG, "split": {"type": "kfold", "k": 2}, "models": [shell(script)]}
+    assert evalplugin.run(config).result.models[0].error is None
+    folds, seeds, lengths = zip(
+        *(line.split() for line in Path("asked").read_text().splitlines()), strict=True
+    )
+    assert folds == ("1", "2")
+    assert lengths == ("10", "10")
+    assert len(set(seeds)) == 2
+    assert evalplugin.run({**config, "seed": 5}).result.models[0].error is None
+    assert seeds[0] not in Path("asked").read_text().splitlines()[2]
 
 
 def test_a_program_that_is_gone_is_an_error_of_the_model() -> None:
@@ -85,23 +220,248 @@ def test_a_program_that_is_gone_is_an_error_of_the_model() -> None:
         run(["no-such-program", "{out}"])
 
 
+def test_a_program_that_the_system_refuses_is_an_error_of_the_model() -> None:
+    Path("run.sh").write_text("no first line")
+    Path("run.sh").chmod(0o755)
+    with pytest.raises(
+        ModelError, match=r"^the command \./run.sh '{out}' cannot be started: Exec format error"
+    ):
+        run(["./run.sh", "{out}"])
+
+
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("params", "place", "message"),
     [
-        ("[no-such-program, '{out}']", "7:49: models[1].params.command[0]: there is no program 'no-such-program'"),
-        ("[sh, '{outt}']", "unknown placeholder {outt}; did you mean 'out'?"),
-        ("[sh, -c, ls]", "{out} is missing, the file that the program writes its lists to"),
-        ("[]", "models[1].params.command: must not be empty"),
+        (
+            "{command: [no-such-program, '{out}']}", "9:24: models[1].params.command[0]",
+            "there is no program 'no-such-program', relative to the config or on PATH",
+        ),
+        (
+            "{command: [./run.sh, '{out}']}", "9:24: models[1].params.command[0]",
+            "there is no program './run.sh', relative to the config or on PATH",
+        ),
+        (
+            "{command: [sh, '{outt}', '{out}']}", "9:28: models[1].params.command[1]",
+            "unknown placeholder {outt}; did you mean 'out'?; allowed: {train}, {users}, {candidates}, {out}, "
+            "{n}, {seed}, {fold}, and {{outt}} for {outt} itself",
+        ),
+        ("{command: [sh, -c, ls]}", "9:23: models[1].params.command", "{out} is missing, the file that"),
+        ("{command: []}", "9:23: models[1].params.command", "must not be empty"),
+        (
+            "{command: [sh, '{out}'], version: [no-such-program]}", "9:48: models[1].params.version[0]",
+            "there is no program 'no-such-program'",
+        ),
+        ("{command: [sh, '{out}'], version: []}", "models[1].params.version", "must not be empty"),
+        ("{command: [sh, '{out}'], format: cvs}", "models[1].params.format", "did you mean 'csv'?"),
     ],
 )  # fmt: skip
-def test_mistakes_are_found_at_validation(command: str, message: str) -> None:
+def test_mistakes_are_found_at_validation(params: str, place: str, message: str) -> None:
     Path("c.yaml").write_text(
         "experiment: e\ndatasets: [blobs]\nsplit: {type: last_n}\nmetrics: [ndcg@10]\nmodels:\n  - popularity\n"
-        f"  - {{name: c, type: command, params: {{command: {command}}}}}\n"
+        f"  - name: c\n    type: command\n    params: {params}\n"
     )
     with pytest.raises(ConfigError) as caught:
         load(Path("c.yaml"))
+    assert f"{place}: " in str(caught.value)
     assert message in str(caught.value)
+    assert len(caught.value.lines) == 1
+
+
+@pytest.mark.parametrize("output", ["yes $1", "cat /dev/zero", "tr -d '\\n' < /dev/urandom"])
+def test_any_output_is_read_and_only_its_end_is_kept(output: str) -> None:
+    script = f"{output} | head -c 30000000; {output} | head -c 30000000 >&2; exit 1"
+    with pytest.raises(ModelError, match="failed with exit code 1; the end of its output:") as caught:
+        run(["sh", "-c", script, "sh", "x" * 100, "{out}"])
+    assert len(str(caught.value)) < 15 * 2600
+
+
+def test_little_memory_is_taken_by_much_output() -> None:
+    code, output = run_program(["sh", "-c", "head -c 100000000 /dev/zero"], Path())
+    assert (code, len(output)) == (0, 64 * 2**10)
+
+
+def test_programs_in_the_background_end_with_the_one_that_started_them() -> None:
+    before = time.monotonic()
+    code, output = run_program(["sh", "-c", "sleep 600 & echo $!"], Path())
+    assert code == 0
+    wait_until(lambda: not is_alive(int(output)))
+    assert time.monotonic() - before < 300
+
+
+def test_the_end_of_an_output_is_its_last_lines() -> None:
+    assert end_text("") == "; it printed nothing"
+    assert end_text("\n \n") == "; it printed nothing"
+    last = "".join(f"\n  {i}" for i in range(84, 99))
+    assert end_text("".join(f"{i}\n" for i in range(99))) == f"; the end of its output:{last}"
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float = 60.0) -> None:
+    until = time.monotonic() + seconds
+    while not is_true():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+SLEEPS = "sleep 600 & echo $! >> pids; echo $$ >> pids; echo waiting; sleep 600 # {out}"
+
+
+def pids() -> list[int]:
+    return [int(line) for line in Path("pids").read_text().split()]
+
+
+@pytest.mark.slow
+def test_a_program_and_its_children_end_at_the_time_limit_of_the_task(store: Path) -> None:
+    config = {**CONFIG, "limits": {"seconds": 6}, "models": ["popularity", shell(SLEEPS)]}
+    popularity, theirs = evalplugin.run(config).result.models
+    assert popularity.error is None
+    assert theirs.error.endswith("the task took more than 6 s, its limit (limits.seconds)")
+    wait_until(lambda: not any(map(is_alive, pids())))
+    assert len(pids()) == 2
+
+
+@pytest.mark.slow
+def test_a_program_that_needs_more_memory_than_the_limit_fails(store: Path) -> None:
+    code = "import sys; x = b'x' * (4 << 30)"
+    config = {
+        **CONFIG,
+        "limits": {"memory": "2GB"},
+        "models": [command(PYTHON, "-c", code, "{out}"), "popularity"],
+    }
+    theirs, popularity = evalplugin.run(config).result.models
+    assert popularity.error is None
+    assert (
+        "failed with exit code 1 (each of its processes may allocate 2.0 GB: limits.memory)" in theirs.error
+    )
+    assert theirs.error.endswith("\n  MemoryError\n")
+
+
+def test_a_program_and_its_children_end_when_it_is_interrupted() -> None:
+    main_thread = threading.main_thread().ident
+    interrupt = threading.Timer(0.5, signal.pthread_kill, [main_thread, signal.SIGINT])
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt):
+        run_program(["sh", "-c", SLEEPS], Path())
+    assert len(pids()) == 2
+    wait_until(lambda: not any(map(is_alive, pids())))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_program_and_its_children_end_with_an_interrupted_bake_off(
+    number: int, workers: int, store: Path
+) -> None:
+    Path("c.yaml").write_text(yaml.safe_dump({**CONFIG, "workers": workers, "models": [shell(SLEEPS)]}))
+    process = subprocess.Popen(
+        [PYTHON, "-m", "evalplugin", "run", "c.yaml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: Path("pids").exists() and len(pids()) == 2)
+        process.send_signal(number)
+        assert process.wait(60) == 130
+    finally:
+        process.kill()
+        process.wait()
+    wait_until(lambda: not any(map(is_alive, pids())))
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_each_failure_is_one_error_and_the_others_finish(workers: int, store: Path) -> None:
+    scripts = {"crash": "exit 7 # {out}", "silent": "true # {out}", "fine": FIRST}
+    models = [shell(script, name=name) for name, script in scripts.items()]
+    crash, silent, fine = evalplugin.run({**CONFIG, "workers": workers, "models": models}).result.models
+    assert crash.error.splitlines()[-1].endswith("failed with exit code 7; it printed nothing")
+    assert silent.error.splitlines()[-1].endswith("ended without writing {out}; it printed nothing")
+    assert fine.error is None
+
+
+COUNTED = f"echo x >> asked; {FIRST}"
+
+
+def times_asked() -> int:
+    return len(Path("asked").read_text().splitlines())
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_second_bake_off_runs_no_program(workers: int, store: Path) -> None:
+    config = {
+        **CONFIG, "workers": workers, "split": {"type": "kfold", "k": 2}, "models": ["popularity", shell(COUNTED)],
+    }  # fmt: skip
+    first = evalplugin.run(config).result.models[1]
+    assert times_asked() == 2
+    again = evalplugin.run(config).result.models[1]
+    assert times_asked() == 2
+    assert again.per_user.means == first.per_user.means
+    assert again.notes == first.notes
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "script", "version command",
+        *(pytest.param(how, marks=pytest.mark.slow) for how in ("folder", "version file", "version text")),
+    ],
+)  # fmt: skip
+def test_lists_are_made_again_when_code_or_version_changes(how: str, store: Path) -> None:
+    folder = Path("elsewhere")
+    (folder / "code").mkdir(parents=True)
+    script = folder / "code" / "run.sh"
+    positional = {"{n}": "$1", "{candidates}": "$2", "{users}": "$3", "{out}": "$4"}
+    script.write_text(
+        f"echo x >> ../asked\n{re.sub('{(?:n|candidates|users|out)}', lambda m: positional[m[0]], FIRST)}"
+    )
+    (folder / "version.txt").write_text("1")
+    words = ["sh", "code/run.sh"] if how == "script" else ["sh", "-c", '. "$0/run.sh"', "code"]
+    versions: dict[str, Any] = {
+        "version file": "version.txt", "version text": "1", "version command": ["cat", "./version.txt"]
+    }  # fmt: skip
+    if how in versions:
+        shutil.move(script, script := Path.cwd() / "run.sh")
+        words = ["sh", "-c", '. "$0.sh"', str(Path.cwd() / "run")]
+
+    def bake(version: Any) -> None:
+        given = [*words, "{n}", "{candidates}", "{users}", "{out}"]
+        models = [command(*given, format="csv", version=version)]
+        (folder / "c.yaml").write_text(yaml.safe_dump({**CONFIG, "models": models}))
+        assert main(["run", str(folder / "c.yaml")]) == 0
+
+    version = versions.get(how, "")
+    bake(version)
+    assert times_asked() == 1
+    bake(version)
+    assert times_asked() == 1
+    if how == "version text":
+        version = "2"
+    elif how in versions:
+        (folder / "version.txt").write_text("2")
+    else:
+        script.write_text(f"{script.read_text()}\n# changed")
+    bake(version)
+    assert times_asked() == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [
+        (["sh", "-c", "echo no git >&2; exit 4"], "failed with exit code 4; the end of its output:\n  no git"),
+        (["true"], "the command true printed nothing to stdout, which would be the version"),
+    ],
+)  # fmt: skip
+def test_a_version_that_cannot_be_told_ends_the_bake_off_before_it_begins(
+    version: list[str], message: str, store: Path
+) -> None:
+    with pytest.raises(DataError) as caught:
+        evalplugin.run({**CONFIG, "models": [shell(COUNTED, version=version)]})
+    assert str(caught.value).startswith("inputs of the model theirs: the command ")
+    assert message in str(caught.value)
+    assert not Path("asked").exists()
 
 
 BOARD = """

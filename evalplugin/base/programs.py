@@ -1,0 +1,80 @@
+"""Programs of others that are run until they end, with all that they have started."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+__all__ = ["end_text", "find_program", "run_program"]
+
+_KEPT = 64 * 2**10  # bytes of the end of the output
+_LINES, _WIDTH = 15, 500  # of the output of a program that failed
+_SECONDS_TO_READ = 1.0  # what a program has written last, where a process that it has started still runs
+
+
+def find_program(name: str, folder: Path) -> str | None:
+    """Return the path of a program, None if there is none; relative to ``folder`` if its name has a separator."""
+    return shutil.which(os.path.abspath(folder / Path(name).expanduser()) if os.sep in name else name)
+
+
+def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
+    """Run a program in a folder, and return its exit code (-n: ended by signal n) and the end of its output.
+
+    No process of its group is left when it has ended, or when this function is interrupted. In a worker process it is
+    in the worker's group, which is ended with the task whatever happens to the worker.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    has_group = os.name == "posix" and not _in_worker()
+    process = subprocess.Popen(
+        words,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=has_group,
+    )
+    assert process.stdout is not None
+    end = bytearray()
+    reader = threading.Thread(target=_read, args=(process.stdout.fileno(), end), daemon=True)
+    reader.start()
+    try:
+        code = process.wait()
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            if has_group:
+                os.killpg(process.pid, signal.SIGKILL)
+            else:
+                process.kill()
+        process.wait()
+        reader.join(_SECONDS_TO_READ)
+        if not reader.is_alive():
+            process.stdout.close()
+    return code, bytes(end).decode(errors="backslashreplace")
+
+
+def end_text(output: str) -> str:
+    """Return the last lines of a program's output, to append to a message."""
+    lines = [line.rstrip()[-_WIDTH:] for line in output.splitlines() if line.strip()][-_LINES:]
+    return "\n  ".join(["; the end of its output:", *lines]) if lines else "; it printed nothing"
+
+
+def _in_worker() -> bool:
+    """Return whether this is a process of multiprocessing that leads a group, as workers do."""
+    return multiprocessing.parent_process() is not None and os.getpgrp() == os.getpid()
+
+
+def _read(descriptor: int, end: bytearray) -> None:
+    """Read a pipe until its end, and keep the last bytes."""
+    with suppress(OSError):
+        while chunk := os.read(descriptor, _KEPT):
+            end += chunk
+            del end[:-_KEPT]
