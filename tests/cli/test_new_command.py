@@ -39,14 +39,14 @@ def test_the_template_of_a_program_makes_lists(store: Path) -> None:
     (model,) = yaml.safe_load(Path("own_program.py").read_text().split('"""')[1].partition("In a config:")[2])
     model["params"]["command"][0] = sys.executable
     config = {
-        "experiment": "own", "datasets": ["blobs"], "split": "holdout",
-        "recommend": {"n": 5}, "metrics": ["ndcg@5"],
+        "experiment": "own", "datasets": [{"type": "synthetic", "n_users": 60, "n_items": 50, "n_interactions": 1500}],
+        "split": "holdout", "relevance": {"threshold": 4}, "recommend": {"n": 5}, "metrics": ["ndcg@5"],
         "models": ["random", model], "tracking": {"uri": "sqlite:///mlflow.db"},
     }  # fmt: skip
     random, own = evalplugin.run(config).result.models
     assert own.error is None
     assert own.notes == ()
-    assert own.per_user.means["ndcg@5"] > 1.5 * random.per_user.means["ndcg@5"]
+    assert own.per_user.means["ndcg@5"] > random.per_user.means["ndcg@5"]
 
 
 @pytest.mark.slow

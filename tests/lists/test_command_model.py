@@ -38,7 +38,10 @@ pq.write_table(pa.table({"user": [u for u in ids for _ in best], "item": best * 
                          "rank": list(range(1, len(best) + 1)) * len(ids)}), out)
 """
 PYTHON = sys.executable
-pytestmark = pytest.mark.usefixtures("no_drawing")
+pytestmark = [
+    pytest.mark.usefixtures("no_drawing"),
+    pytest.mark.filterwarnings("ignore:.*(left out. |lists with fewer than|without a list)"),
+]
 CONFIG: dict[str, Any] = {
     "experiment": "shop",
     "datasets": [{"type": "synthetic", "n_users": 60, "n_items": 50, "n_interactions": 1500}],
@@ -63,7 +66,6 @@ def shell(script: str, *, name: str = "theirs", **params: Any) -> dict[str, Any]
     return command("sh", "-c", script, name=name, format="csv", **params)
 
 
-@pytest.mark.filterwarnings("ignore:.* listed items are no candidates")
 def test_a_program_of_another_process_makes_the_lists_of_popularity(store: Path) -> None:
     Path("popular.py").write_text(POPULAR)
     theirs = command(PYTHON, "popular.py", "{train}", "{users}", "{candidates}", "{out}", "{n}")

@@ -23,7 +23,7 @@ CONFIG = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.* lists have fewer than 10 items")
+@pytest.mark.filterwarnings("ignore:.* lists with fewer than 10 items")
 def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> None:
     model = {"name": "knn", "type": "sklearn.NearestNeighbors"}
     first = evalplugin.run({**CONFIG, "models": [model, "random"]}, tracking_uri="sqlite:///mlflow.db")
@@ -106,7 +106,7 @@ def test_bad_lists_are_refused(frame: pd.DataFrame, message: str) -> None:
         lists_of(frame)
 
 
-@pytest.mark.filterwarnings("ignore:.* lists have fewer than 10 items")
+@pytest.mark.filterwarnings("ignore:.* lists with fewer than 10 items")
 def test_each_fold_has_its_file(store: Path) -> None:
     config = {**CONFIG, "split": {"type": "kfold", "k": 2}}
     first = evalplugin.run({**config, "models": ["popularity"]}, tracking_uri="sqlite:///mlflow.db")
