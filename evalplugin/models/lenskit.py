@@ -140,9 +140,10 @@ class UserKNNScorer(_Neighbours):
     """What the users most similar to the user like, by the cosine of their centred ratings or of their items.
 
     Of the users with item i, the ``max_nbrs`` that are most similar to u count. explicit: score(u, i) = the mean rating
-    of u + the average of their ratings less their means, weighted by similarity. implicit: the sum of similarities. No
-    score, so no place in a list, for an item with fewer than ``min_nbrs`` neighbours; no list for a user without train
-    data. Herlocker, Konstan, Borchers and Riedl 1999. Parameters are those of lenskit.knn.UserKNNScorer.
+    of u + the average of their ratings less their means, weighted by similarity. implicit: the sum of similarities
+    times a number that is the same for all items. No score, so no place in a list, for an item with fewer than
+    ``min_nbrs`` neighbours; no list for a user without train data. Herlocker, Konstan, Borchers and Riedl 1999.
+    Parameters are those of lenskit.knn.UserKNNScorer.
     """
 
     max_nbrs: MaxNeighbours = 20

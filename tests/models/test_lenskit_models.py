@@ -8,7 +8,7 @@ from importlib import import_module
 import numpy as np
 import pandas as pd
 import pytest
-from samples import random_data
+from samples import matrix_of, random_data
 from threadpoolctl import threadpool_info
 
 from evalplugin.base.errors import ModelError, ParameterError
@@ -67,6 +67,38 @@ def test_lists_are_those_of_lenskit_itself(name, params):
             own = model.scores(np.array([user]))[0]
             np.testing.assert_allclose(own[items], scores, rtol=2e-5, atol=1e-5)
             assert (ours.item[user, len(items) :] == NO_ITEM).all()
+
+
+@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
+@pytest.mark.parametrize("of_items", [True, False])
+def test_scores_of_neighbours_are_those_of_the_description(of_items, feedback):
+    data = random_data(n_users=60, n_items=40)
+    ratings, met = matrix_of(data), matrix_of(data, binary=True)
+    if not of_items:
+        ratings, met = ratings.T, met.T
+    mean = ratings.sum(axis=0) / np.maximum(met.sum(axis=0), 1)  # of the items, or of the users
+    vectors = np.where(met > 0, ratings - mean, 0) if feedback == "explicit" else met
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=0), 1e-30)
+    similarity = unit.T @ unit
+    np.fill_diagonal(similarity, 0)
+
+    scores = fit(
+        "ItemKNNScorer" if of_items else "UserKNNScorer", {"max_nbrs": 3, "feedback": feedback}, data
+    )
+    found = scores.scores(np.arange(60))
+    found = found if of_items else found.T
+    checked = 0
+    for row, column in np.argwhere((met == 0) & np.isfinite(found)):
+        near = np.flatnonzero((met[row] > 0) & (similarity[column] > 0))
+        near = near[np.argsort(-similarity[column, near])][:3]
+        weight = similarity[column, near]
+        if feedback == "explicit":
+            expected = mean[column] + weight @ vectors[row, near] / weight.sum()
+        else:
+            expected = weight.sum() * (1 if of_items else np.linalg.norm(met[:, column]))
+        assert found[row, column] == pytest.approx(expected, rel=1e-4)
+        checked += 1
+    assert checked > 1000
 
 
 def test_users_and_items_without_train_data():
