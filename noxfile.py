@@ -62,8 +62,10 @@ def slow(session: nox.Session) -> None:
 @nox.session(venv_backend="venv")
 def lenskit(session: nox.Session) -> None:
     """Run the tests that need LensKit, which brings PyTorch and asks for pandas 2, in an environment of their own."""
-    # Where pip knows a build of this version without CUDA (2.13.0+cpu), it takes that one: 2.5 GB instead of 6.
-    session.install("--no-compile", "-e", ".[implicit,lenskit]", "torch==2.13.0", "hypothesis", "pytest")
+    # Where pip knows a build of this version without CUDA (2.13.0+cpu), it takes that one: 2 GB instead of 6.
+    session.install(
+        "--no-compile", "-e", ".[implicit,lenskit]", "torch==2.13.0", "hypothesis", "pytest", "pytest-xdist"
+    )
     session.run(
         "python", "-m", "pytest", "-q", "tests/models/test_lenskit_models.py", "tests/test_libraries.py",
         "-m", "slow or not slow", *session.posargs,
