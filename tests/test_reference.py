@@ -75,7 +75,11 @@ BESIDE: dict[str, dict[str, Any]] = {
     **{
         f"models[].tune.PARAMETER.{name}": {
             "models": [
-                {"name": "knn", "type": "ease", "tune": {"l2": space, "values": ["rating", "binary"]}},
+                {
+                    "name": "knn",
+                    "type": "ease",
+                    "tune": {"l2": space, "values": {"choices": ["rating", "binary"]}},
+                },
                 "popularity",
             ]
         }
