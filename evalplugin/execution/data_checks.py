@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.numbers import share
-from evalplugin.config import CheckedConfig
+from evalplugin.config import CheckedConfig, ModelRecipe
+from evalplugin.config.gate_checks import CHAMPION
 from evalplugin.data import Interactions, Split
 from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
@@ -19,6 +20,7 @@ __all__ = ["check_data", "relevance_warnings"]
 
 # Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
 _LONG_TAIL = 20.0
+_SEEDS = ("random_state", "legacy_seed")
 _MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
 
 
@@ -45,7 +47,7 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
     found += relevance_warnings(config.metrics, config.spec.relevance.threshold, data)
     if kind == "counts":
         found += _count_warnings(config, data)
-    return [*found, *_leakage_warnings(config)]
+    return [*found, *_leakage_warnings(config), *_tuning_warnings(config)]
 
 
 def _looks_at_relevance(specs: Sequence[MetricSpec]) -> bool:
@@ -152,3 +154,32 @@ def _leakage_warnings(config: CheckedConfig) -> Iterator[str]:
                 f"the very interactions that are held out here, so that its scores may be too high (leakage); compare "
                 f"its type and parameters, fitted anew, for example by gate.champion: {{registry: NAME@ALIAS}}"
             )
+
+
+def _tuning_warnings(config: CheckedConfig) -> Iterator[str]:
+    """Yield a warning where some models are tuned, and others are compared with them at their defaults."""
+    tuned = [model.name for model in config.models if model.space]
+    others = [model.name for model in config.models if _could_be_tuned(model)]
+    if tuned and others:
+        several = len(others) > 1
+        yield (
+            f"models: {', '.join(tuned)} {'are' if len(tuned) > 1 else 'is'} tuned, and {', '.join(others)} "
+            f"{'are' if several else 'is'} not, though {'they have' if several else 'it has'} parameters: a difference "
+            f"between them may come from the tuning alone; give {'each' if several else 'it'} a `tune`, which has the "
+            f"same budget for all models"
+        )
+
+
+def _could_be_tuned(model: ModelRecipe) -> bool:
+    """Return whether a model is not tuned and has numbers among its parameters, those of random numbers apart."""
+    is_from_elsewhere = hasattr(MODELS.entry(model.type).cls, "recommend_task")
+    # A champion has the parameters that it was promoted with.
+    return not (model.space or is_from_elsewhere or model.name == CHAMPION) and _has_number(model.params)
+
+
+def _has_number(params: Mapping[str, Any]) -> bool:
+    return any(
+        _has_number(value) if isinstance(value, Mapping) else isinstance(value, (int, float))
+        for key, value in params.items()
+        if key not in _SEEDS and not isinstance(value, bool)
+    )
