@@ -19,7 +19,13 @@ from evalplugin.bakeoff.resuming import (
     open_journal,
     resume_hint,
 )
-from evalplugin.bakeoff.unchanged import check_declared, inputs_of, named_inputs, raise_if_unchanged
+from evalplugin.bakeoff.unchanged import (
+    check_declared,
+    check_stored,
+    inputs_of,
+    named_inputs,
+    raise_if_unchanged,
+)
 from evalplugin.base.errors import ModelError, StoreError, TrackingError
 from evalplugin.base.inputs import Inputs
 from evalplugin.base.units import count_text
@@ -28,6 +34,7 @@ from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
+from evalplugin.config.inputs import stored_uris
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult, new_id
@@ -155,6 +162,7 @@ def run_bakeoff(
 
     Raises:
         UnchangedError: There is nothing to do, with ``if_changed``.
+        ConfigError: A model or a run that a model names is not in the tracking store.
         DataError: Data that is missing or breaks a rule; nothing has been fitted.
         StoreError: The store cannot be used; or it lacks results to log, with ``sync``.
         TrackingError: MLflow cannot be reached, and nothing was fitted; or it was lost later: all results are stored.
@@ -166,10 +174,12 @@ def run_bakeoff(
     prepare_store(uri)
     gated = with_champion(config, uri, observer.report)
     config = config if gated is None else gated.config
-    resolve = partial(uri_version, tracking_uri=uri)
+    check_stored(config, uri)
+    own = {one for model in config.models for one in stored_uris(model).values()}
+    resolve = partial(uri_version, tracking_uri=uri, own=own)
     cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh", resolve=resolve)
     prepared = prepare(config, data_home, observer, cache)
-    jobs = jobs_of(config, prepared)
+    jobs = jobs_of(config, prepared, tracking_uri=uri)
     studies = studies_of(config, prepared, jobs)
     with observer.progress("look up the inputs of models"):
         check_declared(config, cache)

@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from evalplugin.bakeoff.promotion import with_champion
+from evalplugin.bakeoff.unchanged import check_stored
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.models import BLOCK_BYTES, MODELS
+from evalplugin.tracking.location import resolve_uri
 from evalplugin.tuning import planned_trials, studies_of
 
 __all__ = ["Plan", "PlannedTask", "plan"]
@@ -52,10 +54,12 @@ def plan(
 
     Raises:
         DataError: Data that is missing or breaks a rule.
-        TrackingError: The store of a champion cannot be reached.
+        ConfigError: A model or a run that a model names is not in the tracking store.
+        TrackingError: The store of a champion or of such a model cannot be reached.
     """
     gated = with_champion(config, tracking_uri or config.spec.tracking.uri, observer.report)
     config = config if gated is None else gated.config
+    check_stored(config, resolve_uri(tracking_uri or config.spec.tracking.uri))
     tasks = []
     n = config.spec.recommend.n
     data = prepare(config, data_home, observer)

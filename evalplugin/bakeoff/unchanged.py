@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from evalplugin.base.errors import DataError, UnchangedError
+from evalplugin.base.errors import DataError, Problem, TrackingError, UnchangedError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import CHANGED, Inputs, changed_input
 from evalplugin.config import CheckedConfig
-from evalplugin.config.inputs import declared_inputs
+from evalplugin.config.inputs import declared_inputs, stored_uris
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.tracking.connection import tracking_call
+from evalplugin.tracking.connection import is_missing, tracking_call
 from evalplugin.tracking.read.past import last_finished
+from evalplugin.tracking.read.uris import stored_version
 
-__all__ = ["check_declared", "inputs_of", "named_inputs", "raise_if_unchanged"]
+__all__ = ["check_declared", "check_stored", "inputs_of", "named_inputs", "raise_if_unchanged"]
 
 
 def inputs_of(config: CheckedConfig, fingerprints: Mapping[str, str]) -> dict[str, str]:
@@ -44,6 +45,27 @@ def check_declared(config: CheckedConfig, cache: StepCache) -> None:
             cache.declare(list(declared_inputs(model, config.folder)))
         except DataError as error:
             raise DataError(f"inputs of the model {model.name}: {error}") from None
+
+
+def check_stored(config: CheckedConfig, tracking_uri: str) -> None:
+    """Look up what models read from the tracking store of the bake-off.
+
+    Raises:
+        ConfigError: Something is not there; with its place in the config.
+        TrackingError: The store cannot be reached.
+    """
+    problems = []
+    for model in config.models:
+        for parameter, uri in stored_uris(model).items():
+            try:
+                stored_version(uri, tracking_uri)
+            except (DataError, TrackingError) as error:
+                if isinstance(error, TrackingError) and not is_missing(error):
+                    raise
+                path = (*model.path, "params", parameter) if model.path else ()
+                problems.append(Problem(path, str(error)))
+    if problems:
+        raise config.document.error(problems)
 
 
 def raise_if_unchanged(

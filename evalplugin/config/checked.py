@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 import yaml
 
+from evalplugin.base.errors import KeyPath
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
+from evalplugin.config.document import Document
 from evalplugin.config.schema import Config, Effect
 from evalplugin.config.tuning import Budget, Space
 from evalplugin.data import DatasetLoader, Splitter
@@ -46,6 +48,7 @@ class ModelRecipe:
     inputs: tuple[str, ...] = ()  # declared: files, folders, patterns, URIs, and env:NAME
     # The search space of each tuned parameter, under dotted names; None: the model is not tuned.
     space: Mapping[str, Space] | None = None
+    path: KeyPath = field(default=(), compare=False)  # in the config; none for a champion from MLflow
 
     def as_mapping(self) -> dict[str, Any]:
         """Return the model as a config names it, every parameter included."""
@@ -83,8 +86,7 @@ class CheckedConfig:
     """A config in which every name is known, every parameter is checked and every grid is expanded."""
 
     spec: Config
-    name: str
-    text: str
+    document: Document = field(repr=False)  # for messages: where each value comes from
     folder: Path  # the base of relative paths
     datasets: tuple[Named[DatasetLoader], ...]
     splits: tuple[Named[Splitter], ...]
@@ -93,6 +95,16 @@ class CheckedConfig:
     primary: MetricSpec
     segments: tuple[Named[Segmenter], ...]
     tune: TuningPlan | None = None  # None: no model is tuned
+
+    @property
+    def name(self) -> str:
+        """The file, as the user wrote it; ``python`` for a mapping."""
+        return self.document.name
+
+    @property
+    def text(self) -> str:
+        """The config as it was written."""
+        return self.document.text
 
     @property
     def plugins(self) -> tuple[Path, ...]:

@@ -137,7 +137,7 @@ class Checks:
         for name, chosen in points_of(spec):
             model = self._model(spec, name, chosen, path, context)
             if model is not None:
-                found.append(replace(model, inputs=inputs, space=spec.tune or None))
+                found.append(replace(model, inputs=inputs, space=spec.tune or None, path=path))
         if spec.tune and found:
             self.extend(problems_of_spaces(spec, self._at((*path, "tune"))), path)
         # Points of a grid share mistakes: each is reported once.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from evalplugin.config.checked import ModelRecipe
 from evalplugin.data.files import find_files
 from evalplugin.models import MODELS
 
-__all__ = ["declared_inputs", "inputs_at", "inputs_of_model"]
+__all__ = ["declared_inputs", "inputs_at", "inputs_of_model", "stored_uris"]
 
 
 def inputs_at(text: str, folder: Path) -> list[str]:
@@ -37,9 +37,16 @@ def inputs_at(text: str, folder: Path) -> list[str]:
     return found
 
 
+def stored_uris(model: ModelRecipe) -> Mapping[str, str]:
+    """Return MLflow's URIs of what a model reads from the bake-off's tracking store, by parameter."""
+    uris: Mapping[str, str] = getattr(MODELS.create(model.type, model.params), "uris", {})
+    return uris
+
+
 def inputs_of_model(model: ModelRecipe, folder: Path) -> Iterator[str]:
     """Yield the names of the inputs that a model's parameters name, and of those that it or its config declares."""
     yield from inputs_named_in(model.params, [folder, Path.cwd()])
+    yield from stored_uris(model).values()
     yield from declared_inputs(model, folder)
 
 

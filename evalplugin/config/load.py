@@ -97,8 +97,7 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     assert primary is not None
     return CheckedConfig(
         spec=spec,
-        name=document.name,
-        text=document.text,
+        document=document,
         folder=folder,
         datasets=tuple(datasets),
         splits=tuple(splits),

@@ -212,12 +212,17 @@ def _segments(
     return tuple(shown), notes
 
 
-def jobs_of(config: CheckedConfig, prepared: Sequence[PreparedData]) -> list[Job]:
-    """Return a job for every model on every dataset under every split, in the order of the config."""
-    return [_job(config, one, model) for one in prepared for model in config.models]
+def jobs_of(
+    config: CheckedConfig, prepared: Sequence[PreparedData], *, tracking_uri: str | None = None
+) -> list[Job]:
+    """Return a job for every model on every dataset under every split, in the order of the config.
+
+    ``tracking_uri`` is the store that models read from MLflow; None: that of the environment.
+    """
+    return [_job(config, one, model, tracking_uri) for one in prepared for model in config.models]
 
 
-def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> Job:
+def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, tracking_uri: str | None) -> Job:
     inputs = tuple(dict.fromkeys(inputs_of_model(model, config.folder)))
     tasks = tuple(
         Task(
@@ -231,6 +236,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe) -> J
             threshold=config.spec.relevance.threshold,
             inputs=inputs,
             folder=config.folder,
+            tracking_uri=tracking_uri,
         )
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
     )
@@ -344,7 +350,7 @@ def _result_of(job: Job) -> ModelResult:
         costs=_add([result.costs for result in folds]),
         per_user=average_folds([result.per_user for result in folds]),
         fold_means=tuple(result.per_user.means for result in folds),
-        top_n=_lists_table([result.top_n for result in folds], info.full),
+        top_n=_lists_table([result.top_n for result in folds], job.tasks),
         notes=tuple(_notes(folds)),
         tuning=job.tuning,
     )
@@ -366,11 +372,14 @@ def _add(costs: Sequence[Costs]) -> Costs:
     )
 
 
-def _lists_table(lists: Sequence[TopN], data: Interactions) -> pa.Table:
+def _lists_table(lists: Sequence[TopN], tasks: Sequence[Task]) -> pa.Table:
+    """Return the lists of all folds as one table; its metadata has the digest of each fold's train data."""
     import pyarrow as pa
 
-    tables = [top_n.to_table(data) for top_n in lists]
-    if len(tables) == 1:
-        return tables[0]
-    folds = [pa.array(np.full(len(table), fold + 1, dtype=np.int32)) for fold, table in enumerate(tables)]
-    return pa.concat_tables([t.append_column("fold", f) for t, f in zip(tables, folds, strict=True)])
+    trains = [task.split.train for task in tasks]
+    tables = [top_n.to_table(train) for top_n, train in zip(lists, trains, strict=True)]
+    if len(tables) > 1:
+        folds = [pa.array(np.full(len(table), fold + 1, dtype=np.int32)) for fold, table in enumerate(tables)]
+        tables = [t.append_column("fold", f) for t, f in zip(tables, folds, strict=True)]
+    described = json.dumps({"train_digests": [train.digest for train in trains]})
+    return pa.concat_tables(tables).replace_schema_metadata({"evalplugin": described})

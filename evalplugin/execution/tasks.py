@@ -65,6 +65,7 @@ class Task:
     inputs: tuple[str, ...] = ()
     folder: Path = Path()  # base of relative paths
     race: Race | None = None  # the result of a trial that is dropped covers the users seen until then
+    tracking_uri: str | None = None  # the tracking store of the bake-off
 
     @property
     def needs_predictions(self) -> bool:
@@ -205,6 +206,7 @@ def _recommend(
                 data=task.split.train,
                 fold=task.split.fold,
                 folder=task.folder,
+                tracking_uri=task.tracking_uri,
                 progress=advance,
             )
         parts.append(lists)

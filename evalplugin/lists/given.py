@@ -13,7 +13,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import ids_of
+from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.columns import ListColumns, PairColumns
 from evalplugin.lists.ranked_lists import RankedLists
@@ -22,7 +22,7 @@ from evalplugin.metrics.grouped_rows import group_rows
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import NO_ITEM, TopN, rank_entries, row_codes
 
-__all__ = ["lists_on"]
+__all__ = ["lists_on", "shortfalls"]
 
 _CELLS = 2**22  # users x the length of the longest list, at a time
 
@@ -37,17 +37,31 @@ class _Entries(NamedTuple):
     items: npt.NDArray[np.generic]
 
 
-def lists_on(request: ListRequest, files: TableFiles, columns: ListColumns) -> tuple[TopN, list[str]]:
-    """Return the lists of files, less what is no candidate, and sentences on what they lack and what was left out.
+def lists_on(
+    request: ListRequest, source: TableFiles | Table, columns: ListColumns
+) -> tuple[TopN, list[str]]:
+    """Return lists of files or a table, less what is no candidate, and sentences on what they lack.
 
     Raises:
-        DataError: Files that cannot be read or break a rule.
+        DataError: They cannot be read or break a rule.
     """
-    return _on_request(_read(request.train, files, columns), request)
+    if isinstance(source, TableFiles):
+        source = source.read(columns.of("lists", source.name, source.columns))
+    return _on_request(_read(request.train, source, columns), request)
 
 
-def _read(train: Interactions, files: TableFiles, columns: ListColumns) -> _Entries:
-    table = files.read(columns.of("lists", files.name, files.columns))
+def shortfalls(top_n: TopN, users: npt.NDArray[np.generic]) -> Iterator[str]:
+    """Yield a sentence on users without a list and one on short lists; ``users`` are the raw ids, by code."""
+    lengths, ids = (top_n.item != NO_ITEM).sum(axis=1), users[top_n.user]
+    if (missing := lengths == 0).any():
+        example = raw_text(ids[int(np.argmax(missing))])
+        yield f"{missing.sum():,} of {len(ids):,} users without a list, such as {example}: they score 0"
+    if (short := (lengths > 0) & (lengths < top_n.n)).any():
+        example = raw_text(ids[int(np.argmax(short))])
+        yield f"{short.sum():,} of {len(ids):,} lists with fewer than {top_n.n} items, such as that of {example}"
+
+
+def _read(train: Interactions, table: Table, columns: ListColumns) -> _Entries:
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
     pairs = PairColumns.read(table, "lists", columns)
@@ -111,15 +125,13 @@ def _on_request(entries: _Entries, request: ListRequest) -> tuple[TopN, list[str
         allowed &= ~_among(row, code, row_codes(request.candidates.excluded, users), train.n_items)
     kept = asked & (code >= 0) & allowed
     item, score = rank_entries(row[kept], code[kept], entries.score[kept], (len(users), n))
-    lengths = (item != NO_ITEM).sum(axis=1)
-
-    def of(mask: Flags, ids: npt.NDArray[np.generic]) -> str:
-        return raw_text(ids[int(np.argmax(mask))])
+    top_n = TopN(users, item, score)
 
     def sentences() -> Iterator[str]:
         lacking = "that the data does not have, such as"
         if (unknown := user_code < 0).any():
-            yield f"left out: {count_text(int(unknown.sum()), 'user')} {lacking} {of(unknown, entries.users)}"
+            example = raw_text(entries.users[int(np.argmax(unknown))])
+            yield f"left out: {count_text(int(unknown.sum()), 'user')} {lacking} {example}"
         if (strange := asked & (code < 0)).any():
             example = raw_text(entries.items[entries.item[int(np.argmax(strange))]])
             yield f"left out: {count_text(int(strange.sum()), 'listed item')} {lacking} {example}"
@@ -131,14 +143,9 @@ def _on_request(entries: _Entries, request: ListRequest) -> tuple[TopN, list[str
                 f"left out: {count_text(int(removed.sum()), 'listed item')} {why}, "
                 f"of {count_text(len(np.unique(row[removed])), 'user')}, such as {example}"
             )
-        if (missing := lengths == 0).any():
-            example = of(missing, train.users[users])
-            yield f"{missing.sum():,} of {len(users):,} users without a list, such as {example}: they score 0"
-        if (short := (lengths > 0) & (lengths < n)).any():
-            example = of(short, train.users[users])
-            yield f"{short.sum():,} of {len(users):,} lists with fewer than {n} items, such as that of {example}"
+        yield from shortfalls(top_n, train.users)
 
-    return TopN(users, item, score), list(sentences())
+    return top_n, list(sentences())
 
 
 def _codes(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) -> Ints:

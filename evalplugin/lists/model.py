@@ -2,43 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.inputs import scheme_of
+from evalplugin.base.units import count_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles
+from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.given import lists_on
-from evalplugin.models.base import ListRequest, model
+from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import TopN
 
-__all__ = ["GivenLists"]
+__all__ = ["GivenLists", "LoggedLists"]
+
+_OF_FILES = ("format", "user", "item", "rank", "score", "text_ids")
 
 
-@model("lists")
+class LoggedLists(NamedTuple):
+    """The lists of a run."""
+
+    run: str  # its name, for messages
+    table: Table  # user, item, rank
+    train_digests: list[str] | None  # of the train data of each fold that they were made from; None: unknown
+
+
 @dataclass
 class GivenLists:
-    """Lists that were made elsewhere, read from files: of another system, another team, another language.
-
-    Items that are no candidates are left out, such as those of the user's train data, and the list is cut at its length
-    after that. A user without a list scores 0. Users and items that the data does not have, items that are no
-    candidates, short lists and missing users are counted, and shown as warnings.
-    """
+    """Lists from files or from a run; a subclass reads those of a run, see ``read_run``."""
 
     path: Annotated[
-        str,
+        str | None,
         Field(
             min_length=1,
             description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the config; "
-            "{fold} stands for the number of the fold, from 1",
+            "{fold} stands for the number of the fold, from 1; one of path and run is needed",
         ),
-    ]
+    ] = None
+    run: Annotated[
+        str | None,
+        Field(
+            pattern="^[0-9a-f]{32}$",
+            description="id of a model's run in the bake-off's tracking store, whose lists are taken",
+        ),
+    ] = None
     format: Annotated[Format, Field(description="format of the files; auto: by their names")] = "auto"
     user: Annotated[str, Field(description="column of user ids")] = "user"
     item: Annotated[str, Field(description="column of item ids")] = "item"
@@ -51,11 +66,39 @@ class GivenLists:
     text_ids: Annotated[bool, Field(description="ids in CSV files that look like integers stay text")] = False
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
+    learns = False
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.run is None):
+            raise ValueError("give a path or a run" + ("" if self.path is None else ", not both"))
+        if self.run is not None:
+            defaults = type(self).__dataclass_fields__
+            for name in _OF_FILES:
+                if getattr(self, name) != defaults[name].default:
+                    raise ValueError(
+                        f"{name} is for files (path); the lists of a run have columns of their own"
+                    )
+
+    @property
+    def uris(self) -> dict[str, str]:
+        """The lists of the run, to be looked up before anything is fitted."""
+        return {} if self.run is None else {"run": f"runs:/{self.run}/data/top_n.parquet"}
+
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Learn nothing."""
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if there is no such file; of several folds, the file of the first."""
+        if self.path is None:
+            return []
+        if (scheme := scheme_of(self.path)) is not None:
+            return [
+                Problem(
+                    ("path",),
+                    f"{self.path} is a URI ({scheme}), but must be a file, a pattern or a folder on this machine: "
+                    f"download or mount it; lists that a bake-off has logged are named by run: ID",
+                )
+            ]
         try:
             self._files(context.base, 0)
         except DataError as error:
@@ -63,15 +106,52 @@ class GivenLists:
         return []
 
     def recommend_task(self, request: ListRequest) -> TopN:
-        """Return the lists of the files, without items that are no candidates.
+        """Return the lists, without items that are no candidates.
 
         Raises:
-            DataError: Files that are missing or break a rule.
+            DataError: Files that are missing or break a rule; a run without lists, or with lists from other train data.
+            TrackingError: The store cannot be reached, or its files are damaged.
         """
-        columns = ListColumns(self.user, self.item, self.rank, self.score)
-        lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
+        if self.run is None:
+            columns = ListColumns(self.user, self.item, self.rank, self.score)
+            lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
+            return lists
+        logged = self.read_run(self.run, request)
+        notes = [*_check_train(logged, request)]
+        lists, found = lists_on(request, logged.table, ListColumns())
+        self.notes = [*notes, *found]
         return lists
 
+    def read_run(self, run_id: str, request: ListRequest) -> LoggedLists:
+        """Return the lists that a run has logged for the fold of a request."""
+        raise NotImplementedError
+
     def _files(self, folder: Path, fold: int) -> TableFiles:
+        assert self.path is not None
         path = self.path.replace("{fold}", str(fold + 1))
         return open_files(path, "lists", folder=folder, format=self.format, text_ids=self.text_ids)
+
+
+def _check_train(logged: LoggedLists, request: ListRequest) -> Iterator[str]:
+    """Check that lists were made from the train data of the fold; yield a sentence where that is not known.
+
+    Raises:
+        DataError: They were not.
+    """
+    digests, number = logged.train_digests, request.fold + 1
+    if digests is None:
+        yield (
+            f"{logged.run} does not say from which train data its lists were made; if it was more than that of this "
+            f"split, their scores are too high"
+        )
+    elif number > len(digests):
+        raise DataError(
+            f"{logged.run} has lists of {count_text(len(digests), 'fold')}, and none of fold {number} of this split"
+        )
+    elif digests[request.fold] != request.train.digest:
+        fold = f"fold {number} of " if len(digests) > 1 or number > 1 else ""
+        raise DataError(
+            f"{logged.run}: its lists were made from other train data than that of {fold}this split (digest "
+            f"{digests[request.fold][:12]}, not {request.train.digest[:12]}), perhaps from what is held out here; name "
+            f"the run of a bake-off with the same data, split and seed"
+        )

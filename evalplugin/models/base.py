@@ -49,11 +49,16 @@ class Recommender(Protocol):
     ``own_inputs(folder) -> list[str]`` names inputs that decide the lists and that no parameter is the name of; see
     ``base/inputs.py``.
 
+    ``uris``, an optional property, is what the model reads from the bake-off's tracking store: MLflow's URI by the name
+    of the parameter that leads to it. They are looked up before anything is fitted.
+
     An optional attribute ``notes``, a sequence of sentences, is what people should know of the lists that it has made:
     shown as warnings of its run.
 
     An optional class variable or property ``compares_ratings: bool`` is whether the model finds neighbours by comparing
-    ratings, so that raw counts mislead it: a bake-off on such data warns.
+    ratings, so that raw counts mislead it: a bake-off on such data warns. ``learns: bool = False`` says that nothing
+    is learnt from the train data, as the lists or the model were made elsewhere: it cannot be fitted on all data and
+    registered.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -106,6 +111,7 @@ class ListRequest:
     candidates: Candidates
     fold: int = 0
     folder: Path = Path()  # base of relative paths: the folder of the config
+    tracking_uri: str | None = None  # the tracking store of the bake-off; None: that of the environment
 
 
 @runtime_checkable

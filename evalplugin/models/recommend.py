@@ -25,6 +25,7 @@ from evalplugin.models.base import (
 from evalplugin.models.selection import (
     NO_ITEM,
     TopN,
+    candidate_mask,
     position_in_row,
     rank_entries,
     row_codes,
@@ -71,6 +72,7 @@ def recommend(
     data: Interactions | None = None,
     fold: int = 0,
     folder: Path = Path(),
+    tracking_uri: str | None = None,
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> TopN:
@@ -87,6 +89,7 @@ def recommend(
         data: What the model was fitted on; its vocabularies are the raw ids of messages; None: messages have codes.
         fold: Number of the fold, for a model that makes the lists of a task at once.
         folder: Base of relative paths, for such a model.
+        tracking_uri: The tracking store of the bake-off, for such a model.
         block_bytes: Size of one block of scores.
         progress: Called after each block with the number of users in it.
 
@@ -95,7 +98,7 @@ def recommend(
     """
     if isinstance(model, TaskRecommender):
         assert data is not None, "the lists of a task need the data that the model was fitted on"
-        lists = model.recommend_task(ListRequest(data, users, n, candidates, fold, folder))
+        lists = model.recommend_task(ListRequest(data, users, n, candidates, fold, folder, tracking_uri))
         if progress is not None:
             progress(len(users))
         return lists
@@ -231,15 +234,10 @@ def _check_finite(
 def _from_lists(
     model: ListRecommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
 ) -> Block:
-    allowed = np.full((len(users), n_items), candidates.included is None)
-    n_removed = 0
-    if candidates.included is not None:
-        allowed[row_codes(candidates.included, users)] = True
-        n_removed = n_items
+    allowed = candidate_mask(users, candidates, n_items)
+    n_removed = 0 if candidates.included is None else n_items
     if candidates.excluded is not None:
-        excluded = row_codes(candidates.excluded, users)
-        allowed[excluded] = False
-        n_removed += int(np.bincount(excluded[0], minlength=1).max())
+        n_removed += int(candidates.excluded.counts[users].max(initial=0))
     item, score = _checked_lists(model, users, min(n_items, n + n_removed), n_items, ids)
     row, column = np.nonzero(item != NO_ITEM)
     code = item[row, column]

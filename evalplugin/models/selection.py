@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NO_ITEM",
     "TopN",
+    "candidate_mask",
     "position_in_row",
     "rank_entries",
     "row_codes",
@@ -235,6 +236,16 @@ def _append_ties(
         lacking[sought] = counts[some] < n
         start, width = start + width, 4 * width
     return lacking
+
+
+def candidate_mask(users: Codes, candidates: Candidates, n_items: int) -> Flags:
+    """Return which items are candidates of some users: bool (len(users), n_items)."""
+    mask = np.full((len(users), n_items), candidates.included is None)
+    if candidates.included is not None:
+        mask[row_codes(candidates.included, users)] = True
+    if candidates.excluded is not None:
+        mask[row_codes(candidates.excluded, users)] = False
+    return mask
 
 
 def rank_entries(

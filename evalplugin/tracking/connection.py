@@ -23,6 +23,7 @@ __all__ = [
     "PATIENT",
     "connect",
     "connect_to_existing",
+    "is_missing",
     "loggers_at",
     "store_exists",
     "tracking_call",
@@ -106,6 +107,12 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
             if not isinstance(error, MlflowException | OSError | ImportError) and not _is_from_mlflow(error):
                 raise
             raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error)}") from error
+
+
+def is_missing(error: TrackingError) -> bool:
+    """Return whether a store answered that what was asked for is not there, or is nothing that can be."""
+    codes = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
+    return getattr(error.__cause__, "error_code", None) in codes
 
 
 def _is_from_mlflow(error: Exception) -> bool:

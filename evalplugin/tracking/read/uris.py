@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
@@ -15,13 +15,13 @@ from evalplugin.tracking.registry.versions import registry_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import FileInfo
+    from mlflow.entities import FileInfo, LoggedModel
     from mlflow.entities.model_registry import ModelVersion
 
-__all__ = ["uri_version"]
+__all__ = ["find_version", "logged_model", "stored_version", "uri_version"]
 
 
-def uri_version(uri: str, *, tracking_uri: str) -> str:
+def uri_version(uri: str, *, tracking_uri: str, own: Collection[str] = ()) -> str:
     """Return a text that changes with the content of a URI.
 
     Of ``models:/`` it is the version that an alias, a stage or ``latest`` leads to; of ``runs:/`` and
@@ -29,41 +29,60 @@ def uri_version(uri: str, *, tracking_uri: str) -> str:
 
     Args:
         uri: The URI.
-        tracking_uri: The store of the bake-off; MLFLOW_TRACKING_URI and MLFLOW_REGISTRY_URI win, as they do for models.
+        tracking_uri: The store of the bake-off.
+        own: URIs that models of evalplugin read from that store; for others MLFLOW_TRACKING_URI wins, as it does for
+            the code of a plugin that calls MLflow.
 
     Raises:
         DataError: It cannot be known.
     """
-    scheme = scheme_of(uri)
-    if scheme not in MLFLOW_SCHEMES:
+    if scheme_of(uri) not in MLFLOW_SCHEMES:
         return uri_fingerprint(uri)
-    store = os.environ.get("MLFLOW_TRACKING_URI", "").strip() or tracking_uri
-    rest = uri.partition(":")[2].strip("/")
+    store = tracking_uri if uri in own else os.environ.get("MLFLOW_TRACKING_URI", "").strip() or tracking_uri
     try:
-        with tracking_call(store, f"look up {uri}", settings=FAIL_FAST):
-            if not store_exists(store):
-                raise unknowable(uri, f"there is no tracking store {store}")
-            from mlflow import MlflowClient
-
-            client = MlflowClient(store, registry_uri=registry_of(store))
-            if scheme == "models":
-                return _model_version(client, uri, rest)
-            if scheme == "runs":
-                run_id, _, path = rest.partition("/")
-                return fingerprint(_files_of_run(client, run_id, path))
-            return fingerprint(_files_at(uri, store))
+        return stored_version(uri, store)
     except TrackingError as error:
         raise unknowable(uri, error) from None
 
 
-def _model_version(client: MlflowClient, uri: str, rest: str) -> str:
-    """Return the version that a URI of the registry leads to, with the time at which it was made."""
-    name, _, which = rest.partition("/")
+def stored_version(uri: str, store: str) -> str:
+    """Return a text that changes with the content of one of MLflow's URIs in a store, as ``uri_version``.
+
+    Raises:
+        DataError: There is no such version.
+        TrackingError: The store cannot be reached, or has nothing by that URI.
+    """
+    rest = uri.partition(":")[2].strip("/")
+    with tracking_call(store, f"look up {uri}", settings=FAIL_FAST):
+        if not store_exists(store):
+            raise TrackingError(f"there is no tracking store {store}")
+        from mlflow import MlflowClient
+
+        client = MlflowClient(store, registry_uri=registry_of(store))
+        match scheme_of(uri):
+            case "models":
+                found = find_version(client, uri)
+                # A logged model never changes.
+                return rest if found is None else f"version {found.version} of {found.creation_timestamp}"
+            case "runs":
+                run_id, _, path = rest.partition("/")
+                return fingerprint(_files_of_run(client, run_id, path))
+            case _:
+                return fingerprint(_files_at(uri, store))
+
+
+def find_version(client: MlflowClient, uri: str) -> ModelVersion | None:
+    """Return the version that a URI of the registry leads to; None for the id of a logged model, ``models:/m-...``.
+
+    Raises:
+        DataError: The model has no such version.
+    """
+    name, _, which = uri.partition(":")[2].strip("/").partition("/")
     if not which and "@" in name:
         name, _, alias = name.rpartition("@")
         found: ModelVersion | None = client.get_model_version_by_alias(name, alias)
     elif not which:
-        return name  # a logged model, which never changes
+        return None
     elif which.isdigit():
         found = client.get_model_version(name, which)
     else:
@@ -73,10 +92,23 @@ def _model_version(client: MlflowClient, uri: str, rest: str) -> str:
         found = max(versions, key=lambda v: int(v.version), default=None)
     if found is None:
         raise unknowable(uri, f"the registered model {name!r} has no version {which!r}")
-    return f"version {found.version} of {found.creation_timestamp}"
+    return found
+
+
+def logged_model(client: MlflowClient, run_id: str, path: str) -> LoggedModel | None:
+    """Return the model that a run has logged under a name; None where the path is that of files of the run."""
+    outputs = client.get_run(run_id).outputs
+    for output in outputs.model_outputs if outputs is not None else ():
+        found = client.get_logged_model(output.model_id)
+        if found.name == path:
+            return found
+    return None
 
 
 def _files_of_run(client: MlflowClient, run_id: str, path: str) -> list[list[object]]:
+    # MLflow would look for the model in the store of the environment.
+    if path and (found := logged_model(client, run_id, path)) is not None:
+        return [[found.model_id]]
     ended = [run_id, client.get_run(run_id).info.end_time]
     return [ended, *_files(lambda at: client.list_artifacts(run_id, at or None), path)]
 

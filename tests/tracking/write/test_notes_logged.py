@@ -39,7 +39,7 @@ def test_notes_of_a_model_are_logged_and_read_back() -> None:
     outcome = run_bakeoff(load(small_config(models=models)), tracking_uri=URI, observer=observer)
     noted = [f"tiny: vendor: {note}" for note in outcome.result.models[1].notes]
     assert len(noted) == 3
-    assert noted[0] == "tiny: vendor: 1 users of the lists are not in the data, such as -1; left out"
+    assert noted[0] == "tiny: vendor: left out: 1 user that the data does not have, such as -1"
     assert observer.found == noted
     assert [w for w in outcome.comparisons[0].contest.warnings if "vendor" in w] == noted
     (comparison,) = evalplugin.compare(tracking_uri=URI).comparisons

@@ -1,0 +1,161 @@
+"""Answers of a model from MLflow: lists for users, scores for pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.arrays import Floats
+from evalplugin.base.errors import ModelError
+from evalplugin.metrics.blocks import raw_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Answers"]
+
+_LISTS = "items"  # the column of lists that a recommender of evalplugin's registry answers with
+
+
+@dataclass(frozen=True)
+class Answers:
+    """The shape of answers: names of columns."""
+
+    subject: str  # the model, in messages
+    user: str
+    item: str
+    rank: str | None
+    score: str | None
+
+    def lists(self, answer: Any, users: npt.NDArray[np.generic]) -> pd.DataFrame:
+        """Return lists as a table with a row for each listed item: user, item, and rank or score.
+
+        Args:
+            answer: Of the model.
+            users: (B,) raw ids of the users that it was asked for.
+
+        Raises:
+            ModelError: It is none of the shapes that are allowed, or of other users.
+        """
+        import pandas as pd
+
+        if isinstance(answer, pd.DataFrame):
+            names = [str(name) for name in answer.columns]
+            answer = answer.set_axis(names, axis=1)
+            if len(set(names)) < len(names):
+                self._refuse_lists(answer, users)
+            whose = answer[self.user] if self.user in names else None
+            column = next((name for name in (self.item, _LISTS) if name in names), None)
+            if column is None and len(names) == 1:
+                column = names[0]
+            if column is None or (whose is None and len(answer) != len(users)):
+                self._refuse_lists(answer, users)
+            if whose is not None:
+                self._check_users(whose, users)
+            if whose is None or any(map(_is_list, answer[column])):
+                return self._from_rows(answer, answer[column].tolist(), users if whose is None else whose)
+            return self._long(answer, users)
+        if isinstance(answer, pd.Series):
+            rows = answer.tolist()
+        elif (isinstance(answer, np.ndarray) and answer.ndim in (1, 2)) or isinstance(answer, list | tuple):
+            rows = list(answer)
+        else:
+            self._refuse_lists(answer, users)
+        if len(rows) != len(users):
+            self._refuse_lists(answer, users)
+        return self._from_rows(answer, rows, users)
+
+    def scores(self, answer: Any, n_pairs: int) -> Floats:
+        """Return a score for each pair, float64 (n_pairs,).
+
+        Raises:
+            ModelError: The answer has another shape, or is no numbers.
+        """
+        import pandas as pd
+
+        found = answer
+        if isinstance(found, pd.DataFrame):
+            names = [str(name) for name in found.columns]
+            wanted = self.score or "score"
+            if len(names) == 1 or names.count(wanted) == 1:
+                found = found.iloc[:, 0 if len(names) == 1 else names.index(wanted)]
+        if isinstance(found, pd.Series | list | tuple):
+            found = np.asarray(found)
+        if isinstance(found, np.ndarray) and found.ndim == 2 and found.shape[1] == 1:
+            found = found[:, 0]
+        if not isinstance(found, np.ndarray) or found.shape != (n_pairs,) or found.dtype.kind not in "iuf":
+            raise ModelError(
+                f"{self.subject} answers {n_pairs:,} pairs with {_shape(answer)}; allowed: as many numbers (an array, "
+                f"a Series or a list of them), or a table with the column {self.score or 'score'!r}, one row a pair"
+            )
+        return found.astype(np.float64)
+
+    def _from_rows(self, answer: Any, rows: Sequence[Any], users: Any) -> pd.DataFrame:
+        """Return the table of lists that are given user by user; None in place of a list is an empty one."""
+        import pandas as pd
+
+        rows = [
+            () if row is None or row is pd.NA or (isinstance(row, float) and np.isnan(row)) else row
+            for row in rows
+        ]
+        for row in rows:
+            if not _is_list(row):
+                self._refuse_lists(answer, users, f", and the list of one is {row!r:.80}")
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        items = list(chain.from_iterable(rows))
+        # As Python's values: NumPy would make text of numbers among text.
+        column = pd.Series([one.item() if isinstance(one, np.generic) else one for one in items])
+        ends = np.cumsum(lengths)
+        rank = np.arange(1, len(items) + 1) - np.repeat(ends - lengths, lengths)
+        return pd.DataFrame({"user": np.repeat(np.asarray(users), lengths), "item": column, "rank": rank})
+
+    def _long(self, answer: pd.DataFrame, users: npt.NDArray[np.generic]) -> pd.DataFrame:
+        """Return a table with a row for each listed item, under the usual names."""
+        named = {"rank": self.rank, "score": self.score}
+        kinds = [kind for kind, name in named.items() if name is not None] or [*named]
+        kind = next((kind for kind in kinds if (named[kind] or kind) in answer), None)
+        if kind is None or self.item not in answer:
+            self._refuse_lists(answer, users)
+        columns = {self.user: "user", self.item: "item", named[kind] or kind: kind}
+        return answer[[*columns]].rename(columns=columns)
+
+    def _check_users(self, whose: pd.Series, users: npt.NDArray[np.generic]) -> None:
+        import pandas as pd
+
+        asked = pd.Index(users)
+        unasked = ~pd.Index(whose).isin(asked)
+        if unasked.any():
+            first = np.asarray(whose)[int(np.argmax(unasked))]
+            raise ModelError(
+                f"{self.subject} answers for user {raw_text(first)}, for whom it was not asked, "
+                f"but for {len(users):,} users such as {raw_text(users[0])}"
+            )
+
+    def _refuse_lists(self, answer: Any, users: Any, more: str = "") -> NoReturn:
+        order = repr(self.rank or self.score or "rank") + ("" if self.rank or self.score else " or 'score'")
+        raise ModelError(
+            f"{self.subject} answers {len(users):,} users with {_shape(answer)}{more}; allowed: a list of items for "
+            f"each user, in their order (a list of lists, an array, a Series or a column {_LISTS!r}), or a table with "
+            f"the columns {self.user!r}, {self.item!r} and {order}, one row a listed item"
+        )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+
+
+def _shape(answer: Any) -> str:
+    """Return what an answer is, in words."""
+    import pandas as pd
+
+    if isinstance(answer, pd.DataFrame):
+        return f"a table of {len(answer):,} rows with the columns {', '.join(map(repr, answer.columns)) or 'none'}"
+    if isinstance(answer, np.ndarray):
+        return f"an array of {answer.dtype} of shape {answer.shape}"
+    kind = type(answer).__name__
+    return f"{kind} of {len(answer):,} values" if isinstance(answer, list | tuple | pd.Series) else kind

@@ -1,0 +1,231 @@
+"""The model ``mlflow``: a logged or registered model is evaluated as it is, not fitted anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.errors import ModelError, Problem, did_you_mean
+from evalplugin.base.inputs import MLFLOW_SCHEMES, URI_SCHEMES, scheme_of
+from evalplugin.data import Interactions, LoadContext
+from evalplugin.data.tables import Table
+from evalplugin.lists.columns import ListColumns
+from evalplugin.lists.given import lists_on, shortfalls
+from evalplugin.metrics.blocks import raw_text
+from evalplugin.models.base import ListRequest, model
+from evalplugin.models.recommend import user_blocks
+from evalplugin.models.selection import TopN, candidate_mask, select_top_n
+from evalplugin.tracking.models.answers import Answers
+from evalplugin.tracking.models.loading import loaded_model, local_path
+from evalplugin.tracking.models.signature import Takes, input_of
+
+__all__ = ["PyfuncModel"]
+
+_USERS, _PAIRS = 10_000, 500_000  # that the model is asked for at a time
+
+Ids = npt.NDArray[np.generic]
+
+
+@model("mlflow")
+@dataclass
+class PyfuncModel:
+    """A model from MLflow, as it is deployed: of the registry, of a run, or a folder.
+
+    It is loaded in this environment and asked for lists or for scores; it is not fitted. By its signature, it takes a
+    column of users and answers with a list of items for each, or a column of users and one of items, and answers with a
+    score for each pair. Items that are no candidates, such as those of the user's train data, are left out. What was
+    evaluated, users and items that the data does not have, short lists and missing users are counted, and shown as
+    warnings. Cold users get what the model answers for them.
+    """
+
+    model: Annotated[
+        str,
+        Field(
+            min_length=1,
+            description="URI of the model: models:/NAME@ALIAS, models:/NAME/3, runs:/ID/PATH, another URI that MLflow "
+            "loads, or a folder relative to the config; in the tracking store of the bake-off",
+        ),
+    ]
+    takes: Annotated[
+        Literal["auto", "users", "pairs"],
+        Field(
+            description="users: it answers with lists; pairs (user, item): with scores; auto: as its signature says"
+        ),
+    ] = "auto"
+    user: Annotated[str, Field(description="column of user ids, in what it takes and answers")] = "user"
+    item: Annotated[str, Field(description="column of item ids, in what it takes and answers")] = "item"
+    rank: Annotated[
+        str | None, Field(description="column of ranks in a table of lists; null: rank, if there is one")
+    ] = None
+    score: Annotated[
+        str | None, Field(description="column of scores in its answer; null: score, if there is no rank")
+    ] = None
+    inference: Annotated[
+        dict[str, Any],
+        Field(description="parameters of a prediction, as the signature has them, such as {n: 100}"),
+    ] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    learns = False
+
+    def __post_init__(self) -> None:
+        if self.rank is not None and self.score is not None:
+            raise ValueError("lists are ordered by rank or by score: name one of them")
+
+    @property
+    def uris(self) -> dict[str, str]:
+        """The model, if it is in a tracking store, to be looked up before anything is fitted."""
+        return {"model": self.model} if scheme_of(self.model) in MLFLOW_SCHEMES else {}
+
+    def check(self, context: LoadContext) -> list[Problem]:
+        """Return a problem if the URI has not the form of one, or there is no such folder."""
+        problem = _problem_of_form(self.model)
+        path = local_path(self.model, context.base)
+        if problem is None and path is not None and not (path / "MLmodel").is_file():
+            problem = (
+                f"{path} is no model of MLflow: it has no file MLmodel; name a folder that MLflow has saved, "
+                f"or a URI such as models:/NAME@ALIAS"
+            )
+        return [] if problem is None else [Problem(("model",), problem)]
+
+    def prepare(self) -> None:
+        """Import MLflow."""
+        import mlflow.pyfunc  # noqa: F401
+
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn nothing: the model was fitted before."""
+
+    def recommend_task(self, request: ListRequest) -> TopN:
+        """Return the lists of the model, without items that are no candidates.
+
+        Raises:
+            ModelError: It cannot be loaded, takes something else than users and items, or answers in another shape.
+            DataError: Its lists break a rule.
+            TrackingError: It cannot be downloaded.
+        """
+        subject = f"the model {self.model}"
+        answers = Answers(subject, self.user, self.item, self.rank, self.score)
+        with loaded_model(self.model, request) as loaded:
+            takes: Takes | None = None if self.takes == "auto" else self.takes
+            given = input_of(
+                loaded.pyfunc.metadata.signature, subject, takes=takes, user=self.user, item=self.item
+            )
+
+            def ask(*ids: Ids) -> Any:
+                return loaded.pyfunc.predict(given.of(*ids), params=self.inference or None)
+
+            if given.takes == "users":
+                lists, notes = _lists_for_users(ask, answers, request)
+            else:
+                lists, notes = _lists_of_scores(ask, answers, request)
+        self.notes = [*loaded.notes, *notes]
+        return lists
+
+
+def _problem_of_form(uri: str) -> str | None:
+    scheme = scheme_of(uri)
+    if scheme is not None and scheme not in URI_SCHEMES:
+        return f"{uri}: {scheme!r} is no kind of URI that can be read{did_you_mean(scheme, URI_SCHEMES)}"
+    if scheme not in ("models", "runs"):
+        return None
+    name, slash, rest = uri.partition(":")[2].strip("/").partition("/")
+    if scheme == "runs":
+        return None if name and rest else f"{uri} must look like runs:/RUN_ID/PATH, as in runs:/0123abc/model"
+    before, _, alias = name.rpartition("@")
+    if (before and alias and not slash) or (name and rest and "/" not in rest) or name.startswith("m-"):
+        return None
+    return f"{uri} leads to no version of a model: it must look like models:/NAME@ALIAS or models:/NAME/3"
+
+
+def _lists_for_users(
+    ask: Callable[..., Any], answers: Answers, request: ListRequest
+) -> tuple[TopN, list[str]]:
+    """Return the lists that a model answers users with, and sentences on what they lack."""
+    import pandas as pd
+
+    tables, n_popular = [], 0
+    for start in range(0, len(request.users), _USERS):
+        users = request.train.users[request.users[start : start + _USERS]]
+        answer = ask(users)
+        tables.append(answers.lists(answer, users))
+        n_popular += _popular(answer)
+    table = pd.concat([one for one in tables if len(one)] or tables[:1], ignore_index=True)
+
+    def row_name(row: int) -> str:
+        return f"in the list of user {raw_text(table['user'].iloc[row])}"
+
+    named = Table(table, answers.subject, row_name)
+    lists, notes = lists_on(request, named, ListColumns()) if len(table) else (_no_lists(request), [])
+    if not len(table):
+        notes = [*shortfalls(lists, request.train.users)]
+    if n_popular:
+        notes = [
+            f"{n_popular:,} of {len(request.users):,} users are unknown to the model, which answers them with what is "
+            f"popular (source)",
+            *notes,
+        ]
+    return lists, notes
+
+
+def _no_lists(request: ListRequest) -> TopN:
+    shape = len(request.users), request.n
+    return TopN(request.users, np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan))
+
+
+def _popular(answer: Any) -> int:
+    """Return how many users a recommender of evalplugin's registry does not know, as its column ``source`` says."""
+    columns = getattr(answer, "columns", ())
+    return int((answer["source"] == "popularity").sum()) if {"items", "source"} <= {*columns} else 0
+
+
+def _lists_of_scores(
+    ask: Callable[..., Any], answers: Answers, request: ListRequest
+) -> tuple[TopN, list[str]]:
+    """Return the best candidates by the scores of a model for pairs, and sentences on what the lists lack."""
+    train, n = request.train, request.n
+    item = np.empty((len(request.users), n), dtype=np.int32)
+    score = np.empty((len(request.users), n))
+    start, different = 0, np.empty(0)
+    for users in user_blocks(request.users, train.n_items, _PAIRS * 8):
+        scores = np.full((len(users), train.n_items), -np.inf)
+        row, code = np.nonzero(candidate_mask(users, request.candidates, train.n_items))
+        given = np.empty(len(row))
+        for first in range(0, len(row), _PAIRS):
+            some = slice(first, first + _PAIRS)
+            given[some] = _scores(ask, answers, train, users[row[some]], code[some])
+        scores[row, code] = given
+        stop = start + len(users)
+        item[start:stop], score[start:stop] = select_top_n(scores, n)
+        start = stop
+        if len(different) <= n:
+            different = np.union1d(different, given)
+    top_n = TopN(request.users, item, score)
+    notes = [*shortfalls(top_n, train.users)]
+    if len(different) <= n:
+        notes.append(
+            f"the model has only {len(different)} different scores, and items with the same score are listed in "
+            f"ascending order of item: does it answer with classes in place of scores?"
+        )
+    return top_n, notes
+
+
+def _scores(
+    ask: Callable[..., Any], answers: Answers, train: Interactions, users: Codes, codes: Any
+) -> Floats:
+    """Return the scores of pairs, checked."""
+    user, item = train.users[users], train.items[codes]
+    scores = answers.scores(ask(user, item), len(user))
+    wrong = ~(scores < np.inf)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise ModelError(
+            f"{answers.subject} scores item {raw_text(item[row])} for user {raw_text(user[row])} with {scores[row]}; a "
+            f"score is a number, or -inf for an item that cannot be recommended"
+        )
+    return scores
