@@ -72,6 +72,18 @@ def lenskit(session: nox.Session) -> None:
     )  # fmt: skip
 
 
+@nox.session(venv_backend="venv", reuse_venv=True)
+@nox.parametrize("library", ["rectools==0.19.0", "cornac==3.0.1"], ids=["rectools", "cornac"])
+def programs(session: nox.Session, library: str) -> None:
+    """Run a program of examples/programs in an environment of its own, as `type: command` does."""
+    session.install(library, "pandas", "pyarrow")
+    name = library.partition("=")[0]
+    session.run(
+        sys.executable, "-m", "pytest", "-q", "tests/test_programs.py", "-m", "slow", "-k", name, *session.posargs,
+        env={f"EVALPLUGIN_TEST_{name.upper()}": str(Path(session.bin, "python"))}, external=True,
+    )  # fmt: skip
+
+
 @nox.session
 def robustness(session: nox.Session) -> None:
     """Try to break it, with as many examples as a night has time for."""

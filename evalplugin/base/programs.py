@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["end_text", "find_program", "run_program"]
+__all__ = ["find_program", "run_program", "with_output"]
 
 _KEPT = 64 * 2**10  # bytes of the end of the output
 _LINES, _WIDTH = 15, 500  # of the output of a program that failed
@@ -61,10 +61,13 @@ def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
     return code, bytes(end).decode(errors="backslashreplace")
 
 
-def end_text(output: str) -> str:
-    """Return the last lines of a program's output, to append to a message."""
+def with_output(message: str, output: str) -> str:
+    """Return a message that ends with the last line of a program's output, below the lines before it."""
     lines = [line.rstrip()[-_WIDTH:] for line in output.splitlines() if line.strip()][-_LINES:]
-    return "\n  ".join(["; the end of its output:", *lines]) if lines else "; it printed nothing"
+    if not lines:
+        return f"{message}; it printed nothing"
+    before = "\n  ".join(["its output ends with", *lines]) + "\n" if len(lines) > 1 else ""
+    return f"{before}{message}: {lines[-1].strip()}"
 
 
 def _in_worker() -> bool:

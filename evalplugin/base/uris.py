@@ -8,7 +8,7 @@ import subprocess
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.inputs import COMMAND, scheme_of
-from evalplugin.base.programs import end_text
+from evalplugin.base.programs import with_output
 from evalplugin.base.secrets import redact, redact_message
 
 __all__ = ["unknowable", "uri_fingerprint"]
@@ -61,7 +61,7 @@ def _of_command(name: str) -> str:
         raise DataError(f"{shown} took more than {_COMMAND_SECONDS:g} s") from None
     if done.returncode != 0:
         output = (done.stdout + done.stderr).decode(errors="backslashreplace")
-        raise DataError(f"{shown} failed with exit code {done.returncode}{end_text(output)}")
+        raise DataError(with_output(f"{shown} failed with exit code {done.returncode}", output))
     if not done.stdout.strip():
         raise DataError(f"{shown} printed nothing to stdout, which would be the version")
     return hashlib.sha256(done.stdout).hexdigest()[:32]

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
 from evalplugin.base.inputs import command_input
-from evalplugin.base.programs import end_text, find_program, run_program
+from evalplugin.base.programs import find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Candidates, Interactions, LoadContext
 from evalplugin.data.files import TableFiles, find_files
@@ -34,6 +34,7 @@ __all__ = ["Command"]
 
 # {{word}} stands for {word}: awk and shells have braces of their own.
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}|\{(\w+)\}")
+_SHOWN = 80  # characters of the command in messages
 _PLACEHOLDERS = ("train", "users", "candidates", "out", "n", "seed", "fold")
 
 
@@ -127,7 +128,7 @@ class Command:
             values = {**files, "n": str(request.n), "seed": str(self._seed), "fold": str(request.fold + 1)}
             output = self._run(request.folder, values)
             if not Path(files["out"]).exists():
-                raise ModelError(f"{self._shown} ended without writing {{out}}{end_text(output)}")
+                raise ModelError(with_output(f"{self._shown} ended without writing {{out}}", output))
             try:
                 lists, self.notes = lists_on(request, self._written(files["out"], request), ListColumns())
             except DataError as error:
@@ -154,7 +155,7 @@ class Command:
     @property
     def _shown(self) -> str:
         text = shlex.join(self.command)
-        return f"the command {text if len(text) <= 200 else f'{text[:200]} ...'}"
+        return f"the command {text if len(text) <= _SHOWN else f'{text[:_SHOWN]} ...'}"
 
     def _run(self, folder: Path, values: Mapping[str, str]) -> str:
         """Run the program, and return the end of its output."""
@@ -167,7 +168,7 @@ class Command:
         except OSError as error:
             raise ModelError(f"{self._shown} cannot be started: {error.strerror or error}") from None
         if code != 0:
-            raise ModelError(f"{self._shown} {_ending(code)}{_memory_limit()}{end_text(output)}")
+            raise ModelError(with_output(f"{self._shown} {_ending(code)}{_memory_limit()}", output))
         return output
 
 

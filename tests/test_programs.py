@@ -1,0 +1,93 @@
+"""The programs of examples/programs make the lists of their libraries, each in an environment of its own.
+
+`nox -s programs` makes the environments and runs these tests.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalplugin
+
+PROGRAMS = Path(__file__).parents[1] / "examples" / "programs"
+# What a library itself recommends, asked in its own words: from {train} (parquet) to {own}.
+OWN = {
+    "rectools_ease": """
+import sys, pandas as pd
+from rectools.dataset import Dataset
+from rectools.models import EASEModel
+train = pd.read_parquet(sys.argv[1]).rename(columns={"user": "user_id", "item": "item_id"})
+dataset = Dataset.construct(train.assign(weight=1.0, datetime="2026-01-01"))
+lists = EASEModel(500.0).fit(dataset).recommend(train["user_id"].unique(), dataset, 10, True)
+lists[["user_id", "item_id", "rank"]].set_axis(["user", "item", "rank"], axis=1).to_parquet(sys.argv[2])
+""",
+    "cornac_bpr": """
+import sys, cornac, pandas as pd
+train = pd.read_parquet(sys.argv[1])
+ratings = list(train[["user", "item", "rating"]].itertuples(index=False))
+dataset = cornac.data.Dataset.from_uir(ratings, seed=int(sys.argv[3]))
+model = cornac.models.BPR(k=50, max_iter=100, num_threads=1, seed=int(sys.argv[3])).fit(dataset)
+rows = [
+    (user, item, rank)
+    for user in train["user"].unique()
+    for rank, item in enumerate(model.recommend(user, k=10, remove_seen=True, train_set=dataset), 1)
+]
+pd.DataFrame(rows, columns=["user", "item", "rank"]).to_parquet(sys.argv[2])
+""",
+}
+
+
+def python_of(library: str) -> str:
+    """Return the Python of a library's environment."""
+    variable = f"EVALPLUGIN_TEST_{library.upper()}"
+    if variable not in os.environ:
+        pytest.skip(
+            f"{variable} is not set: the path of a Python with {library}, as `nox -s programs` sets it"
+        )
+    return os.environ[variable]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", OWN)
+def test_a_program_makes_the_lists_of_its_library(program: str, store: Path, no_drawing: None) -> None:
+    python = python_of(program.partition("_")[0])
+    shutil.copy(PROGRAMS / f"{program}.py", ".")
+    options = ["train", "users", "candidates", "out", "n", *(["seed"] if program == "cornac_bpr" else [])]
+    words = [python, f"{program}.py", *(word for name in options for word in (f"--{name}", f"{{{name}}}"))]
+    # The same program, whose train data and seed are kept.
+    keep = 'cp "$1" train.parquet; echo "$2" > seed; shift 2; exec "$@"'
+    keeping = ["sh", "-c", keep, "sh", "{train}", "{seed}", *words]
+    user, item = np.divmod(np.random.default_rng(0).choice(80 * 60, 2000, replace=False), 60)
+    frame = pd.DataFrame({"user": user, "item": item, "timestamp": np.arange(2000)})
+    # A user without train data, whose items others have too.
+    frame = pd.concat([frame, pd.DataFrame({"user": 1000, "item": [0, 1], "timestamp": [1990, 1991]})])
+    frame.to_csv("ratings.csv", index=False)
+    config = {
+        "experiment": "e",
+        "datasets": [{"type": "csv", "path": "ratings.csv", "timestamp": "timestamp"}],
+        "split": {"type": "temporal", "quantile": 0.9},
+        "recommend": {"n": 10},
+        "metrics": ["ndcg@10"],
+        "models": ["popularity", {"name": "theirs", "type": "command", "params": {"command": keeping}}],
+        "tracking": {"uri": "sqlite:///mlflow.db"},
+    }
+    theirs = evalplugin.run(config).result.models[1]
+    assert theirs.error is None, theirs.error
+    assert theirs.notes == ()
+    command = [python, "-c", OWN[program], "train.parquet", "own.parquet", Path("seed").read_text()]
+    subprocess.run(command, check=True)
+    lists = theirs.top_n.to_pandas()
+    own = pd.read_parquet("own.parquet").merge(lists[["user"]].drop_duplicates())
+    known = lists[lists["user"] != 1000].reset_index(drop=True)
+    own = own.sort_values(["user", "rank"], ignore_index=True)
+    assert len(own) > 100
+    assert known[["user", "item", "rank"]].astype(int).equals(own.astype(int))
+    assert lists.loc[lists["user"] == 1000, "item"].is_unique
+    assert len(lists[lists["user"] == 1000]) == 10
