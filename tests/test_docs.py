@@ -24,7 +24,10 @@ RUN = {"python", "sh", "yaml", "toml", "text"}
 REMOTE = "howto/tracking.md"  # its servers are fixtures
 SERVED = "howto/serving.md"
 # Several bake-offs each: run by .ci/run alone.
-LONG = {f"howto/{name}.md" for name in ("ci", "compare", "schedules", "segments", "tuning", "upgrading")}
+LONG = {
+    f"howto/{name}.md"
+    for name in ("ci", "command", "compare", "schedules", "segments", "tuning", "upgrading")
+}
 
 
 @pytest.fixture(scope="session")
