@@ -84,7 +84,7 @@ BESIDE: dict[str, dict[str, Any]] = {
             ]
         }
         for name, space in {
-            "choices": {},
+            "choices": {"int": [5, 300]},
             "int": {},
             "float": {},
             "log": {"int": [5, 300]},

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -107,7 +108,7 @@ class Study:
         """The direction of the metric."""
         return bool(self.plan.metric.metric.higher_is_better)
 
-    @property
+    @cached_property
     def n_users(self) -> int:
         """The number of users with validation data."""
         return len(np.unique(self.base.split.test.user))

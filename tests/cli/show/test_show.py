@@ -80,6 +80,26 @@ def test_terminal_shows_all_running_steps_and_the_time_left(monkeypatch: pytest.
         assert [task.description for task in shown.bars.tasks] == ["compare"]
 
 
+def test_a_label_that_changes_is_shown_as_it_is_now(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = ["tune 2 models"]
+    screen = io.StringIO()
+    shown = progress._Bars(Console(file=screen, force_terminal=True, width=120))
+    with shown.overall(lambda: best[-1], 60, lambda: None) as advance:
+        best.append("tune 2 models, the latest gain: knn, ndcg@10 0.21 [bold]")
+        advance(4)
+        shown.bars.refresh()
+    assert "tune 2 models, the latest gain: knn, ndcg@10 0.21 [bold]" in screen.getvalue()
+
+    monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.05)
+    with observer().overall(lambda: best[0], 60, lambda: None) as advance:
+        best[0] = "tune 2 models, more"
+        advance(4)
+        lines = wait_for_lines(capsys, 2)
+    assert lines[:2] == ["tune 2 models ...", "tune 2 models, more: 4 of 60, for 0 s"]
+
+
 def test_narrow_terminal_cuts_no_number_of_a_table() -> None:
     screen = io.StringIO()
     table = new_table("model", *(f">metric {i}" for i in range(8)))
