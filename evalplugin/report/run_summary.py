@@ -125,8 +125,8 @@ def _tuning_lines(result: ModelResult) -> list[str]:
         "",
         *markdown_table(heads, [[*map(number, values), signed(result.optimism)]]),
         "",
-        "Optimism: by how much the validation value is better than the one on the test data. It has the luck of the best "
-        "trial in it, and how much easier one of the two is than the other for any model.",
+        "Optimism: by how much the validation value is better than the one on the test data. It has the luck of the "
+        "best trial in it, and how much easier one of the two is than the other for any model.",
         "",
         f"- trials: {trials}; {seconds(tuning.seconds)} of work",
     ]
