@@ -49,8 +49,14 @@ class _LensKit:
     requires: ClassVar[tuple[str, ...]] = ("lenskit",)
 
     def prepare(self) -> None:
-        """Import LensKit, which takes seconds: it imports PyTorch."""
-        import_module(self.module)
+        """Import LensKit, which takes seconds, as it imports PyTorch, and make its threads."""
+        import lenskit.basic
+        import lenskit.data.adapt
+        import lenskit.training  # noqa: F401
+
+        self._component()
+        with _threads():
+            pass
 
     def _trained(self, train: Interactions, rng: np.random.Generator) -> tuple[Any, Any]:
         """Return the trained component of LensKit, and its lookup of the users' items."""
@@ -58,12 +64,16 @@ class _LensKit:
         from lenskit.training import TrainingOptions
 
         data = _dataset(train)
-        component = getattr(import_module(self.module), type(self).__name__)(**self._config())
+        component = self._component()(**self._config())
         history = UserTrainingHistoryLookup()
         with _threads():
             component.train(data, TrainingOptions(rng=rng))
             history.train(data, TrainingOptions())
         return component, history
+
+    def _component(self) -> Any:
+        # Modules of LensKit import what is in them when it is asked for.
+        return getattr(import_module(self.module), type(self).__name__)
 
     def _config(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
