@@ -186,6 +186,7 @@ def register_winner(
         "stream": (*one.stream, "0"),  # as on the first fold
         "n": register.n or recommend.n,
         "candidates": "all" if recommend.candidates == "all" else "unseen",
+        "folder": config.folder,
     }
     with observer.progress(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
         try:

@@ -249,6 +249,21 @@ class Checks:
         if gate is not None or "gate" not in self.document.data:
             self.extend(problems_of_gate(gate, self.section("register", Register), names), ())
 
+    def registrable(self, models: Sequence[ModelRecipe]) -> None:
+        """Check that each model that the gate may promote can be fitted on all data, as it is to be registered."""
+        gate, register = self.section("gate", Gate), self.section("register", Register)
+        if gate is None or register is None:
+            return
+        for model in models:
+            may_win = gate.challengers is None or model.name in gate.challengers
+            if may_win and not getattr(MODELS.entry(model.type).cls, "learns", True):
+                self.add(
+                    self._nested(model.path, "type"),
+                    f"{model.type!r} learns nothing, so that it cannot be fitted on all data and registered as "
+                    f"{register.name}, if the gate promotes it: name the other models under gate.challengers, or leave "
+                    f"register out",
+                )
+
     def tuning(
         self, metrics: Sequence[MetricSpec], primary: MetricSpec | None, context: LoadContext
     ) -> TuningPlan | None:

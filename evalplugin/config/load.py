@@ -91,6 +91,7 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     primary = checks.primary(compare, names.metrics)
     checks.baseline(compare, names.models)
     checks.gate(names)
+    checks.registrable(models)
     tune = checks.tuning(names.metrics, primary, context)
     checks.stop_if_any()
     assert spec is not None

@@ -144,13 +144,15 @@ def _count_warnings(config: CheckedConfig, data: Interactions) -> Iterator[str]:
 
 
 def _leakage_warnings(config: CheckedConfig) -> Iterator[str]:
-    """Yield a warning about each model that reads a registered version, which was fitted on other data."""
+    """Yield a warning about each model that reads one of MLflow, which was fitted on other data."""
     for model in config.models:
-        if uri := next(
-            (name for name in inputs_named_in(model.params, []) if name.startswith("models:/")), None
-        ):
+        named = [name for name in inputs_named_in(model.params, []) if name.startswith("models:/")]
+        if model.type == "mlflow":  # from a run or a folder too
+            named.append(str(model.params["model"]))
+        if named:
+            kind = "registered model" if named[0].startswith("models:/") else "model"
             yield (
-                f"models: {model.name} reads the registered model {uri}: it was fitted before this split, perhaps on "
+                f"models: {model.name} reads the {kind} {named[0]}: it was fitted before this split, perhaps on "
                 f"the very interactions that are held out here, so that its scores may be too high (leakage); compare "
                 f"its type and parameters, fitted anew, for example by gate.champion: {{registry: NAME@ALIAS}}"
             )

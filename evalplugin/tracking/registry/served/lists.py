@@ -52,6 +52,7 @@ def make_lists(
     stream: tuple[str, ...],
     n: int,
     candidates: Kind,
+    folder: Path = Path(),
     progress: Callable[[int], None] | None = None,
 ) -> ServedLists:
     """Return the lists of a model fitted on all interactions, those that a bake-off holds out included.
@@ -62,6 +63,7 @@ def make_lists(
         seed, stream: As of the bake-off's task: what the model draws is drawn from the same stream.
         n: Length of the lists; no more than there are items.
         candidates: ``unseen``: less what the user has met in ``data``; ``all``: the whole catalogue.
+        folder: Base of relative paths, for a model that runs a program.
         progress: Called after each block of users with their number.
 
     Raises:
@@ -73,7 +75,7 @@ def make_lists(
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         model = MODELS.create(type, params)
         model.fit(data, generator(seed, *stream, type, json.dumps(params, sort_keys=True)))
-        top_n = recommend(model, users, n, allowed, data.n_items, data=data, progress=progress)
+        top_n = recommend(model, users, n, allowed, data.n_items, data=data, folder=folder, progress=progress)
     item, score = select_top_n(data.item_counts[None].astype(np.float64), n)
     return ServedLists(
         users=data.users[users],
