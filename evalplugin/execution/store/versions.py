@@ -19,6 +19,7 @@ from evalplugin.base.registry import Entry
 __all__ = ["code_of", "own_code", "task_modules"]
 
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
+_OF_TASK = ("data", "metrics", "models")  # packages whose modules are all among its imports
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
@@ -30,22 +31,28 @@ def own_code() -> str:
     """
     from evalplugin._version import __version__
 
+    libraries = ", ".join(f"{name} {_version(name)}" for name in _LIBRARIES)
+    return f"evalplugin {__version__} ({_hash_from(_ROOT)}), {libraries}"
+
+
+@functools.cache
+def _hash_from(root: str) -> str:
+    """Return a hash of a module of evalplugin, by its path in the package, and of all modules that it may import."""
     folder = Path(__file__).parents[2]
     content = hashlib.sha256()
-    for file in task_modules(folder):
+    for file in task_modules(folder, root):
         content.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
-    libraries = ", ".join(f"{name} {_version(name)}" for name in _LIBRARIES)
-    return f"evalplugin {__version__} ({content.hexdigest()[:12]}), {libraries}"
+    return content.hexdigest()[:12]
 
 
-def task_modules(folder: Path) -> list[Path]:
+def task_modules(folder: Path, root: str = _ROOT) -> list[Path]:
     """Return the modules of the package in ``folder`` that a task may import, directly or indirectly, sorted.
 
     Imports are read from the source, so that those inside functions count, as of kernels; those for type checkers do
-    not.
+    not. ``root`` is where to begin.
     """
     found: set[Path] = set()
-    pending = [folder / _ROOT]
+    pending = [folder / root]
     while pending:
         file = pending.pop()
         if file not in found:
@@ -79,11 +86,16 @@ def _imported_names(statements: Iterable[ast.AST]) -> Iterator[str]:
 def code_of(entry: Entry[Any]) -> str | None:
     """Return the version of a component's package and a hash of its file; None if it has neither.
 
-    The direct and indirect imports of a plugin file belong to its code: by a hash of the user's own files, and by the
-    versions of packages. Imports by a computed name are not found.
+    Packages that a component of evalplugin requires count with their versions. The direct and indirect imports of a
+    plugin file belong to its code: by a hash of the user's own files, and by the versions of packages. Imports by a
+    computed name are not found.
     """
     if entry.is_own:
-        return own_code()
+        parts = [own_code(), *(f"{name} {_version(name)}" for name in getattr(entry.cls, "requires", ()))]
+        module = entry.cls.__module__.split(".")[1:]
+        if module[0] not in _OF_TASK:  # a model of a higher layer, which a task imports by its entry point
+            parts.append(f"{'.'.join(module)} {_hash_from('/'.join(module) + '.py')}")
+        return ", ".join(parts)
     file = getattr(sys.modules.get(entry.cls.__module__), "__file__", None)
     parts = []
     if entry.origin.startswith("package "):

@@ -7,6 +7,7 @@ import pytest
 
 import evalplugin
 from evalplugin.execution.store import versions
+from evalplugin.models import MODELS
 
 PACKAGE = Path(evalplugin.__file__).parent
 
@@ -19,13 +20,15 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def fingerprint(package: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def fingerprint(package: Path, monkeypatch: pytest.MonkeyPatch, model: str | None = None) -> str:
     monkeypatch.setattr(versions, "__file__", str(package / "execution/store/versions.py"))
-    versions.own_code.cache_clear()  # it holds for a process
     try:
-        return versions.own_code()
+        for cached in (versions.own_code, versions._hash_from):  # they hold for a process
+            cached.cache_clear()
+        return str(versions.own_code() if model is None else versions.code_of(MODELS.entry(model)))
     finally:
-        versions.own_code.cache_clear()
+        for cached in (versions.own_code, versions._hash_from):
+            cached.cache_clear()
 
 
 def test_all_modules_that_decide_a_result_belong_to_the_code_of_a_task() -> None:
@@ -67,3 +70,18 @@ def test_code_that_shows_results_does_not_belong_to_the_code_of_a_task(
         with (package / module).open("a") as file:
             file.write("# edited\n")
     assert fingerprint(package, monkeypatch) == before
+
+
+def test_code_of_a_model_of_a_higher_layer_belongs_to_it_alone(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = fingerprint(package, monkeypatch), fingerprint(package, monkeypatch, "mlflow")
+    with (package / "lists/given.py").open("a") as file:
+        file.write("# edited\n")
+    after = fingerprint(package, monkeypatch), fingerprint(package, monkeypatch, "mlflow")
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+
+
+def test_version_of_an_optional_package_belongs_to_its_models() -> None:
+    assert ", implicit " in str(versions.code_of(MODELS.entry("implicit.AlternatingLeastSquares")))
