@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Flags, Floats, Ints
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
@@ -20,7 +20,7 @@ from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.grouped_rows import group_rows
 from evalplugin.models.base import ListRequest
-from evalplugin.models.selection import NO_ITEM, TopN, rank_entries, row_codes
+from evalplugin.models.selection import NO_ITEM, TopN, position_in_row, row_codes
 
 __all__ = ["lists_on", "shortfalls"]
 
@@ -124,8 +124,7 @@ def _on_request(entries: _Entries, request: ListRequest) -> tuple[TopN, list[str
     if request.candidates.excluded is not None:
         allowed &= ~_among(row, code, row_codes(request.candidates.excluded, users), train.n_items)
     kept = asked & (code >= 0) & allowed
-    item, score = rank_entries(row[kept], code[kept], entries.score[kept], (len(users), n))
-    top_n = TopN(users, item, score)
+    top_n = TopN(users, *_first(row[kept], code[kept], entries.score[kept], (len(users), n)))
 
     def sentences() -> Iterator[str]:
         lacking = "that the data does not have, such as"
@@ -157,8 +156,20 @@ def _codes(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) ->
     return found
 
 
+def _first(row: Ints, code: Ints, score: Floats, shape: tuple[int, int]) -> tuple[Codes, Floats]:
+    """Return the first entries of each row; the entries of a row are in their order."""
+    order = np.argsort(row, kind="stable")
+    column = position_in_row(row[order], shape[0])
+    order, column = order[column < shape[1]], column[column < shape[1]]
+    items, scores = np.full(shape, NO_ITEM, dtype=np.int32), np.full(shape, np.nan)
+    items[row[order], column], scores[row[order], column] = code[order], score[order]
+    return items, scores
+
+
 def _among(row: Ints, code: Ints, pairs: tuple[Ints, npt.NDArray[np.integer]], n_items: int) -> Flags:
     """Return whether each pair of row and item code is among others."""
     wanted = pairs[0].astype(np.int64) * n_items + pairs[1]
-    found: Flags = np.isin(row.astype(np.int64) * n_items + code, wanted)
+    wanted = np.append(np.sort(wanted), np.iinfo(np.int64).max)
+    pair = row.astype(np.int64) * n_items + code
+    found: Flags = wanted[np.searchsorted(wanted, pair)] == pair
     return found & (code >= 0)

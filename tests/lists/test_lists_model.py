@@ -80,6 +80,33 @@ def test_what_cannot_be_listed_is_counted_and_named() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["judged", "all"])
+def test_items_outside_of_other_candidates_are_counted(kind: str) -> None:
+    pd.DataFrame({"user": "ann", "item": ["d", "a", "c"], "rank": [1, 2, 3]}).to_csv("lists.csv", index=False)
+    model, train = MODELS.create("lists", {"path": "lists.csv"}), data()
+    judged = Candidates("judged", included=train.rows) if kind == "judged" else Candidates("all")
+    top = recommend(model, np.array([0], dtype=np.int32), 3, judged, 4, data=train)
+    if kind == "judged":
+        assert top.item.tolist() == [[0, -1, -1]]
+        assert model.notes == [
+            "left out: 2 listed items outside of the candidates (judged), of 1 user, such as 'ann'",
+            "1 of 1 lists with fewer than 3 items, such as that of 'ann'",
+        ]
+    else:
+        assert top.item.tolist() == [[3, 0, 2]]
+        assert model.notes == []
+
+
+def test_one_long_list_makes_no_wide_rectangle_of_all() -> None:
+    from evalplugin.lists.given import _CELLS, _blocks
+
+    lengths = np.array([5] * 100_000 + [1_000_000, 10_000_000] + [20] * 100_000)
+    blocks = list(_blocks(lengths))
+    assert np.array_equal(np.sort(np.concatenate(blocks)), np.arange(len(lengths)))
+    assert all(len(block) == 1 or len(block) * lengths[block].max() <= _CELLS for block in blocks)
+    assert len(blocks) < 10
+
+
 def test_lists_with_scores_are_sorted_by_them() -> None:
     frame = pd.DataFrame({"user": ["ann"] * 3, "item": ["d", "c", "b"], "points": [1.0, 2.0, 2.0]})
     assert lists_of(frame, score="points")[0][0] == ["b", "c", "d"]
@@ -116,6 +143,27 @@ def test_each_fold_has_its_file(store: Path) -> None:
     model = {"name": "given", "type": "lists", "params": {"path": "fold-{fold}.parquet"}}
     again = evalplugin.run({**config, "models": [model]}, tracking_uri="sqlite:///mlflow.db")
     assert again.result.models[0].fold_means == first.result.models[0].fold_means
+
+
+@pytest.mark.filterwarnings("ignore:.*(left out. |without a list)")
+def test_what_is_left_out_is_counted_by_fold(store: Path, no_drawing: None) -> None:
+    users = np.arange(1, 80)  # the data has 80, and 59 of the 60 items
+    for fold, unknown in ((1, 5), (2, 6)):
+        lists = pd.DataFrame({"user": users.repeat(60), "item": np.tile(np.arange(60), len(users))})
+        lists["rank"] = lists["item"] + 1
+        lists.loc[lists["user"] <= unknown, "item"] += 1000
+        lists.to_parquet(f"fold-{fold}.parquet")
+    model = {"name": "given", "type": "lists", "params": {"path": "fold-{fold}.parquet"}}
+    config = {**CONFIG, "split": {"type": "kfold", "k": 2}, "models": [model]}
+    (result,) = evalplugin.run(config, tracking_uri="sqlite:///mlflow.db").result.models
+    assert [note for note in result.notes if "does not have" in note] == [
+        "fold 1: left out: 374 listed items that the data does not have, such as 1000",
+        "fold 2: left out: 433 listed items that the data does not have, such as 1000",
+    ]
+    assert [note for note in result.notes if "without" in note] == [
+        "fold 1: 6 of 80 users without a list, such as 0: they score 0",
+        "fold 2: 7 of 80 users without a list, such as 0: they score 0",
+    ]
 
 
 def test_the_contract_holds() -> None:
