@@ -297,13 +297,19 @@ def test_the_page_on_exit_codes_names_every_environment_variable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "folder"), [("gate", "gate"), ("statistics", "statistics"), ("performance", "benchmarks")]
+    ("page", "folder"),
+    [
+        ("explanation/gate", "gate"),
+        ("explanation/statistics", "statistics"),
+        ("explanation/performance", "benchmarks"),
+        ("howto/tuning", "tuning"),
+    ],
 )
 def test_the_numbers_of_a_page_are_those_that_were_measured(page: str, folder: str) -> None:
-    text = (ROOT / "docs" / "explanation" / f"{page}.md").read_text()
+    text = (ROOT / "docs" / f"{page}.md").read_text()
     shown = [line for line in text.splitlines() if re.match(r"\| .*\|.*\d(%|\*|\.| s)", line)]
     measured = "".join(file.read_text() for file in (ROOT / "experiments" / folder).glob("*.md"))
-    assert len(shown) >= 4
+    assert len(shown) >= 2
     assert [line for line in shown if f"{line}\n" not in measured] == []
 
 
