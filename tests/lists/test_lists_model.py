@@ -147,7 +147,7 @@ def test_each_fold_has_its_file(store: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*(left out. |without a list)")
 def test_what_is_left_out_is_counted_by_fold(store: Path, no_drawing: None) -> None:
-    users = np.arange(1, 80)  # the data has 80, and 59 of the 60 items
+    users = np.arange(1, 80)  # the data has users 1 to 80, and 59 of the 60 items
     for fold, unknown in ((1, 5), (2, 6)):
         lists = pd.DataFrame({"user": users.repeat(60), "item": np.tile(np.arange(60), len(users))})
         lists["rank"] = lists["item"] + 1
@@ -161,8 +161,8 @@ def test_what_is_left_out_is_counted_by_fold(store: Path, no_drawing: None) -> N
         "fold 2: left out: 433 listed items that the data does not have, such as 1000",
     ]
     assert [note for note in result.notes if "without" in note] == [
-        "fold 1: 6 of 80 users without a list, such as 0: they score 0",
-        "fold 2: 7 of 80 users without a list, such as 0: they score 0",
+        "fold 1: 6 of 80 users without a list, such as 1: they score 0",
+        "fold 2: 7 of 80 users without a list, such as 1: they score 0",
     ]
 
 
