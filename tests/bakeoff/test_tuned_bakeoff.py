@@ -88,6 +88,7 @@ def test_the_plan_has_the_trials_of_each_model() -> None:
     assert fits() == 0
 
 
+@pytest.mark.slow
 def test_nothing_is_done_where_nothing_has_changed() -> None:
     config = dial_config(tune={"budget": {"trials": 4}})
     bake(config)
@@ -150,6 +151,7 @@ def test_a_model_whose_trials_all_fail_has_failed_and_the_others_finish() -> Non
     assert any(line == "tuned dial: all of 6 trials failed" for line in lines)
 
 
+@pytest.mark.slow
 def test_a_tuned_winner_is_registered_with_its_tuned_parameters(store: Path) -> None:
     config = dial_config(
         models=["random", DIAL],

@@ -205,6 +205,7 @@ def test_braces_of_the_programs_own_are_written_twice() -> None:
         run(["echo", "{{n}} is {n}", "{out}"])
 
 
+@pytest.mark.slow
 def test_a_program_gets_fold_seed_and_length(store: Path) -> None:
     script = f'echo "{{fold}} {{seed}} {{n}}" >> asked; {FIRST}'
     config = {**CONFIG, "split": {"type": "kfold", "k": 2}, "models": [shell(script)]}
@@ -414,6 +415,7 @@ def test_a_second_bake_off_runs_no_program(workers: int, store: Path) -> None:
         *(pytest.param(how, marks=pytest.mark.slow) for how in ("folder", "version file", "version text")),
     ],
 )  # fmt: skip
+@pytest.mark.slow
 def test_lists_are_made_again_when_code_or_version_changes(how: str, store: Path) -> None:
     folder = Path("elsewhere")
     (folder / "code").mkdir(parents=True)

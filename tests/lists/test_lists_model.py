@@ -24,6 +24,7 @@ CONFIG = {
 
 
 @pytest.mark.filterwarnings("ignore:.* lists with fewer than 10 items")
+@pytest.mark.slow
 def test_lists_of_another_run_have_its_scores_to_the_last_bit(store: Path) -> None:
     model = {"name": "knn", "type": "sklearn.NearestNeighbors"}
     first = evalplugin.run({**CONFIG, "models": [model, "random"]}, tracking_uri="sqlite:///mlflow.db")

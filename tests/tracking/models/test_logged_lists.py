@@ -59,7 +59,13 @@ def without_digests(run_id: str) -> None:
     client.delete_tag(run_id, "evalplugin.checksums")
 
 
-@pytest.mark.parametrize("changes", [{"experiment": "one"}, KFOLD], ids=["one split", "two folds"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"experiment": "one"}, id="one split"),
+        pytest.param(KFOLD, id="two folds", marks=pytest.mark.slow),
+    ],
+)
 def test_lists_of_a_run_have_its_scores_to_the_last_bit(changes: dict[str, Any]) -> None:
     first = run([KNN, "random"], **changes)
     ids = run_ids(changes["experiment"])

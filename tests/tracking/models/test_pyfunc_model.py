@@ -400,6 +400,7 @@ def evaluated(*models: Any, **changes: Any) -> Any:
     return outcome.result.models[1:], said.lines
 
 
+@pytest.mark.slow
 def test_a_registered_champion_is_evaluated_until_its_alias_moves(champion: str) -> None:
     ((found, by_number), lines) = evaluated(champion, "models:/shop/1")
     assert found.error is None

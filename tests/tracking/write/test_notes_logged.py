@@ -32,6 +32,7 @@ class Warnings(Observer):
 
 
 @pytest.mark.usefixtures("store", "no_drawing")
+@pytest.mark.slow
 def test_notes_of_a_model_are_logged_and_read_back() -> None:
     pd.DataFrame({"user": [-1, 1], "item": [1, 2], "rank": [1, 1]}).to_csv("lists.csv", index=False)
     models = ["random", {"name": "vendor", "type": "lists", "params": {"path": "lists.csv"}}, "popularity"]
