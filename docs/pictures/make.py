@@ -1,8 +1,10 @@
-"""Make the pictures of the comparison page: run a bake-off of the sample shop and take screenshots of its page.
+"""Make the pictures of the documentation: run bake-offs and take screenshots of their pages.
 
-    python docs/pictures/make.py        # needs the test extra and a Chromium
+    python docs/pictures/make.py              # needs the extras test and lenskit, and a Chromium
+    python docs/pictures/make.py shop tuned   # some of shop, tuned and libraries
 
-Writes verdict.png, differences.png, groups.png and people.png to its own folder.
+Writes to its own folder. shop: verdict.png, differences.png, groups.png and people.png; tuned and libraries: the head
+of the page of the config of this name, and of tuned the pictures of the study of one model.
 """
 
 from __future__ import annotations
@@ -10,15 +12,17 @@ from __future__ import annotations
 import os
 import runpy
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
-from playwright.sync_api import sync_playwright
+import mlflow
+from playwright.sync_api import Page, sync_playwright
 
 import evalplugin
 
 HERE = Path(__file__).resolve().parent
-SHOP = HERE.parents[1] / "examples" / "make_shop.py"
+ROOT = HERE.parents[1]
 COLUMNS = {"user": "user_id", "item": "item_id", "rating": "stars", "timestamp": "time"}
 CONFIG = {
     "experiment": "shop",
@@ -49,17 +53,44 @@ def main() -> None:
         raise SystemExit("no Chromium found: install Debian's chromium")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         os.chdir(folder)
-        runpy.run_path(str(SHOP))
-        evalplugin.compare(evalplugin.run(CONFIG)).to_html("page.html")
         chromium = playwright.chromium.launch(executable_path=binary, args=["--no-sandbox", "--disable-gpu"])
         page = chromium.new_page(viewport={"width": 1000, "height": 760}, device_scale_factor=1.5)
-        page.goto((Path(folder) / "page.html").as_uri())
-        page.locator(".segments svg.marks path").first.wait_for()
-        page.wait_for_timeout(2_000)  # charts are drawn one after another
-        page.screenshot(path=HERE / "verdict.png")
-        for name, section in PICTURES.items():
-            page.locator(section).first.screenshot(path=HERE / f"{name}.png")
+        for name in sys.argv[1:] or ["shop", "tuned", "libraries"]:
+            shop(page) if name == "shop" else of_config(name, page)
         chromium.close()
+
+
+def shop(page: Page) -> None:
+    """Write the sections of the page of the sample shop."""
+    runpy.run_path(str(ROOT / "examples" / "make_shop.py"))
+    evalplugin.compare(evalplugin.run(CONFIG)).to_html("page.html")
+    show("page.html", page)
+    page.screenshot(path=HERE / "verdict.png")
+    for name, section in PICTURES.items():
+        page.locator(section).first.screenshot(path=HERE / f"{name}.png")
+
+
+def of_config(name: str, page: Page) -> None:
+    """Write the head of the page of a config, and the pictures of the study of its first tuned model."""
+    outcome = evalplugin.run(ROOT / "configs" / f"{name}.yaml", tracking_uri="sqlite:///mlflow.db")
+    show(outcome.to_html(f"{name}.html"), page)
+    page.screenshot(path=HERE / f"{name}.png")
+    if all(result.tuning is None for result in outcome.result.models):
+        return
+    mlflow.set_tracking_uri("sqlite:///mlflow.db")
+    tuned = "metrics.`tune/seconds` > 0"
+    runs = mlflow.search_runs(experiment_names=[name], filter_string=tuned, order_by=["start_time"])
+    for picture in ("tune_history.png", "tune_importance.png"):
+        mlflow.artifacts.download_artifacts(
+            run_id=runs["run_id"][0], artifact_path=picture, dst_path=str(HERE)
+        )
+
+
+def show(file: str | Path, page: Page) -> None:
+    """Open a comparison page, and wait until its charts are drawn."""
+    page.goto(Path(file).resolve().as_uri())
+    page.locator(".segments svg.marks path").first.wait_for()
+    page.wait_for_timeout(2_000)  # one after another
 
 
 if __name__ == "__main__":

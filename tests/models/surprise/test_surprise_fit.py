@@ -203,8 +203,12 @@ def test_kernels_and_surprise_agree_on_this_machine(name):
 
 @pytest.mark.parametrize(
     "name",
-    # LensKit has tests of its own, where it is installed.
-    [e.name for e in MODELS if hasattr(e.cls, "prepare") and not e.name.startswith("lenskit.")],
+    # LensKit has tests of its own, where it is installed; a model of MLflow needs one that is logged.
+    [
+        e.name
+        for e in MODELS
+        if hasattr(e.cls, "prepare") and e.name != "mlflow" and not e.name.startswith("lenskit.")
+    ],
 )
 def test_models_that_can_be_prepared_are_the_same_afterwards(name):
     model = MODELS.create(name)
