@@ -1,4 +1,4 @@
-"""Figures of tuning, one for each tuned model, on common axes: values of trials, importance of parameters."""
+"""Figures of tuning, one for each model, on common axes: values of trials, importance of parameters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FoldTrials(NamedTuple):
 
 @dataclass(frozen=True)
 class StudyCurve:
-    """How one model was tuned, and the style of its pictures."""
+    """How one model was tuned, and the style of its pictures; without folds, it was not."""
 
     model: str
     metric: str  # canonical name
@@ -54,6 +54,11 @@ class StudyCurve:
     def up(self) -> bool:
         """Whether higher values of the metric are better."""
         return parse(self.metric).metric.higher_is_better is not False
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """The values of the trials on all folds."""
+        return np.concatenate([np.empty(0), *(fold.values for fold in self.folds)])
 
     def best_so_far(self, fold: FoldTrials) -> npt.NDArray[np.float64]:
         """Return (T,) the best value up to each trial; NaN before the first that is done."""
@@ -100,8 +105,7 @@ def history_limits(curves: Sequence[StudyCurve]) -> tuple[float, float]:
     """Return the limits of the value axis of all histories: few very bad trials may be beyond them."""
     ends: list[float] = []
     for curve in curves:
-        values = np.concatenate([fold.values for fold in curve.folds])
-        values = values[np.isfinite(values)]
+        values = curve.values[np.isfinite(curve.values)]
         defaults = [float(fold.values[0]) for fold in curve.folds if len(fold.values)]
         ends += [v for v in (*defaults, curve.test, curve.validation) if np.isfinite(v)]
         if len(values):
@@ -137,7 +141,7 @@ def _history(request: HistoryRequest, curve: StudyCurve, figure: Figure) -> None
     axes.set_xlabel("trial; the first has the defaults", color=QUIET, fontsize=11, loc="left")
     axes.set_ylabel(f"{curve.metric}, validation", color=QUIET, fontsize=11, parse_math=False)
     style_axes(axes, QUIET)
-    others = [other for other in request.curves if other is not curve]
+    others = [other for other in request.curves if other is not curve and other.folds]
     for other in others:
         _steps(axes, other, color=_OTHER, linewidth=1.3, zorder=2)
     for fold in curve.folds:
@@ -187,16 +191,15 @@ def _level(axes: Axes, curve: StudyCurve, limits: tuple[float, float]) -> None:
 
 
 def _key(curve: StudyCurve, others: int) -> Iterator[str]:
-    values = np.concatenate([fold.values for fold in curve.folds])
-    done = np.concatenate([fold.done for fold in curve.folds])
     folds = len(curve.folds)
-    yield "line: best so far" + (f", of {folds} folds" if folds > 1 else "")
-    if (~done & np.isfinite(values)).any():
+    if folds:
+        yield "line: best so far" + (f", of {folds} folds" if folds > 1 else "")
+    if any((~fold.done & np.isfinite(fold.values)).any() for fold in curve.folds):
         yield "hollow: dropped"
-    if np.isnan(values).any():
+    if np.isnan(curve.values).any():
         yield "x: failed"
     if others:
-        yield "grey: the other tuned model" if others == 1 else f"grey: {others} other models"
+        yield "grey: another tuned model" if others == 1 else f"grey: {others} other tuned models"
 
 
 def _importance(request: ImportanceRequest, curve: StudyCurve, figure: Figure) -> None:

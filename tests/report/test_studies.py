@@ -48,6 +48,16 @@ def test_every_tuned_model_gets_pictures_of_the_same_size() -> None:
         assert drawn["knn"] != drawn["svd"]
 
 
+def test_a_model_that_was_not_tuned_gets_pictures_on_the_same_axes() -> None:
+    untuned = curve("popularity", folds=(), validation=float("nan"), importance="not tuned", best={})
+    curves = [curve("knn"), untuned]
+    drawn = histories(*curves)
+    assert history_limits(curves) == history_limits([curve("knn")])
+    assert drawn["knn"] == histories(curve("knn"))["knn"]
+    assert drawn["popularity"] != drawn["knn"]
+    assert {pixels(png).shape[:2] for png in ImportanceRequest(curves, 2).draw().values()} == {(440, 640)}
+
+
 def test_pictures_are_the_same_from_another_process() -> None:
     request = HistoryRequest([curve()], 4, (0.0, 1.0))
     assert request.draw() == pickle.loads(pickle.dumps(request)).draw()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
@@ -49,17 +50,24 @@ def tuning_params(tuning: Tuning) -> dict[str, Any]:
 
 
 def study_requests(result: BakeoffResult) -> Iterator[tuple[tuple[str, str], str, Request]]:
-    """Yield the requests of the pictures of all tuned models, each behind dataset and split, and the file's name."""
+    """Yield the requests of the pictures of tuning, each behind dataset and split, and the file's name.
+
+    None without a tuned model. Else every model gets them, tuned or not: MLflow's compare page shows the files that all
+    of its runs have.
+    """
+    metric = next((one.tuning.metric for one in result.models if one.tuning is not None), None)
+    if metric is None:
+        return
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
     curves = [
-        ((one.data.dataset, one.data.split), _curve(one, one.tuning, colours[one.model]))
+        ((one.data.dataset, one.data.split), _curve(one, metric, colours[one.model]))
         for one in result.models
-        if one.tuning is not None
+        if one.tuning is not None or one.error is None
     ]
     every = [curve for _, curve in curves]
-    trials = max((len(fold.values) for curve in every for fold in curve.folds), default=0)
-    most = max((len(curve.best) for curve in every), default=0)
+    trials = max(len(fold.values) for curve in every for fold in curve.folds)
+    most = max(len(curve.best) for curve in every)
     limits = history_limits(every)
     for data, group in groupby(curves, key=lambda pair: pair[0]):
         shown = [curve for _, curve in group]
@@ -67,7 +75,12 @@ def study_requests(result: BakeoffResult) -> Iterator[tuple[tuple[str, str], str
         yield data, "tune_importance.png", ImportanceRequest(shown, most)
 
 
-def _curve(result: ModelResult, tuning: Tuning, colour: str) -> StudyCurve:
+def _curve(result: ModelResult, metric: str, colour: str) -> StudyCurve:
+    tuning = result.tuning
+    if tuning is None:
+        return StudyCurve(
+            result.model, metric, colour, (), math.nan, result.mean(metric), "not tuned", {}, "not tuned"
+        )
     rows = tuning.trials
     fold, values = np.asarray(rows["fold"]), np.asarray(rows["value"].to_pylist(), dtype=float)
     done = np.asarray(rows["state"]) == "done"
@@ -75,7 +88,7 @@ def _curve(result: ModelResult, tuning: Tuning, colour: str) -> StudyCurve:
     better = f"validation {number(tuning.validation)}, defaults {number(tuning.defaults)}"
     return StudyCurve(
         model=result.model,
-        metric=tuning.metric,
+        metric=metric,
         colour=colour,
         folds=tuple(folds),
         validation=tuning.validation,
