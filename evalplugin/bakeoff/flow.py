@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from evalplugin.bakeoff.resuming import (
     open_journal,
     resume_hint,
 )
+from evalplugin.bakeoff.tasks import open_executor, run_tasks
 from evalplugin.bakeoff.unchanged import (
     check_declared,
     check_stored,
@@ -37,24 +38,20 @@ from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import stored_uris
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
-from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult, new_id
+from evalplugin.execution.results import Bakeoff, BakeoffResult, new_id
 from evalplugin.execution.runner import (
-    Executor,
     Job,
     PreparedData,
     Result,
     jobs_of,
     load_cached,
     prepare,
-    results_of,
-    sequential_executor,
 )
 from evalplugin.execution.store import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.execution.worker import Limits, refuse_in_worker
-from evalplugin.execution.workers import process_executor
 from evalplugin.metrics import definitions_hash
 from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
@@ -71,7 +68,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-__all__ = ["Mode", "Outcome", "open_executor", "run_bakeoff"]
+__all__ = ["Mode", "Outcome", "run_bakeoff"]
 
 
 @dataclass(frozen=True)
@@ -206,7 +203,7 @@ def run_bakeoff(
             pictures_of_tuning = 2 * sum(job.tuning is not None for job in jobs)
             with drawing_processes(len(jobs) * len(bakeoff.headline) + pictures_of_tuning) as artists:
                 with open_executor(config, cache.store, observer, workers=workers) as execute:
-                    result, run_ids = _run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
+                    result, run_ids = run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
                 pictures = drawn_pictures(result, artists)
                 outcome = _compare_and_log(
                     config, gated, result, run_ids, pictures, cache.inputs, tracker, observer
@@ -294,98 +291,6 @@ def _open_tracker(
         yield tracker
 
 
-@contextmanager
-def open_executor(
-    config: CheckedConfig, store: Store, observer: Observer, *, workers: int
-) -> Generator[Executor]:
-    """Yield the executor of the tasks: this process, or worker processes with a scratch folder for files."""
-    limits = Limits.of(config.spec.limits)
-    with store.scratch() as folder:
-        if workers == 1 and limits == Limits():
-            yield sequential_executor(observer)
-        else:
-            yield process_executor(
-                observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder
-            )
-
-
-def _run_tasks(
-    bakeoff: Bakeoff,
-    jobs: Sequence[Job],
-    execute: Executor,
-    cache: StepCache,
-    tracker: MlflowTracker,
-    observer: Observer,
-    pace: Pace,
-) -> tuple[BakeoffResult, list[str]]:
-    """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
-
-    Raises:
-        TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
-    """
-    runs = _ModelRuns(tracker, observer)
-    results: dict[int, ModelResult] = {}
-    label = f"compute {count_text(pace.total, 'task')}"
-    label += f" in {pace.workers} processes" if pace.workers > 1 else ""
-    with observer.overall(label, pace.total, pace.seconds_left) as advance:
-        advance(pace.done)
-        found = results_of(
-            jobs,
-            execute,
-            cache,
-            starting=lambda number: runs.start(number, jobs[number]),
-            task_ended=lambda: advance(pace.advance()),
-        )
-        for number, result in found:
-            runs.finish(number, result)
-            results[number] = result
-            observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
-            for note in result.shown_notes:
-                observer.warn(note)
-    runs.raise_if_lost()
-    numbers = range(len(jobs))
-    return BakeoffResult(bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
-
-
-@dataclass
-class _ModelRuns:
-    """The models' runs in MLflow. When MLflow is lost, nothing more is logged, and the work goes on."""
-
-    tracker: MlflowTracker
-    observer: Observer
-    ids: dict[int, str] = field(default_factory=dict)  # by number of the job
-    unlogged: dict[int, str] = field(default_factory=dict)  # names of the runs of finished jobs
-    lost: TrackingError | None = None
-
-    def start(self, number: int, job: Job) -> None:
-        with self._unless_lost() as connected:
-            if connected:
-                self.ids[number] = self.tracker.start_model(job.info, job.model.name, job.model.type)
-
-    def finish(self, number: int, result: ModelResult) -> None:
-        bakeoff, data = self.tracker.bakeoff, result.data
-        self.unlogged[number] = bakeoff.run_name(data.dataset, data.split, result.model)
-        with self._unless_lost() as connected:
-            if connected:
-                with self.observer.progress(f"log {result.model}"):
-                    self.tracker.finish_model(self.ids[number], result)
-                del self.unlogged[number]
-
-    def raise_if_lost(self) -> None:
-        """Raise the error by which MLflow was lost, with the names of the runs that are not logged."""
-        if self.lost is not None:
-            missing = ", ".join(name for _, name in sorted(self.unlogged.items()))
-            raise TrackingError(f"{self.lost}; not logged: {missing}, and the summary run") from self.lost
-
-    @contextmanager
-    def _unless_lost(self) -> Generator[bool]:
-        try:
-            yield self.lost is None
-        except TrackingError as error:
-            self.lost = error
-            self.observer.report(f"{error}; the models that are left are computed and kept in the store")
-
-
 def _compare_and_log(
     config: CheckedConfig,
     gated: GatedConfig | None,
@@ -446,14 +351,3 @@ def _register(
         return replace(outcome, unregistered=f"{error}{hint}")
     journal.resumable = False
     return outcome
-
-
-def _line(result: ModelResult) -> str:
-    if result.error is not None:
-        return f"{result.model}: FAILED: {result.failure}"
-    assert result.costs is not None
-    costs = result.costs
-    return (
-        f"{result.model}: fit {costs.fit_seconds:.2f} s, recommend {costs.recommend_seconds:.2f} s, "
-        f"score {costs.score_seconds:.2f} s"
-    )

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from evalplugin.bakeoff.flow import open_executor
+from evalplugin.bakeoff.tasks import open_executor
 from evalplugin.bakeoff.unchanged import check_declared, named_inputs
 from evalplugin.base.errors import ConfigError
 from evalplugin.base.numbers import number, seconds

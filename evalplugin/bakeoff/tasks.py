@@ -1,0 +1,125 @@
+"""The tasks of a bake-off: run, and each model logged as soon as its own are done."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from evalplugin.base.errors import TrackingError
+from evalplugin.base.units import count_text
+from evalplugin.config import CheckedConfig
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.pace import Pace
+from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
+from evalplugin.execution.runner import Executor, Job, results_of, sequential_executor
+from evalplugin.execution.store import Store
+from evalplugin.execution.store.steps import StepCache
+from evalplugin.execution.worker import Limits
+from evalplugin.execution.workers import process_executor
+from evalplugin.tracking import MlflowTracker
+
+__all__ = ["open_executor", "run_tasks"]
+
+
+@contextmanager
+def open_executor(
+    config: CheckedConfig, store: Store, observer: Observer, *, workers: int
+) -> Generator[Executor]:
+    """Yield the executor of the tasks: this process, or worker processes with a scratch folder for files."""
+    limits = Limits.of(config.spec.limits)
+    with store.scratch() as folder:
+        if workers == 1 and limits == Limits():
+            yield sequential_executor(observer)
+        else:
+            yield process_executor(
+                observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder
+            )
+
+
+def run_tasks(
+    bakeoff: Bakeoff,
+    jobs: Sequence[Job],
+    execute: Executor,
+    cache: StepCache,
+    tracker: MlflowTracker,
+    observer: Observer,
+    pace: Pace,
+) -> tuple[BakeoffResult, list[str]]:
+    """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
+
+    Raises:
+        TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
+    """
+    runs = _ModelRuns(tracker, observer)
+    results: dict[int, ModelResult] = {}
+    label = f"compute {count_text(pace.total, 'task')}"
+    label += f" in {pace.workers} processes" if pace.workers > 1 else ""
+    with observer.overall(label, pace.total, pace.seconds_left) as advance:
+        advance(pace.done)
+        found = results_of(
+            jobs,
+            execute,
+            cache,
+            starting=lambda number: runs.start(number, jobs[number]),
+            task_ended=lambda: advance(pace.advance()),
+        )
+        for number, result in found:
+            runs.finish(number, result)
+            results[number] = result
+            observer.report(f"[{len(results)} of {len(jobs)}] {_line(result)}")
+            for note in result.shown_notes:
+                observer.warn(note)
+    runs.raise_if_lost()
+    numbers = range(len(jobs))
+    return BakeoffResult(bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
+
+
+@dataclass
+class _ModelRuns:
+    """The models' runs in MLflow. When MLflow is lost, nothing more is logged, and the work goes on."""
+
+    tracker: MlflowTracker
+    observer: Observer
+    ids: dict[int, str] = field(default_factory=dict)  # by number of the job
+    unlogged: dict[int, str] = field(default_factory=dict)  # names of the runs of finished jobs
+    lost: TrackingError | None = None
+
+    def start(self, number: int, job: Job) -> None:
+        with self._unless_lost() as connected:
+            if connected:
+                self.ids[number] = self.tracker.start_model(job.info, job.model.name, job.model.type)
+
+    def finish(self, number: int, result: ModelResult) -> None:
+        bakeoff, data = self.tracker.bakeoff, result.data
+        self.unlogged[number] = bakeoff.run_name(data.dataset, data.split, result.model)
+        with self._unless_lost() as connected:
+            if connected:
+                with self.observer.progress(f"log {result.model}"):
+                    self.tracker.finish_model(self.ids[number], result)
+                del self.unlogged[number]
+
+    def raise_if_lost(self) -> None:
+        """Raise the error by which MLflow was lost, with the names of the runs that are not logged."""
+        if self.lost is not None:
+            missing = ", ".join(name for _, name in sorted(self.unlogged.items()))
+            raise TrackingError(f"{self.lost}; not logged: {missing}, and the summary run") from self.lost
+
+    @contextmanager
+    def _unless_lost(self) -> Generator[bool]:
+        try:
+            yield self.lost is None
+        except TrackingError as error:
+            self.lost = error
+            self.observer.report(f"{error}; the models that are left are computed and kept in the store")
+
+
+def _line(result: ModelResult) -> str:
+    if result.error is not None:
+        return f"{result.model}: FAILED: {result.failure}"
+    assert result.costs is not None
+    costs = result.costs
+    return (
+        f"{result.model}: fit {costs.fit_seconds:.2f} s, recommend {costs.recommend_seconds:.2f} s, "
+        f"score {costs.score_seconds:.2f} s"
+    )
