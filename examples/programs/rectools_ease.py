@@ -8,7 +8,8 @@ In a config:
       command: [venvs/rectools/bin/python, rectools_ease.py, --train, "{train}", --users, "{users}",
         --candidates, "{candidates}", --out, "{out}", --n, "{n}"]
 
-Made by: python -m venv venvs/rectools && venvs/rectools/bin/pip install rectools pyarrow
+Made by: python -m venv venvs/rectools && venvs/rectools/bin/pip install rectools "pyarrow<24"
+(newer versions of pyarrow need numpy 2)
 """
 
 import argparse
