@@ -76,7 +76,7 @@ def lenskit(session: nox.Session) -> None:
 @nox.parametrize("library", ["rectools==0.19.0", "cornac==3.0.1"], ids=["rectools", "cornac"])
 def programs(session: nox.Session, library: str) -> None:
     """Run a program of examples/programs in an environment of its own, as `type: command` does."""
-    session.install(library, "pandas", "pyarrow<24")  # newer ones need numpy 2, which RecTools does not take
+    session.install(library, "pandas", "pyarrow<26")  # newer ones need numpy 2, which RecTools does not take
     name = library.partition("=")[0]
     session.run(
         sys.executable, "-m", "pytest", "-q", "tests/test_programs.py", "-m", "slow", "-k", name, *session.posargs,

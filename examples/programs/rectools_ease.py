@@ -8,7 +8,7 @@ In a config:
       command: [venvs/rectools/bin/python, rectools_ease.py, --train, "{train}", --users, "{users}",
         --candidates, "{candidates}", --out, "{out}", --n, "{n}"]
 
-Made by: python -m venv venvs/rectools && venvs/rectools/bin/pip install rectools "pyarrow<24"
+Made by: python -m venv venvs/rectools && venvs/rectools/bin/pip install rectools "pyarrow<26"
 (newer versions of pyarrow need numpy 2)
 """
 
