@@ -200,8 +200,8 @@ def run_bakeoff(
             abandon_older(journal, mode, observer)
             jobs = _tune(config, studies, jobs, cache, journal, mode, observer, workers)
             pace = Pace(jobs, workers)
-            pictures_of_tuning = 2 * sum(job.tuning is not None for job in jobs)
-            with drawing_processes(len(jobs) * len(bakeoff.headline) + pictures_of_tuning) as artists:
+            pictures_of_model = len(bakeoff.headline) + (2 if studies else 0)  # two of tuning
+            with drawing_processes(len(jobs) * pictures_of_model) as artists:
                 with open_executor(config, cache.store, observer, workers=workers) as execute:
                     result, run_ids = run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
                 pictures = drawn_pictures(result, artists)
