@@ -362,6 +362,7 @@ evalplugin.run(config, workers=2)
 """
 
 
+@pytest.mark.slow
 def test_script_without_main_guard_is_an_error(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED.format(uri=f"sqlite:///{tmp_path}/mlflow.db"))

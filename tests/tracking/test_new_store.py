@@ -60,6 +60,7 @@ def test_a_new_store_is_one_that_mlflow_makes(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_processes_that_create_one_store_share_it(tmp_path: Path) -> None:
     uri = f"sqlite:///{tmp_path}/mlflow.db"
     code = (

@@ -252,6 +252,7 @@ def own_part(page: str) -> str:
     return before + rest.partition("</script>")[2]
 
 
+@pytest.mark.slow
 def test_every_edge_makes_a_page_of_numbers(contests: SimpleNamespace) -> None:
     comparisons = [compare(contest) for contest in contests.edges().values()]
     page = comparison_page(comparisons)
