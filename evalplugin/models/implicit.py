@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
@@ -45,6 +45,10 @@ class _Implicit(MatrixModel):
         """Import implicit."""
         import_module(self.module)
 
+    def _parameters(self) -> dict[str, Any]:
+        """Return the parameters that the model of implicit has too."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "values"}  # type: ignore[arg-type]
+
     def _fitted(self, train: Interactions, **arguments: Any) -> Any:
         """Return the model of implicit, fitted on the matrix of interactions."""
         from scipy.sparse import csr_matrix
@@ -64,6 +68,7 @@ class _Factorisation(FactorModel, _Implicit):
     """A factorisation of implicit, whose lists are made from its factors."""
 
     factors: Factors
+    parallel: ClassVar[bool] = False  # whether the result is the same on several threads
     copies: ClassVar[int] = 2  # of the factors, while they are fitted
 
     def fit_bytes(self, train: Interactions) -> int:
@@ -71,15 +76,21 @@ class _Factorisation(FactorModel, _Implicit):
         factors = self.copies * (self.factors + 2) * (train.n_users + train.n_items)
         return 36 * len(train) + 4 * factors
 
-    def _fit_factors(
-        self, train: Interactions, rng: np.random.Generator, *, num_threads: int, **arguments: Any
-    ) -> None:
+    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
+        """Learn the factors.
+
+        Raises:
+            ModelError: They need more memory than the machine has.
+        """
         check_memory(
             self.fit_bytes(train),
             f"implicit.{type(self).__name__} with {self.factors:,} factors",
             "take fewer factors",
         )
-        fitted = self._fitted(train, use_gpu=False, num_threads=num_threads, **arguments)
+        arguments = self._parameters()
+        arguments["random_state"] = draw_seed(arguments["random_state"], rng)
+        threads = thread_count() if self.parallel else 1
+        fitted = self._fitted(train, use_gpu=False, num_threads=threads, **arguments)
         self.user_factors, self.item_factors = fitted.user_factors, fitted.item_factors
 
 
@@ -95,6 +106,7 @@ class AlternatingLeastSquares(_Factorisation):
     """
 
     module = "implicit.als"
+    parallel = True
 
     factors: Factors = 100
     regularization: Regularization = 0.01
@@ -105,20 +117,6 @@ class AlternatingLeastSquares(_Factorisation):
     iterations: Iterations = 15
     random_state: RandomState = None
     values: Values = "rating"
-
-    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Learn the factors."""
-        self._fit_factors(
-            train,
-            rng,
-            num_threads=thread_count(),
-            factors=self.factors,
-            regularization=self.regularization,
-            alpha=self.alpha,
-            use_cg=self.use_cg,
-            iterations=self.iterations,
-            random_state=draw_seed(self.random_state, rng),
-        )
 
 
 @model("implicit.BayesianPersonalizedRanking")
@@ -142,20 +140,6 @@ class BayesianPersonalizedRanking(_Factorisation):
         bool, Field(description="whether items of the user are not drawn as negative ones")
     ] = True
     random_state: RandomState = None
-
-    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Learn the factors."""
-        self._fit_factors(
-            train,
-            rng,
-            num_threads=1,
-            factors=self.factors,
-            learning_rate=self.learning_rate,
-            regularization=self.regularization,
-            iterations=self.iterations,
-            verify_negative_samples=self.verify_negative_samples,
-            random_state=draw_seed(self.random_state, rng),
-        )
 
 
 @model("implicit.LogisticMatrixFactorization")
@@ -181,20 +165,6 @@ class LogisticMatrixFactorization(_Factorisation):
     random_state: RandomState = None
     values: Values = "rating"
 
-    def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Learn the factors."""
-        self._fit_factors(
-            train,
-            rng,
-            num_threads=1,
-            factors=self.factors,
-            learning_rate=self.learning_rate,
-            regularization=self.regularization,
-            iterations=self.iterations,
-            neg_prop=self.neg_prop,
-            random_state=draw_seed(self.random_state, rng),
-        )
-
 
 @dataclass
 class _Neighbours(_Implicit):
@@ -210,15 +180,12 @@ class _Neighbours(_Implicit):
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Compute the similarities of items."""
         self._interactions = matrix_of(train, self.values)
-        self._similarity = self._fitted(train, num_threads=thread_count(), **self._arguments()).similarity
+        self._similarity = self._fitted(train, num_threads=thread_count(), **self._parameters()).similarity
 
     def scores(self, users: Codes) -> Floats:
         """Return the sums of similarities: float64 (len(users), n_items)."""
         scores: Floats = (self._interactions[users] @ self._similarity).toarray()
         return scores
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"K": self.K}
 
 
 @model("implicit.CosineRecommender")
@@ -257,6 +224,3 @@ class BM25Recommender(_Neighbours):
     K1: Annotated[float, Field(gt=0, description="how late a larger count stops to matter")] = 1.2
     B: Annotated[float, Field(ge=0, le=1, description="how much long columns are dampened")] = 0.75
     values: Values = "rating"
-
-    def _arguments(self) -> dict[str, Any]:
-        return {"K": self.K, "K1": self.K1, "B": self.B}
