@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evalplugin.comparison.statistics.best import may_be_best
 from evalplugin.comparison.statistics.corrections import benjamini_hochberg, holm
 from evalplugin.comparison.statistics.intervals import (
     AUTO_BOOTSTRAP_BELOW,
@@ -24,6 +25,7 @@ __all__ = [
     "compare_pairs",
     "holm",
     "lower_bound",
+    "may_be_best",
     "mean_interval",
     "mean_intervals",
     "p_above",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.comparison.statistics.paired import LEAST_P, is_testable, standard_deviation
 
-__all__ = ["lower_bound", "p_above"]
+__all__ = ["lower_bound", "p_above", "weakest"]
+
+Number = TypeVar("Number", float, Column)
 
 
 def lower_bound(values: Column, *, level: float = 0.95) -> float:
@@ -53,9 +57,19 @@ def p_above(values: Column, limit: float = 0.0) -> float:
     from scipy.special import stdtr
 
     n = len(values)
-    standardised = (mean - limit) / sd
-    weakest = min(standardised, _hall(standardised, skewness, n))
-    return float(np.maximum(stdtr(n - 1, -np.sqrt(n) * weakest), LEAST_P))
+    return float(np.maximum(stdtr(n - 1, -weakest((mean - limit) / sd, skewness, n)), LEAST_P))
+
+
+def weakest(standardised: Number, skewness: Number, n: int) -> Number:
+    """Return the t statistics of means above 0, or Hall's where they are lower.
+
+    Args:
+        standardised: Means over standard deviations, of any shape.
+        skewness: Of the values of each, the same shape.
+        n: Number of values.
+    """
+    statistic: Number = np.sqrt(n) * np.minimum(standardised, _hall(standardised, skewness, n))
+    return statistic
 
 
 def _moments(values: Column) -> tuple[float, float, float]:
@@ -69,8 +83,8 @@ def _moments(values: Column) -> tuple[float, float, float]:
     return mean, sd, skewness
 
 
-def _hall(standardised: float, skewness: float, n: int) -> float:
-    """Return the standardised mean corrected for skewness; it rises with its argument."""
+def _hall(standardised: Number, skewness: Number, n: int) -> Number:
+    """Return standardised means corrected for skewness; they rise with their argument."""
     s, g = standardised, skewness
     return s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)
 

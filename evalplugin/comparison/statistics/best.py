@@ -1,0 +1,133 @@
+"""The models that may be the best: all that no other is shown to beat."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.errors import DataError
+from evalplugin.comparison.statistics.intervals import ROUNDING
+from evalplugin.comparison.statistics.one_sided import weakest
+from evalplugin.comparison.statistics.paired import paired_difference, standard_deviation
+
+__all__ = ["may_be_best"]
+
+Matrix = npt.NDArray[np.float64]
+
+_DRAWS = 10_000
+_VALUES_AT_ONCE = 2**20
+# Below this share of their variance, the variance of a difference is taken from the differences themselves: by the
+# covariance it would be mostly rounding.
+_ALIKE = 1e-6
+
+
+def may_be_best(scores: Matrix, *, level: float = 0.95, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    """Return which models may have the highest true mean: bool (M,), higher scores being better.
+
+    A model is left out if another one beats it: by a one-sided test of its paired differences from all others
+    together, at 1 - ``level``. The statistic is the largest of their t statistics, corrected for skewness as in
+    ``lower_bound``; its critical value is that of the largest of as many t statistics with the covariance of the
+    users' scores, from random draws. So the true best is among the models returned in ``level`` of all bake-offs,
+    however many models there are: only the test of the best itself can lose it.
+
+    Models with equal scores stay or are left out together. With a single user all stay, as nothing is known of the
+    spread; so does a single model. A difference that is the same for every user needs no test.
+
+    Sources: Hsu 1996, "Multiple comparisons: theory and methods" (comparisons with the best); Hansen, Lunde and Nason
+    2011, "The model confidence set". Rates: experiments/statistics.
+
+    Args:
+        scores: float64 (U, M), a row for each user; without NaN.
+        level: Least probability that the best is among them.
+        rng: Draws the critical values.
+
+    Raises:
+        DataError: A level that is not at least 0.5 and below 1, or scores that are not finite.
+    """
+    if not 0.5 <= level < 1:
+        raise DataError(f"the level must be at least 0.5 and below 1, not {level}")
+    if not np.isfinite(scores).all():
+        raise DataError("the models that may be the best need finite scores")
+    n_users, n_models = scores.shape
+    if n_users < 2 or n_models < 2:
+        return np.ones(n_models, dtype=np.bool_)
+    from scipy.special import stdtrit
+
+    # In an order of their own, so that the draws do not depend on that of the columns.
+    order = np.lexsort((np.arange(n_users) @ scores, -scores.mean(axis=0)))
+    gains = _gains(scores[:, order])
+    statistic = gains.statistic.max(axis=1)
+    # One test alone, and Bonferroni's correction: the critical value is between them.
+    low, high = stdtrit(n_users - 1, [level, 1 - (1 - level) / (n_models - 1)])
+    left_out = statistic > high
+    undecided = np.flatnonzero((statistic > low) & ~left_out)
+    if n_models > 2 and len(undecided):
+        draws = _draws(gains.covariance, n_users - 1, rng)
+        for model in undecided:
+            others = gains.spread[model] > 0
+            largest = (draws[:, others] - draws[:, [model]]) / gains.spread[model, others]
+            left_out[model] = statistic[model] > np.quantile(largest.max(axis=1), level, method="higher")
+    twin = (gains.difference == 0) & (gains.spread == 0)
+    stays = np.empty(n_models, dtype=np.bool_)
+    stays[order] = ~left_out[np.argmax(twin, axis=1)]  # the first of those with equal scores decides
+    return stays
+
+
+class _Gains(NamedTuple):
+    """Paired differences of the models in columns from those in rows."""
+
+    difference: Matrix  # (M, M), mean
+    spread: Matrix  # (M, M), standard deviation; 0: the same difference for every user
+    statistic: Matrix  # (M, M), t or lower; without spread infinite with the sign of the difference, or 0
+    covariance: Matrix  # (M, M), of the models' scores
+
+
+def _gains(scores: Matrix) -> _Gains:
+    n = len(scores)
+    means = scores.mean(axis=0)
+    difference = means - means[:, None]
+    difference[np.abs(difference) <= ROUNDING * np.maximum(np.abs(means), np.abs(means)[:, None])] = 0
+    products, cubes, unit = _moments(scores, means)
+    variance, cube = np.diag(products), np.diag(cubes)
+    square = variance[:, None] + variance - 2 * products
+    third = cube - cube[:, None] + 3 * (cubes - cubes.T)
+    for a, b in np.argwhere(np.triu(square <= _ALIKE * (variance[:, None] + variance), 1)):
+        gain = paired_difference(scores[:, b], scores[:, a])
+        mean, sd = float(gain.mean()), standard_deviation(gain)
+        difference[a, b], difference[b, a] = mean, -mean
+        square[a, b] = square[b, a] = (sd / unit) ** 2 * (n - 1) / n
+        third[a, b] = float((((gain - mean) / unit) ** 3).mean())
+        third[b, a] = -third[a, b]
+    np.fill_diagonal(square, 0)
+    spread = unit * np.sqrt(square * n / (n - 1))
+    varies = spread > 0
+    statistic = np.where(difference == 0, 0, np.copysign(np.inf, difference))
+    skewness = third[varies] / square[varies] ** 1.5
+    statistic[varies] = weakest(difference[varies] / spread[varies], skewness, n)
+    return _Gains(difference, spread, statistic, products * unit**2)
+
+
+def _moments(scores: Matrix, means: Matrix) -> tuple[Matrix, Matrix, float]:
+    """Return the means of i j and of i^2 j over users, each (M, M), for deviations i and j in a unit, and the unit."""
+    n_users, n_models = scores.shape
+    products, cubes = np.zeros((n_models, n_models)), np.zeros((n_models, n_models))
+    size = max(1, _VALUES_AT_ONCE // n_models)
+    blocks = range(0, n_users, size)
+    # Powers of deviations up to 1 do not overflow.
+    unit = max(float(np.abs(scores[start : start + size] - means).max()) for start in blocks) or 1.0
+    for start in blocks:
+        deviations = (scores[start : start + size] - means) / unit
+        products += deviations.T @ deviations
+        cubes += (deviations**2).T @ deviations
+    return products / n_users, cubes / n_users, unit
+
+
+def _draws(covariance: Matrix, degrees: int, rng: np.random.Generator) -> Matrix:
+    """Return draws (D, M) of mean 0 from the multivariate t with a covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    normal = rng.standard_normal((_DRAWS, len(covariance))) @ root.T
+    draws: Matrix = normal / np.sqrt(rng.chisquare(degrees, _DRAWS) / degrees)[:, None]
+    return draws
