@@ -13,9 +13,11 @@ from evalplugin.comparison.statistics.intervals import (
 )
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_pairs, paired_difference
+from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
 
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",
+    "POWER",
     "TESTS",
     "Interval",
     "Method",
@@ -23,6 +25,7 @@ __all__ = [
     "Test",
     "benjamini_hochberg",
     "compare_pairs",
+    "detectable_gain",
     "holm",
     "lower_bound",
     "may_be_best",
@@ -30,4 +33,5 @@ __all__ = [
     "mean_intervals",
     "p_above",
     "paired_difference",
+    "users_needed",
 ]

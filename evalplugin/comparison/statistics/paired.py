@@ -19,6 +19,7 @@ from evalplugin.comparison.statistics.intervals import (
     intervals_of,
 )
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
+from evalplugin.comparison.statistics.power import detectable_gain
 
 __all__ = [
     "LEAST_P",
@@ -34,7 +35,6 @@ __all__ = [
 Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
 
-_POWER = 0.8
 _WILCOXON_EXACT_UP_TO = 13  # differences; scipy tries all signs of these as well, but takes 0.2 s a column
 LEAST_P = float(np.finfo(np.float64).tiny)  # instead of 0 where a p-value underflows
 
@@ -85,8 +85,7 @@ def compare_pairs(
     symmetric around 0, which they need not be when their mean is 0. Equal models have p = 1. Without spread around
     another mean, t's p is NaN; with an infinite score, so are all.
 
-    ``detectable`` is for the t test at 1 - ``level`` and a power of 80 %: d * sd / sqrt(n), where d is the
-    noncentrality at which t with n - 1 degrees of freedom is beyond the critical value in 80 of 100 cases.
+    ``detectable`` is for the two-sided t test at 1 - ``level`` and a power of 80 %; see ``detectable_gain``.
 
     Raises:
         DataError: Shapes that differ, an unknown test, fewer than 100 permutations; otherwise as ``mean_intervals``.
@@ -128,7 +127,7 @@ def _paired(
         below=_mean(difference < 0),
         p=_p_values(difference, effect, permuted, tests),
         permutations=permuted.by,
-        detectable=_detectable(len(difference), sd, interval.level),
+        detectable=detectable_gain(sd, len(difference), level=interval.level) if sd > 0 else float("nan"),
     )
 
 
@@ -170,15 +169,6 @@ def _wilcoxon(nonzero: Column) -> float:
     if len(nonzero) > _WILCOXON_EXACT_UP_TO:
         return float(wilcoxon(nonzero).pvalue)
     return all_signs(np.sign(nonzero) * rankdata(np.abs(nonzero)))
-
-
-def _detectable(n: int, sd: float, level: float) -> float:
-    from scipy.special import nctdtrinc, stdtrit
-
-    if n < 2 or not sd:
-        return float("nan")
-    critical = stdtrit(n - 1, (1 + level) / 2)
-    return float(nctdtrinc(n - 1, 1 - _POWER, critical) * sd / np.sqrt(n))
 
 
 def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:

@@ -1,0 +1,94 @@
+"""Power of paired comparisons: the gain that a number of users shows, and the users that a gain needs."""
+
+from __future__ import annotations
+
+import math
+
+from evalplugin.base.errors import DataError
+
+__all__ = ["POWER", "detectable_gain", "users_needed"]
+
+POWER = 0.8  # by default a gain is found 4 times out of 5
+
+_LEAST_POWER = 0.6  # scipy's inverse is wrong for a noncentrality close to 0
+_NORMAL_FROM = 10**7  # users; from there on Student's and the normal quantiles agree to seven digits
+_STEEP = 100.0  # critical values above it belong to a few users; scipy's inverse need not return for them
+_LARGEST_RATIO = 1e150  # of spread and gain, whose square is a float
+
+
+def detectable_gain(
+    sd: float, users: int, *, level: float = 0.95, power: float = POWER, one_sided: bool = False
+) -> float:
+    """Return the smallest true mean difference that a paired t test finds with a probability of ``power``.
+
+    That is d * sd / sqrt(users), where d is the noncentrality at which t with users - 1 degrees of freedom is beyond
+    the critical value in that share of cases. It is a property of the test: it does not depend on what was measured.
+
+    Args:
+        sd: Standard deviation of users' differences, above 0.
+        users: Number of pairs, at least 2.
+        level: Confidence of the test; for one of m comparisons (Bonferroni, the first step of Holm's correction)
+            1 - (1 - level) / m.
+        power: Probability that the difference is found, at least 0.6.
+        one_sided: Whether only a gain is tested for, as by a gate, and not a loss too.
+
+    Raises:
+        DataError: An argument outside its range.
+    """
+    _check(sd, level, power, one_sided=one_sided)
+    if users < 2:
+        raise DataError(f"a paired comparison needs at least 2 users, not {users}")
+    return _noncentrality(users, level, power, one_sided) * sd / math.sqrt(users)
+
+
+def users_needed(
+    sd: float, gain: float, *, level: float = 0.95, power: float = POWER, one_sided: bool = False
+) -> int:
+    """Return the smallest number of users with whom ``gain`` is detectable; the inverse of ``detectable_gain``.
+
+    Raises:
+        DataError: A gain that is not above 0, or is negligible beside the spread; otherwise as ``detectable_gain``.
+    """
+    _check(sd, level, power, one_sided=one_sided)
+    if not (math.isfinite(gain) and gain > 0):
+        raise DataError(f"the gain to be found must be above 0, not {gain:g}: no number of users shows that")
+    if sd / gain > _LARGEST_RATIO:
+        raise DataError(f"a gain of {gain:g} is too small beside a standard deviation of {sd:g}")
+    normal = (_noncentrality(_NORMAL_FROM, level, power, one_sided) * sd / gain) ** 2
+    if normal >= _NORMAL_FROM:
+        return math.ceil(normal)
+
+    def is_enough(users: int) -> bool:
+        return detectable_gain(sd, users, level=level, power=power, one_sided=one_sided) <= gain
+
+    # Student's test needs more users than the normal limit, and each further user lowers the detectable gain.
+    least, most = 1, max(2, math.ceil(normal))
+    while not is_enough(most):
+        least, most = most, 2 * most
+    while most - least > 1:
+        middle = (least + most) // 2
+        least, most = (least, middle) if is_enough(middle) else (middle, most)
+    return most
+
+
+def _noncentrality(users: int, level: float, power: float, one_sided: bool) -> float:
+    """Return the mean of t at which it is beyond the critical value with probability ``power``."""
+    from scipy.special import chdtri, nctdtrinc, ndtri, stdtrit
+
+    quantile = level if one_sided else (1 + level) / 2
+    if users >= _NORMAL_FROM:
+        return float(ndtri(quantile) + ndtri(power))
+    critical = float(stdtrit(users - 1, quantile))
+    if critical > _STEEP:  # the spread's error alone decides whether such a value is exceeded
+        return critical * math.sqrt(chdtri(users - 1, 1 - power) / (users - 1))
+    return float(nctdtrinc(users - 1, 1 - power, critical))
+
+
+def _check(sd: float, level: float, power: float, *, one_sided: bool) -> None:
+    if not (math.isfinite(sd) and sd > 0):
+        raise DataError(f"the standard deviation of differences must be above 0, not {sd:g}")
+    if not 0 < level < 1 or (one_sided and level < 0.5):
+        least = "at least 0.5" if one_sided else "above 0"
+        raise DataError(f"the level must be {least} and below 1, not {level:g}")
+    if not _LEAST_POWER <= power < 1:
+        raise DataError(f"the power must be at least {_LEAST_POWER} and below 1, not {power:g}")
