@@ -155,7 +155,8 @@ def register_winner(
     """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
 
     That is the promoted challenger; or, unless ``register.refresh`` is false, the champion that stays. It is fitted
-    again, now on all interactions, with the random stream that it had in the bake-off.
+    again, now on all interactions (of the last window, where the split has one), with the random stream that it had in the
+    bake-off.
 
     Args:
         gated, decision, prepared, result, observer: Of the bake-off.
@@ -178,7 +179,9 @@ def register_winner(
     recipe = next(m for m in config.models if m.name == winner)
     model = replace(recipe, params=_result_of(result, decision, winner).params)  # as they were tuned
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
-    data, recommend = one.info.full, config.spec.recommend
+    splitter = next(split.component for split in config.splits if split.name == decision.split)
+    newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
+    data, recommend = newest(one.info.full), config.spec.recommend
     arguments = {
         "type": model.type,
         "params": model.params,

@@ -115,9 +115,16 @@ class ConfigError(EvalpluginError):
 
 
 class DataError(EvalpluginError):
-    """Input data that is missing or that breaks a rule; names the location, the value and the allowed ones."""
+    """Input data that is missing or that breaks a rule; names the location, the value and the allowed ones.
+
+    ``parameter`` is the parameter of a component that does not suit the data, where there is one.
+    """
 
     exit_code = EXIT_USAGE
+
+    def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class ModelError(EvalpluginError):

@@ -7,7 +7,7 @@ import re
 from evalplugin.base.errors import DataError
 from evalplugin.base.text import shorten
 
-__all__ = ["bytes_of", "count_text", "seconds_of", "size_text"]
+__all__ = ["bytes_of", "count_text", "duration_text", "seconds_of", "size_text"]
 
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
 _BYTES = {"": 1, "B": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30, "TB": 2**40}
@@ -39,6 +39,12 @@ def seconds_of(time: str, name: str) -> float:
     if found is None or found[2].lower() not in _SECONDS:
         raise DataError(f"{name} must be a time such as 30d, 12h, 15m or 90s, not {time!r}")
     return min(float(found[1]) * _SECONDS[found[2].lower()], _LONGEST)
+
+
+def duration_text(seconds: float) -> str:
+    """Return a time as ``seconds_of`` reads it, in the largest unit that it has one of: ``7d``, ``1.5h``."""
+    unit = next((unit for unit in "dhm" if seconds >= _SECONDS[unit]), "s")
+    return f"{round(seconds / _SECONDS[unit], 1):g}{unit}"
 
 
 def count_text(n: int, noun: str) -> str:

@@ -17,7 +17,8 @@ from evalplugin.data.datasets.synthetic import Synthetic
 from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.encoding import DuplicatePolicy
 from evalplugin.data.interactions import Interactions, Rows
-from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers, Temporal
+from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
+from evalplugin.data.temporal import Temporal
 
 __all__ = [
     "DATASETS",

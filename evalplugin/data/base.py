@@ -111,7 +111,14 @@ def _keys(data: Interactions) -> npt.NDArray[np.int64]:
 
 
 class Splitter(Protocol):
-    """Splitter of interactions into train and test data: a dataclass whose fields are its parameters."""
+    """Splitter of interactions into train and test data: a dataclass whose fields are its parameters.
+
+    More methods are optional. ``of_train_data() -> Splitter`` returns the split of a fold's train data for tuning where
+    ``tune.split`` is left out; without it, that is the split itself. ``newest(data) -> Interactions`` returns what a
+    model that is registered learns from; without it, that is all data.
+
+    The ``parameter`` of a DataError names the parameter that does not suit the data, which locates it in the config.
+    """
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one split for each fold; all randomness comes from ``rng``.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 import numpy as np
@@ -14,7 +13,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 
-__all__ = ["Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "Temporal"]
+__all__ = ["Cold", "Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "held_out", "times_of"]
 
 Mask = npt.NDArray[np.bool_]
 Cold = Annotated[
@@ -63,13 +62,13 @@ class Holdout:
         if self.by == "interactions":
             test = np.zeros(len(data), dtype=np.bool_)
             test[rng.permutation(len(data))[: int(self.fraction * len(data) + 0.5)]] = True
-            return [_held_out(data, test, self.cold)]
+            return [held_out(data, test, self.cold)]
         counts = data.rows.counts
         size = np.minimum((self.fraction * counts + 0.5).astype(np.int64), np.maximum(counts - 1, 0))
         untested = int(((counts > 0) & (size == 0)).sum())
         notes = [f"{untested} users have too few interactions for one to be held out"] if untested else []
         test = _positions(data, rng.permutation(len(data))) < size[data.user]
-        return [_held_out(data, test, self.cold, notes=notes)]
+        return [held_out(data, test, self.cold, notes=notes)]
 
 
 @split("kfold")
@@ -85,7 +84,7 @@ class KFold:
         if len(data) < self.k:
             raise DataError(f"split kfold: {len(data)} interactions cannot make {self.k} folds; lower k")
         fold_of = rng.permutation(len(data)) % self.k
-        return [_held_out(data, fold_of == fold, self.cold, fold=fold) for fold in range(self.k)]
+        return [held_out(data, fold_of == fold, self.cold, fold=fold) for fold in range(self.k)]
 
 
 @split("last_n")
@@ -107,50 +106,7 @@ class LastN:
         """Return one fold."""
         tested, notes = _testable(data, self.n + self.min_train, "last_n")
         from_end = data.rows.counts[data.user] - _positions(data, _by_time(data, "last_n"))
-        return [_held_out(data, tested[data.user] & (from_end <= self.n), self.cold, notes=notes)]
-
-
-@split("temporal")
-@dataclass(frozen=True)
-class Temporal:
-    """Interactions before a point in time are train data, those at it or after it are the truth.
-
-    The point is ``cutoff``, or else the time of the first interaction behind the ``quantile`` of all
-    interactions in order of time. A date without a time zone is UTC; dates are compared with timestamps in
-    seconds since 1970.
-    """
-
-    cutoff: Annotated[
-        int | str | None, Field(description="first time that is test data: a timestamp, or an ISO 8601 date")
-    ] = None
-    quantile: Annotated[
-        float | None, Field(gt=0, lt=1, description="share of the interactions that lies before the cut")
-    ] = None
-    cold: Cold = "keep"
-
-    def __post_init__(self) -> None:
-        if (self.cutoff is None) == (self.quantile is None):
-            raise ValueError("temporal takes exactly one of cutoff and quantile")
-        if isinstance(self.cutoff, str):
-            _seconds(self.cutoff)
-
-    def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
-        """Return one fold."""
-        time = _times(data, "temporal")
-        if self.quantile is not None:
-            position = int(self.quantile * len(time))
-            cut = int(np.partition(time, position)[position])
-        else:
-            assert self.cutoff is not None
-            cut = _seconds(self.cutoff) if isinstance(self.cutoff, str) else self.cutoff
-        test = time >= cut
-        if test.all() or not test.any():
-            side = "before" if test.all() else "at or after"
-            raise DataError(
-                f"split temporal: no interaction is {side} the cut {cut}; "
-                f"timestamps are from {time.min()} to {time.max()}"
-            )
-        return [_held_out(data, test, self.cold, notes=[f"the temporal cut is at {cut}"])]
+        return [held_out(data, tested[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
 @split("sample_users")
@@ -197,19 +153,23 @@ class SampleUsers:
         drawn[rng.choice(pool, size, replace=False)] = True
         order = _by_time(data, "sample_users") if self.hold == "last" else rng.permutation(len(data))
         from_end = data.rows.counts[data.user] - _positions(data, order)
-        return [_held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
+        return [held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
-def _held_out(
+def held_out(
     data: Interactions,
     test: Mask,
     cold: Literal["keep", "drop"],
     *,
+    train: Mask | None = None,
     fold: int = 0,
     notes: list[str] | None = None,
 ) -> Split:
-    """Return the split whose truth is where ``test`` (m,) is true; ``cold`` test interactions are kept or dropped."""
-    train, notes = ~test, list(notes or ())
+    """Return the split whose truth is where ``test`` (m,) is true; ``cold`` test interactions are kept or dropped.
+
+    The train data is where ``train`` (m,) is true; None: all the rest.
+    """
+    train, notes = ~test if train is None else train, list(notes or ())
     if cold == "drop":
         known_user = np.bincount(data.user[train], minlength=data.n_users) > 0
         known_item = np.bincount(data.item[train], minlength=data.n_items) > 0
@@ -248,21 +208,15 @@ def _positions(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[
 
 def _by_time(data: Interactions, name: str) -> npt.NDArray[np.int64]:
     """Return the rows from the earliest to the latest, ties in input order: int64 (m,)."""
-    return np.argsort(_times(data, name), kind="stable")
+    return np.argsort(times_of(data, name), kind="stable")
 
 
-def _times(data: Interactions, name: str) -> npt.NDArray[np.int64]:
+def times_of(data: Interactions, name: str) -> npt.NDArray[np.int64]:
+    """Return the timestamps, int64 (m,).
+
+    Raises:
+        DataError: The data has none; ``name`` is that of the split.
+    """
     if data.timestamp is None:
         raise DataError(f"split {name} needs timestamps, and the data has none: name its timestamp column")
     return data.timestamp
-
-
-def _seconds(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            f"cutoff must be a timestamp or an ISO 8601 date such as 2020-01-31, not {text!r}"
-        ) from None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() // 1)

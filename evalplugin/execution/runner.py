@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from evalplugin.base.costs import cheap_collections
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.recording import recorded_inputs
@@ -159,7 +159,7 @@ def _prepare(
     folds = None if cache is None else cache.folds(data, split, seed, named)
     if folds is None:
         with recorded_inputs(named, carry=not SPLITS.entry(split.type).is_own) as inputs:
-            folds = split.component.split(data, generator(seed, *stream, "split"))
+            folds = _split(config, dataset, data, split, generator(seed, *stream, "split"))
         if cache is not None:
             cache.store_folds(data, split, seed, folds, inputs, named)
     try:
@@ -185,11 +185,36 @@ def _prepare(
         test=first.test,
         n_folds=len(folds),
         counts=first.counts,
-        notes=(*data.notes, *first.notes, *left_out),
+        notes=(*data.notes, *_notes_of(folds), *left_out),
         warnings=tuple(f"{dataset.name}: {warning}" for warning in warnings),
         segments=segments,
     )
     return PreparedData(info, tuple(folds), tuple(candidates), stream)
+
+
+def _split(
+    config: CheckedConfig,
+    dataset: Named[DatasetLoader],
+    data: Interactions,
+    split: Named[Splitter],
+    rng: np.random.Generator,
+) -> list[Split]:
+    """Return the folds; an error names the location in the config, and the dataset where there are several."""
+    try:
+        return split.component.split(data, rng)
+    except DataError as error:
+        written, number = config.document.data["split"], config.splits.index(split)
+        path: KeyPath = ("split", number) if isinstance(written, list) else ("split",)
+        if error.parameter is not None:
+            path = (*path, error.parameter)
+        which = f" (dataset {dataset.name})" if len(config.datasets) > 1 else ""
+        raise DataError(config.document.locate(Problem(path, f"{error}{which}"))) from None
+
+
+def _notes_of(folds: Sequence[Split]) -> Iterator[str]:
+    """Yield the notes of the folds, with the number of the fold where there are several."""
+    for fold in folds:
+        yield from (f"fold {fold.fold + 1}: {note}" if len(folds) > 1 else note for note in fold.notes)
 
 
 def _segments(

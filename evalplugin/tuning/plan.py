@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -98,4 +98,7 @@ def _validation(
 
 
 def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:
-    return next(split for split in config.splits if split.name == prepared.info.split)
+    """Return the split of the data, as it divides train data."""
+    split = next(split for split in config.splits if split.name == prepared.info.split)
+    of_train_data: Callable[[], Splitter] = getattr(split.component, "of_train_data", lambda: split.component)
+    return replace(split, component=of_train_data())

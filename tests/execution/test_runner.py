@@ -4,9 +4,11 @@ import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
@@ -133,6 +135,31 @@ def test_invalid_data_fails_before_any_model_runs() -> None:
     checked = load(config(split={"type": "last_n", "n": 5000}))
     with pytest.raises(DataError):
         prepare(checked, None, Observer())
+
+
+@pytest.mark.parametrize(
+    ("split", "place"), [("{SPLIT}", "split.every"), ("[holdout, {SPLIT}]", "split[1].every")]
+)
+def test_a_split_that_does_not_suit_the_data_names_the_line_of_the_config(
+    split: str, place: str, tmp_path: Path
+) -> None:
+    plain = {key: value for key, value in config(models=["random"]).items() if key != "split"}
+    written = split.replace("SPLIT", "type: temporal, every: 900000d")
+    file = tmp_path / "rolling.yaml"
+    file.write_text(f"{yaml.safe_dump(plain)}split: {written}\n")
+    line = file.read_text().count("\n")
+    with pytest.raises(DataError) as caught:
+        prepare(load(file), None, Observer())
+    column = f"split: {written}".index("900000d") + 1
+    assert str(caught.value).startswith(f"{file}:{line}:{column}: {place}: split temporal: a test period of")
+
+
+def test_the_notes_of_every_fold_are_shown() -> None:
+    checked, observer = load(config(split={"type": "temporal", "folds": 2, "every": "30d"})), Listening()
+    (prepared,) = prepare(checked, None, observer)
+    notes = [line.split(": ")[1:3] for line in observer.said if "test from" in line]
+    assert [fold for fold, _ in notes] == ["fold 1", "fold 2"]
+    assert sum("test from" in note for note in prepared.info.notes) == 2
 
 
 def test_a_plan_counts_tasks_users_and_bytes() -> None:
