@@ -155,8 +155,8 @@ def register_winner(
     """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
 
     That is the promoted challenger; or, unless ``register.refresh`` is false, the champion that stays. It is fitted
-    again, now on all interactions (of the last window, where the split has one), with the random stream that it had in the
-    bake-off.
+    again, now on all interactions (of the last window, where the split has one), with the random stream that it had in
+    the bake-off.
 
     Args:
         gated, decision, prepared, result, observer: Of the bake-off.

@@ -209,10 +209,11 @@ class Temporal:
             room = high - gap - low  # for test periods, behind one interaction and the gap
             if self.folds * every > room:
                 gaps = f" and a gap of {self._text(gap)}" if gap else ""
+                leave = "leave" if self.folds > 1 else "leaves"
                 raise DataError(
-                    f"split temporal: {self._folds_text} of {self._text(every)}{gaps} leave{'s' * (self.folds == 1)} no train data: {span}; "
+                    f"split temporal: {self._folds_text} of {self._text(every)}{gaps} {leave} no train data: {span}; "
                     f"{self._fitting(max(0, room // every))}, or make every at most "
-                    f"{max(0, room // self.folds)} seconds",
+                    f"{self._exact(max(0, room // self.folds))}",
                     parameter="folds" if self.folds > 1 else "every",
                 )
             return
@@ -255,11 +256,11 @@ class Temporal:
         which = f"fold {number + 1} of {self.folds}: " if self.folds > 1 else ""
         if not train.any():
             latest = int(time[before].max())  # the first fold has an interaction before it, as all others do
-            needed = self._text(until - latest)
+            needed = self._exact(until - latest)
             raise DataError(
                 f"split temporal: {which}no interaction is in the window from {_moment(first)} until "
                 f"{_moment(until)}; the last one before it is at {_moment(latest)}, which a window of at least "
-                f"{needed} ({until - latest} seconds) reaches",
+                f"{needed} reaches",
                 parameter="window",
             )
         if not test.any():
@@ -299,10 +300,17 @@ class Temporal:
                 parameter=text,
             )
 
+    @property
+    def _has_text(self) -> bool:
+        return any(isinstance(one, str) for one in (self.every, self.window, self.gap))
+
     def _text(self, amount: int) -> str:
-        """Return a length as it is given: as text, or as a number in the unit of the timestamps."""
-        given = (self.every, self.window, self.gap)
-        return duration_text(amount) if any(isinstance(one, str) for one in given) else str(amount)
+        """Return a length as it is given: as text, rounded, or as a number in the unit of the timestamps."""
+        return duration_text(amount) if self._has_text else str(amount)
+
+    def _exact(self, amount: int) -> str:
+        """Return a length to copy into the config."""
+        return f"{amount}s" if self._has_text else str(amount)
 
 
 def _moment(time: int | None) -> str:
