@@ -33,14 +33,15 @@ def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]
         folds: Their split.
 
     Raises:
-        DataError: A relevance threshold that no rating reaches, or ratings that a metric does not allow.
+        DataError: A relevance threshold that no rating reaches, or ratings or attributes that a metric does not allow.
     """
     for metric in config.metrics:
-        for fold in folds:
-            try:
+        try:
+            metric.metric.check_attributes(data.item_attributes)
+            for fold in folds:
                 metric.metric.check_ratings(*fold.test.rating_scale)
-            except DataError as error:
-                raise DataError(f"metrics: {metric.name}: {error}") from None
+        except DataError as error:
+            raise DataError(f"metrics: {metric.name}: {error}") from None
     _check_threshold(config, data, folds)
     kind = _kind(data)
     found = [*data.warnings]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from evalplugin.metrics import (  # register the metrics
     average_precision,
     catalogue,
+    categories,
     correlation,
     gain,
     novelty_diversity,
@@ -42,6 +43,7 @@ __all__ = [
     "UserMetric",
     "average_precision",
     "catalogue",
+    "categories",
     "correlation",
     "definitions_hash",
     "evaluate",

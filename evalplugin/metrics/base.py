@@ -31,7 +31,7 @@ __all__ = [
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=MetricFunction)
-Need: TypeAlias = Literal["catalogue", "predictions", "train"]
+Need: TypeAlias = Literal["catalogue", "item_attributes", "predictions", "train"]
 
 # Raised when a convention of all metrics changes: relevance, gain, undefined users, ties.
 CONVENTIONS_VERSION = 1
@@ -60,6 +60,13 @@ class Metric:
 
         Raises:
             DataError: The metric is not defined on such ratings.
+        """
+
+    def check_attributes(self, items: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Check the attributes of the items, by name, before any model is fitted.
+
+        Raises:
+            DataError: One that the metric reads is missing.
         """
 
 

@@ -197,6 +197,23 @@ class ScoringContext:
         weight = np.where(ranked.rank <= limit, value, 0.0)
         return np.bincount(ranked.row, weights=weight, minlength=self.n_users).astype(np.float64, copy=False)
 
+    def weighted_recall(self, weight: Floats, k: int) -> Floats:
+        """Return the share of the weight (n_items,) of each user's relevant items that is in the top k: float64 (B,).
+
+        It is 0 for a user without a relevant item. Weights are added in the order of the truth, so that all relevant
+        items make exactly 1.
+        """
+        relevant = np.where(self.truth_relevant, weight[self.truth_item], 0.0)
+        found = np.zeros(len(relevant))
+        listed = self.found.truth[self.found.rank <= k]
+        found[listed] = relevant[listed]
+        reached, total = (
+            np.bincount(self.truth_row, weights=values, minlength=self.n_users)
+            for values in (found, relevant)
+        )
+        share: Floats = np.divide(reached, total, out=np.zeros(self.n_users), where=total > 0)
+        return share
+
     def undefined_without_relevant(self, value: Floats) -> Floats:
         """Return ``value`` (B,) with NaN for the users whose truth has no relevant item."""
         return np.where(self.n_relevant > 0, value, np.nan)

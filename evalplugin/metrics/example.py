@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats
+from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import UserMetric, is_overall
 from evalplugin.metrics.blocks import Blocks
@@ -26,6 +28,7 @@ def evaluate(
     train: Sequence[Collection[Any]] | None = None,
     threshold: float | None = None,
     catalogue: Collection[Any] = (),
+    item_attributes: Mapping[str, Mapping[Any, str | float | None]] | None = None,
 ) -> list[float]:
     """Return a metric's value for each user; of a metric over all lists, its one value.
 
@@ -37,6 +40,7 @@ def evaluate(
         train: Each user's items in the train data; it may have more users than ``lists``.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         catalogue: Further items, neither listed nor rated.
+        item_attributes: For each attribute ``{item: value}``, of further items too; needs ``train``.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("precision@2", lists=[[1, 2], [4, 5]], truth=[{1}, {4, 5}])
@@ -45,7 +49,9 @@ def evaluate(
     spec = parse(name)
     rated = [dict(t) if isinstance(t, Mapping) else dict.fromkeys(t, 1.0) for t in truth]
     known = train or ()
-    items = sorted({*catalogue, *(i for rows in (lists, rated, known) for row in rows for i in row)})
+    described = (item_attributes or {}).values()
+    rows_of_items = (row for rows in (lists, rated, known, described) for row in rows)
+    items = sorted({*catalogue, *(item for row in rows_of_items for item in row)})
     code = {item: position for position, item in enumerate(items)}
     item = np.full((len(lists), max(1, *map(len, lists)) if lists else 1), NO_ITEM, dtype=np.int32)
     for row, listed in enumerate(lists):
@@ -62,6 +68,12 @@ def evaluate(
             timestamp=None,
             users=np.arange(max(len(lists), len(known))),
             items=vocabulary,
+            item_attributes=Attributes(
+                {
+                    name: _column([values.get(i) for i in items])
+                    for name, values in (item_attributes or {}).items()
+                }
+            ),
         )
 
     blocks = Blocks.of(
@@ -75,6 +87,12 @@ def evaluate(
     )
     values: list[float] = apply(spec, blocks).tolist()
     return values
+
+
+def _column(values: Sequence[str | float | None]) -> Floats | npt.NDArray[np.object_]:
+    """Return values as a table of items has them: float64, or text as object."""
+    text = any(isinstance(value, str) for value in values)
+    return np.array(values, dtype=object if text else np.float64)
 
 
 def apply(spec: MetricSpec, blocks: Blocks) -> Floats:

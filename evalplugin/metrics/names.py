@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NoReturn
 
 from evalplugin.base.errors import ParameterError, Problem
-from evalplugin.base.parameters import build
+from evalplugin.base.parameters import build, parameters_of
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric
 
 __all__ = ["MetricSpec", "definitions_hash", "parse"]
@@ -20,6 +20,10 @@ __all__ = ["MetricSpec", "definitions_hash", "parse"]
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?(?![A-Za-z0-9_.])", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
 _MAX_K = 2**31 - 1
+_NOT_WEIGHTED = (
+    "{family} takes no propensity: self-normalised weights estimate a mean over the user's relevant items, as recall "
+    "is; write recall(propensity=popularity, power=0.5)"
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,8 @@ def parse(text: str) -> MetricSpec:
     scanner.end()
 
     cls = METRICS.entry(family).cls
+    if "propensity" in params and all(p.name != "propensity" for p in parameters_of(cls)):
+        scanner.fail(_NOT_WEIGHTED.format(family=family))
     try:
         made = build(cls, params, owner=family) if params else _default(cls, family)
     except ParameterError as error:

@@ -50,19 +50,55 @@ class Recall(ShareMetric):
     the smaller of both, so that a perfect top k is 1. Undefined (NaN) for a user without a relevant item. Range
     0 to 1, higher is better.
 
-    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3.
+    With ``propensity=popularity`` it estimates, from a log in which popular items are observed more often, the recall
+    over all items that the user finds relevant: recall@k = sum over the hits of w / sum over the relevant items of w,
+    with w = 1 / (users with the item in the train data)^power, self-normalised inverse propensity. An item without
+    train data counts as one user's. ``power`` 0 is the plain recall. Nothing changes for a user with one relevant item.
+
+    Source: Manning, Raghavan and Schütze, Introduction to Information Retrieval, 2008, section 8.3; weighted: Steck,
+    Item popularity and recommendation accuracy, RecSys 2011; Schnabel et al., Recommendations as treatments, ICML 2016;
+    Yang et al., Unbiased offline recommender evaluation for missing-not-at-random implicit feedback, RecSys 2018.
 
     >>> from evalplugin.metrics import evaluate
     >>> evaluate("recall@2", lists=[["a", "b", "c"]], truth=[{"a", "c", "d", "e"}])
     [0.25]
+    >>> train = [{"a"}, {"a"}, {"a"}, {"a", "b"}]  # weights: 1 / 4^0.5 of a, 1 of b
+    >>> name, lists, truth = "recall(propensity=popularity, power=0.5)@1", [["b"], ["a"]], [{"a", "b"}] * 2
+    >>> evaluate(name, lists=lists, truth=truth, train=train)
+    [0.6666666666666666, 0.3333333333333333]
     """
 
     denominator: Annotated[
         Literal["relevant", "min"], Field(description="Divisor of the hits; min: at most k")
     ] = "relevant"
+    propensity: Annotated[
+        Literal["equal", "popularity"],
+        Field(
+            description="Chance that a relevant item is observed; popularity: proportional to popularity^power"
+        ),
+    ] = "equal"
+    power: Annotated[
+        float | None, Field(ge=0, le=10, description="Power of the popularity, with propensity=popularity")
+    ] = None
+
+    def __post_init__(self) -> None:
+        """Check that the parameters are compatible; set the needs, which depend on ``propensity``."""
+        if self.propensity == "equal":
+            if self.power is not None:
+                raise ValueError("power goes with propensity=popularity only")
+            return
+        if self.power is None:
+            raise ValueError("propensity=popularity needs power, for example power=0.5")
+        if self.denominator != "relevant":
+            raise ValueError("propensity=popularity goes with denominator=relevant only")
+        object.__setattr__(self, "needs", ("train",))
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
+        if self.power is not None:
+            assert context.train is not None  # `needs` says so
+            weight = context.train.inverse_propensity(self.power)
+            return context.undefined_without_relevant(context.weighted_recall(weight, k))
         reachable = (
             context.n_relevant if self.denominator == "relevant" else np.minimum(context.n_relevant, k)
         )

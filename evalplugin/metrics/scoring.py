@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Any
@@ -68,7 +68,7 @@ def score_top_n(
         DataError: A list or a truth with an item twice, unknown codes, predictions of the wrong number or not
             finite, ratings that a metric does not allow, a metric named twice or in need of the train data.
     """
-    check_request(metrics, train is not None, curve_ks)
+    check_request(metrics, train is not None, curve_ks, {} if train is None else train.item_attributes)
     blocks = Blocks.of(
         top_n, truth, train=train, threshold=threshold, predictions=predictions, candidates=candidates
     )
@@ -179,18 +179,34 @@ def is_built_in(spec: MetricSpec) -> bool:
     return type(spec.metric).__module__.startswith("evalplugin.")
 
 
-def check_request(metrics: Sequence[MetricSpec], has_train: bool, curve_ks: Sequence[int] = ()) -> None:
+def check_request(
+    metrics: Sequence[MetricSpec],
+    has_train: bool,
+    curve_ks: Sequence[int] = (),
+    item_attributes: Mapping[str, npt.NDArray[np.generic]] | None = None,
+) -> None:
     """Check the requested metrics and cutoffs before any work.
 
+    ``item_attributes``: those of the train data; None: lists that were made elsewhere have none.
+
     Raises:
-        DataError: A metric is named twice or needs train data that is missing, or a cutoff is below 1.
+        DataError: A metric is named twice or needs train data or an attribute that is missing, or a cutoff is below 1.
     """
     names = [spec.name for spec in metrics]
     for position, spec in enumerate(metrics):
         if spec.name in names[:position]:
             raise DataError(f"metric {spec.name} is requested twice")
+        if "item_attributes" in spec.metric.needs and item_attributes is None:
+            raise DataError(
+                f"metric {spec.name} needs attributes of the items, which lists that were made elsewhere do not have; "
+                f"a bake-off reads them with its dataset"
+            )
         if "train" in spec.metric.needs and not has_train:
             raise DataError(f"metric {spec.name} needs the train data")
+        try:
+            spec.metric.check_attributes(item_attributes or {})
+        except DataError as error:
+            raise DataError(f"metric {spec.name}: {error}") from None
     for k in curve_ks:
         if k < 1:
             raise DataError(f"a curve's cutoffs start at 1, not at {k}")

@@ -1,4 +1,4 @@
-"""Views of the train data for metrics: popularity, self-information and cosines of items."""
+"""Views of the train data for metrics: popularity, self-information, cosines and categories of items."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
+from evalplugin.metrics.item_categories import CategoryShares, ItemCategories, check_attribute
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -32,6 +33,9 @@ class TrainData:
         self._lock = Lock()
         self._pair = np.empty(0, dtype=np.int64)
         self._cosine = np.empty(0)
+        self._weights: dict[float, Floats] = {}
+        self._categories: dict[str, ItemCategories] = {}
+        self._history: dict[str, CategoryShares] = {}
 
     @cached_property
     def n_users(self) -> int:
@@ -47,6 +51,40 @@ class TrainData:
     def item_attributes(self) -> Attributes:
         """Attributes of the items, in the order of their codes, from the dataset's table of items."""
         return self._data.item_attributes
+
+    def categories(self, attribute: str) -> ItemCategories:
+        """Return the categories of the items by one of their attributes.
+
+        Raises:
+            DataError: The items have no such attribute.
+        """
+        with self._lock:
+            if attribute not in self._categories:
+                check_attribute(attribute, self.item_attributes)
+                self._categories[attribute] = ItemCategories.of(self.item_attributes[attribute])
+            return self._categories[attribute]
+
+    def history_shares(self, attribute: str) -> CategoryShares:
+        """Return how each user's items divide into the categories of an attribute.
+
+        Raises:
+            DataError: The items have no such attribute.
+        """
+        categories = self.categories(attribute)
+        with self._lock:
+            if attribute not in self._history:
+                self._history[attribute] = CategoryShares.of(self._data, categories)
+            return self._history[attribute]
+
+    def inverse_propensity(self, power: float) -> Floats:
+        """Return 1 / popularity^power of each item: float64 (n_items,), known up to a factor.
+
+        An item without interactions counts as one user's.
+        """
+        with self._lock:
+            if power not in self._weights:
+                self._weights[power] = np.maximum(self.counts, 1).astype(np.float64) ** -power
+            return self._weights[power]
 
     @cached_property
     def information(self) -> Floats:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats, Ints
+from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics.base import Metric
 from evalplugin.metrics.blocks import Blocks
@@ -21,10 +22,11 @@ __all__ = ["check_metric"]
 
 _USERS, _ITEMS, _N = 60, 25, 12
 _THRESHOLDS = (None, 3.0)
+_CATEGORIES = np.array(["Action", "Action|Comedy", "Comedy|Drama|War", "Western", None], dtype=object)
 
 
 def check_metric(name: str, *, seed: int = 0) -> None:
-    """Check the contract of a registered metric on random lists.
+    """Check the contract of a registered metric on random lists of items, which have the attribute ``category``.
 
     Its name survives a round trip; values are float64, one a user, within the declared bounds; the value of a user
     without truth is undefined, and the other undefined users depend on the truth alone, never on lists or predictions
@@ -49,7 +51,7 @@ def check_metric(name: str, *, seed: int = 0) -> None:
 
 @dataclass(frozen=True)
 class _Case:
-    """Lists, truth, predictions and train data on the same vocabularies."""
+    """Lists, truth, predictions and train data on the same vocabularies; items have the attribute ``category``."""
 
     top_n: TopN
     truth: Interactions
@@ -66,6 +68,8 @@ class _Case:
         user, truth_item = np.nonzero(rng.random((_USERS, _ITEMS)) < density)
         truth = _interactions(user, truth_item, rng.integers(0, 11, len(user)) / 2)
         train = _interactions(user_of_train, item_of_train, np.ones(len(user_of_train)))
+        category = rng.choice(_CATEGORIES, _ITEMS)
+        train = replace(train, item_attributes=Attributes({"category": category}))
         top_n = TopN(np.arange(_USERS, dtype=np.int32), item, np.zeros(item.shape))
         return cls(top_n, truth, train, rng.uniform(0.5, 5, len(truth)))
 
@@ -87,6 +91,8 @@ class _Case:
         top_n = replace(self.top_n, item=item[np.argsort(new_user)])
         truth = _interactions(new_user[self.truth.user], new_item[self.truth.item], self.truth.rating)
         train = _interactions(new_user[self.train.user], new_item[self.train.item], self.train.rating)
+        category = self.train.item_attributes["category"][np.argsort(new_item)]
+        train = replace(train, item_attributes=Attributes({"category": category}))
         return _Case(top_n, truth, train, self.predictions), new_user
 
     def shuffled_below(self, k: int, rng: np.random.Generator) -> _Case:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.api import score
+from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
 from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics import METRICS, TrainData, UserMetric, compilation, loops, parse
@@ -154,9 +155,10 @@ def test_scores_are_the_same_to_the_last_bit(
     item, row, truth, rating = drawn(seed, 200, 12, 60, 9)
     known = Interactions(
         user=row.astype(np.int32), item=truth, rating=rating.astype(np.float32), timestamp=None,
-        users=np.arange(200), items=np.arange(60),
+        users=np.arange(200), items=np.arange(60), item_attributes=Attributes({"category": np.arange(60.0) % 7}),
     )  # fmt: skip
-    specs = [parse(name) for name in METRICS.names() if parse(name).metric.needs != ("predictions",)]
+    names = [*METRICS.names(), "recall(propensity=popularity, power=0.5)"]
+    specs = [parse(name) for name in names if parse(name).metric.needs != ("predictions",)]
 
     def scores() -> PerUserScores:
         return score_top_n(

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evalplugin.metrics
+from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
+from evalplugin.data.attributes import Attributes
 from evalplugin.metrics import (
     METRICS,
     Metric,
@@ -66,7 +68,17 @@ def value(name: str, k: int | None, listed: list[int], truth: dict[int, float]) 
 
 
 @pytest.mark.parametrize(
-    "name", dict.fromkeys([*METRICS.names(), *VARIANTS, "rmse(pooled=true)", "mae(pooled=true)"])
+    "name",
+    dict.fromkeys(
+        [
+            *METRICS.names(),
+            *VARIANTS,
+            "rmse(pooled=true)",
+            "mae(pooled=true)",
+            "recall(propensity=popularity, power=0.5)",
+            "calibration(smoothing=0.5)",
+        ]
+    ),
 )
 def test_every_metric_keeps_the_contract(name: str) -> None:
     check_metric(name)
@@ -80,11 +92,11 @@ def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:
         state = metric.start(context.n_items)
         metric.update(state, context, 3)
         return np.array([metric.finish(state)])
-    except (AssertionError, IndexError, ValueError):
+    except (AssertionError, DataError, IndexError, ValueError):
         return None
 
 
-@pytest.mark.parametrize("name", METRICS.names())
+@pytest.mark.parametrize("name", [*METRICS.names(), "recall(propensity=popularity, power=0.5)"])
 def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
     metric = parse(name).metric
     train = Interactions(
@@ -95,6 +107,8 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
         users=np.arange(2),
         items=np.arange(6),
     )
+    category = np.array(["Action", "Comedy", "Action|Drama", "Comedy|Drama", None, "Western"], dtype=object)
+    described = replace(train, item_attributes=Attributes({"category": category}))
     whole = ScoringContext(
         lambda: np.array([[0, 1, 2, 5], [2, 3, 4, 0]], dtype=np.int32),
         truth_indptr=np.array([0, 3, 5]),
@@ -103,12 +117,17 @@ def test_every_metric_declares_the_data_that_it_reads(name: str) -> None:
         truth_relevant=np.array([True, False, True, False, True]),
         n_items=6,
         predictions=np.array([4.0, 3.0, 2.0, 5.0, 1.0]),
-        train=TrainData(train),
+        train=TrainData(described),
         user=np.array([0, 1]),
     )
     expected = read_by(metric, whole)
     assert expected is not None
-    without = {"catalogue": {"n_items": 0}, "predictions": {"predictions": None}, "train": {"train": None}}
+    without = {
+        "catalogue": {"n_items": 0},
+        "item_attributes": {"train": TrainData(train)},
+        "predictions": {"predictions": None},
+        "train": {"train": None},
+    }
     for need, removed in without.items():
         found = read_by(metric, replace(whole, **removed))
         same = found is not None and np.array_equal(found, expected, equal_nan=True)

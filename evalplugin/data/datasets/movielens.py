@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -14,6 +14,8 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
+from evalplugin.base.parameters import OMITTED_IF_DEFAULT
+from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.reading import readable
@@ -47,6 +49,14 @@ _EDITIONS = {
 }
 
 
+_NO_GENRES = ("", "unknown", "(no genres listed)")
+# The genres that the flags of u.item mean, in their order; the later editions write names.
+_GENRES_100K = (
+    "unknown", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy",
+    "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+)  # fmt: skip
+
+
 @dataset("movielens")
 @dataclass(frozen=True)
 class MovieLens:
@@ -66,6 +76,9 @@ class MovieLens:
         Literal["100k", "1m", "10m", "20m", "25m", "32m", "latest-small", "latest"],
         Field(description="which of the datasets, by its name at GroupLens"),
     ]
+    genres: Annotated[
+        bool, Field(description="read the genres of the films too, as the attribute `genres` of the items")
+    ] = field(default=False, metadata=OMITTED_IF_DEFAULT)
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem for each required file that is missing from an existing folder."""
@@ -97,12 +110,16 @@ class MovieLens:
         )
         with readable(folder / edition.movies):
             title_of = dict(_titles(folder / edition.movies, edition.encoding))
+            genres_of = dict(_genres(folder / edition.movies, edition.encoding)) if self.genres else None
         untitled = [int(item) for item in data.items if item not in title_of]
         if untitled:
             data = data.noting(
                 f"{len(untitled)} items have no title in {edition.movies}: their ids are shown instead"
             )
         titles = np.array([title_of.get(item, str(item)) for item in data.items.tolist()], dtype=object)
+        if genres_of is not None:
+            genres = np.array([genres_of.get(item) for item in data.items.tolist()], dtype=object)
+            data = replace(data, item_attributes=Attributes({"genres": genres}))
         return replace(data, titles=titles)
 
     def _folder(self, edition: _Edition, context: LoadContext) -> Path:
@@ -163,14 +180,35 @@ def _ratings(path: Path) -> pa.Table:
 def _titles(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
     """Yield id and title of each film."""
     try:
-        with path.open(encoding=encoding, newline="") as file:
-            if path.suffix == ".csv":
-                for row in csv.DictReader(file):
-                    yield int(row["movieId"]), row["title"]
-            else:
-                separator = "::" if path.suffix == ".dat" else "|"
-                for line in file:
-                    number, title = line.split(separator)[:2]
-                    yield int(number), title
+        for film in _films(path, encoding):
+            number, title = film[:2]
+            yield int(number), title
     except (ValueError, KeyError, csv.Error) as error:
         raise DataError(f"{path}: cannot be read as films with id and title: {error!r}") from None
+
+
+def _genres(path: Path, encoding: str) -> Iterator[tuple[int, str | None]]:
+    """Yield id and genres of each film, such as ``Action|Comedy``; None where it has none."""
+    try:
+        for number, _, *rest in _films(path, encoding):
+            if path.suffix == ".item":
+                flags = zip(_GENRES_100K, rest[3:], strict=True)
+                genres = "|".join(genre for genre, flag in flags if flag == "1")
+            else:
+                (genres,) = rest
+            yield int(number), None if genres in _NO_GENRES else genres
+    except (ValueError, KeyError, csv.Error) as error:
+        raise DataError(f"{path}: cannot be read as films with id, title and genres: {error!r}") from None
+
+
+def _films(path: Path, encoding: str) -> Iterator[list[str]]:
+    """Yield the fields of each film: id and title first."""
+    with path.open(encoding=encoding, newline="") as file:
+        if path.suffix == ".csv":
+            columns = ["movieId", "title", "genres"]
+            reader = csv.DictReader(file)
+            named = [name for name in columns if name in (reader.fieldnames or columns)]
+            yield from ([row[name] for name in named] for row in reader)
+        else:
+            separator = "::" if path.suffix == ".dat" else "|"
+            yield from (line.rstrip("\r\n").split(separator) for line in file)

@@ -23,6 +23,7 @@ CSV = {
     "ratings.csv": b"userId,movieId,rating,timestamp\n1,31,2.5,1260759144\n2,10,4.0,835355493\n",
     "movies.csv": 'movieId,title,genres\n10,"Goldeneye, The (1995)",Action\n31,Am\u00e9lie (2001),Drama\n'.encode(),
 }
+GENRES_100K = {10: (1, 16), 31: (0,)}  # flags of Action and Thriller, and of unknown
 FILES: dict[str, tuple[str, str, dict[str, bytes]]] = {
     "100k": (
         "ml-100k",
@@ -346,3 +347,29 @@ def test_the_real_ratings_are_read() -> None:
     assert data.titles is not None
     assert data.titles[0] == "Toy Story (1995)"
     assert data.notes == ()
+
+
+@pytest.mark.parametrize("version", FILES)
+def test_genres_are_read_where_they_are_asked_for(version: str, tmp_path: Path) -> None:
+    folder, _, files = FILES[version]
+    (tmp_path / folder).mkdir()
+    flags = {
+        number: "|".join("1" if at in on else "0" for at in range(19)) for number, on in GENRES_100K.items()
+    }
+    u_item = "".join(f"{number}|x|1-Jan-1995|||{rest}\n" for number, rest in flags.items()).encode()
+    for name, content in (files | ({"u.item": u_item} if version == "100k" else {})).items():
+        (tmp_path / folder / name).write_bytes(content)
+    assert not load(version, tmp_path).item_attributes
+    context = LoadContext(data_home=tmp_path)
+    data = DATASETS.create("movielens", {"version": version, "genres": True}).load(context)
+    expected = ["Action|Thriller", None] if version == "100k" else ["Action", "Drama"]
+    assert data.item_attributes["genres"].tolist() == expected
+
+
+def test_films_without_genres_are_named_where_genres_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "ml-latest").mkdir()
+    (tmp_path / "ml-latest" / "ratings.csv").write_bytes(CSV["ratings.csv"])
+    (tmp_path / "ml-latest" / "movies.csv").write_bytes(b"movieId,title\n10,Goldeneye\n")
+    context = LoadContext(data_home=tmp_path)
+    with pytest.raises(DataError, match=r"movies\.csv: cannot be read as films with id, title and genres"):
+        DATASETS.create("movielens", {"version": "latest", "genres": True}).load(context)
