@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from evalplugin.api import run as run
     from evalplugin.api import score as score
     from evalplugin.data import Interactions as Interactions
+    from evalplugin.data import data_filter as data_filter
     from evalplugin.data import dataset as dataset
     from evalplugin.data import split as split
     from evalplugin.metrics import metric as metric
@@ -27,6 +28,7 @@ _HOME = {
     "Interactions": "evalplugin.data",
     "TopN": "evalplugin.models",
     "compare": "evalplugin.api",
+    "data_filter": "evalplugin.data",
     "dataset": "evalplugin.data",
     "history": "evalplugin.api",
     "metric": "evalplugin.metrics",
@@ -44,6 +46,7 @@ __all__ = [
     "TopN",
     "__version__",
     "compare",
+    "data_filter",
     "dataset",
     "history",
     "metric",

@@ -65,6 +65,9 @@ COMPLETE: dict[str, Any] = {
 }
 # What some keys need beside them, or cannot stand with.
 BESIDE: dict[str, dict[str, Any]] = {
+    "datasets[].filters[].type": {
+        "datasets": [{"name": "shop", "type": "synthetic", "filters": ["k_core"]}],
+    },
     "recommend.negatives": {"recommend": {"candidates": "sampled"}},
     "notify.command": {"notify": {}},
     "models[].grid": {"gate": {}},

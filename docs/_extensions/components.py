@@ -1,8 +1,8 @@
 """Directives that write the reference of components, of the config and of other libraries from the code, at each build.
 
-`{components} metrics` describes every registered metric (or model, dataset, split, segment) by its docstring and its
-parameters, and `{component-index} metrics` lists their names. `{config-keys} gate` has every key of a section of a
-config with its type, default, description and an example. `{profiles}` has the conventions of the libraries that
+`{components} metrics` describes every registered metric (or model, dataset, filter, split, segment) by its docstring
+and its parameters, and `{component-index} metrics` lists their names. `{config-keys} gate` has every key of a section
+of a config with its type, default, description and an example. `{profiles}` has the conventions of the libraries that
 `score --as` knows.
 """
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from evalplugin.base.parameters import class_in
-from evalplugin.config.components import InlineSpec
+from evalplugin.config.components import FilterSpec, InlineSpec
 from evalplugin.config.schema import Config
 
 __all__ = ["ConfigKey", "config_keys", "top_level_keys"]
@@ -77,7 +77,7 @@ def _keys(path: str, info: FieldInfo, example: Any) -> Iterator[ConfigKey]:
         # What the example of the whole says about a key comes first: a dataset's type is no model's.
         found = [part[name] for part in parts if isinstance(part, Mapping) and name in part]
         yield from _keys(f"{below}.{name}", field, (found or field.examples or [None])[0])
-    if issubclass(section, InlineSpec):
+    if issubclass(section, (FilterSpec, InlineSpec)):
         yield ConfigKey(f"{below}.*", "", "", "", "The parameters of the type.", is_section=True)
 
 

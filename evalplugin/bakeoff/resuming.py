@@ -15,7 +15,7 @@ from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.secrets import redact
 from evalplugin.config import CheckedConfig
-from evalplugin.data import SPLITS
+from evalplugin.data import FILTERS, SPLITS
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.folder import DEFAULT_PATH, STORE, store_path
@@ -56,6 +56,7 @@ def fingerprints_of(
         *(code_of(MODELS.entry(model.type)) for model in config.models),
         *(code_of(METRICS.entry(metric.family)) for metric in config.metrics),
         *(code_of(SPLITS.entry(split.type)) for split in config.splits),
+        *(code_of(FILTERS.entry(type)) for dataset in config.datasets for type, _ in dataset.filters),
     }
     if config.tune is not None:
         codes.add(f"optuna {version('optuna')}")

@@ -67,7 +67,8 @@ def build(cls: type[T], params: Mapping[str, Any], *, owner: str) -> T:
     except ValidationError as error:
         raise ParameterError(problems_of(error, cls, params, noun="parameter", owner=owner)) from None
     try:
-        return cls(**{name: getattr(checked, name) for name in type(checked).model_fields}, **objects)
+        values = {f.name: getattr(checked, _name(f)) for f in _init_fields(cls)}
+        return cls(**values, **objects)
     except ValueError as error:  # a check across parameters in the component's own __post_init__
         raise ParameterError([Problem((), str(error))]) from None
 
@@ -79,7 +80,7 @@ def as_mapping(component: object) -> dict[str, Any]:
     """
     adapter: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
     values = {
-        f.name: getattr(component, f.name)
+        _name(f): getattr(component, f.name)
         for f in _init_fields(type(component))
         if not ("omitted_if_default" in f.metadata and getattr(component, f.name) == f.default)
     }
@@ -199,7 +200,12 @@ def _join(messages: list[str]) -> str:
 def _field_names(cls: type) -> list[str]:
     if issubclass(cls, BaseModel):
         return [info.alias or name for name, info in cls.model_fields.items()]
-    return [f.name for f in _init_fields(cls)]
+    return [_name(f) for f in _init_fields(cls)]
+
+
+def _name(field: dataclasses.Field[Any]) -> str:
+    """Return the parameter of a field: ``from_`` is called ``from``, as Python keeps that word for itself."""
+    return field.name.removesuffix("_")
 
 
 def _init_fields(cls: Any) -> list[dataclasses.Field[Any]]:
@@ -221,7 +227,7 @@ def _model_of(cls: Any) -> type[BaseModel]:
         default: Any = ... if field.default is dataclasses.MISSING else field.default
         if field.default_factory is not dataclasses.MISSING:
             default = Field(default_factory=field.default_factory)
-        fields[field.name] = (hints[field.name], default)
+        fields[_name(field)] = (hints[field.name], default)
     config = ConfigDict(
         extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False, protected_namespaces=()
     )

@@ -28,7 +28,7 @@ _CACHED = (
 @options.plugin
 @options.debug
 def describe(kind: str, name: str) -> int:
-    """Describe a model, metric, dataset, split or segment: definition, parameters, source."""
+    """Describe a model, metric, dataset, filter, split or segment: definition, parameters, source."""
     from inspect import cleandoc
 
     from evalplugin.base.parameters import parameters_of

@@ -21,6 +21,7 @@ _PACKAGES = {
     "models": "evalplugin.models",
     "metrics": "evalplugin.metrics",
     "datasets": "evalplugin.data",
+    "filters": "evalplugin.data",
     "splits": "evalplugin.data",
     "segments": "evalplugin.segments",
 }
@@ -32,7 +33,7 @@ KINDS = tuple(_PACKAGES)
 @options.plugin
 @options.debug
 def list_(kind: str) -> int:
-    """List what a config can name: models, metrics, datasets, splits or segments."""
+    """List what a config can name: models, metrics, datasets, filters, splits or segments."""
     entries = list(registry_of(kind))
     width = max(len(entry.name) for entry in entries)
     for entry in entries:

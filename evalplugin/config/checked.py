@@ -9,18 +9,18 @@ from typing import Any, Generic, Literal, TypeVar
 
 import yaml
 
-from evalplugin.base.errors import KeyPath
+from evalplugin.base.errors import DataError, KeyPath
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.config.document import Document
 from evalplugin.config.schema import Config, Effect
 from evalplugin.config.tuning import Budget, Space
-from evalplugin.data import DatasetLoader, Splitter
+from evalplugin.data import DatasetLoader, Filter, Interactions, LoadContext, Splitter, filtered
 from evalplugin.metrics import MetricSpec
 from evalplugin.segments import Segmenter
 
-__all__ = ["CheckedConfig", "ModelRecipe", "Named", "TuningPlan"]
+__all__ = ["CheckedConfig", "ModelRecipe", "Named", "NamedDataset", "TuningPlan"]
 
 T = TypeVar("T")
 
@@ -36,6 +36,35 @@ class Named(Generic[T]):
     def as_mapping(self) -> dict[str, Any]:
         """Return the component as a config names it, every parameter included."""
         return {"name": self.name, "type": self.type, **as_mapping(self.component)}
+
+
+@dataclass(frozen=True)
+class NamedDataset(Named[DatasetLoader]):
+    """A dataset under its name in the config, with the filters of its interactions."""
+
+    filters: tuple[tuple[str, Filter], ...] = ()  # each with its type
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Every parameter, and the filters if there are any."""
+        filters = [{"type": type, **as_mapping(one)} for type, one in self.filters]
+        return as_mapping(self.component) | ({"filters": filters} if filters else {})
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the dataset as a config names it, every parameter included."""
+        return {"name": self.name, "type": self.type, **self.params}
+
+    def load(self, context: LoadContext) -> Interactions:
+        """Return what the filters leave of the interactions.
+
+        Raises:
+            DataError: The data is missing or breaks a rule, or a filter leaves nothing.
+        """
+        data = self.component.load(context)
+        try:
+            return filtered(data, self.filters)
+        except DataError as error:
+            raise DataError(f"dataset {self.name}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -88,7 +117,7 @@ class CheckedConfig:
     spec: Config
     document: Document = field(repr=False)  # for messages: where each value comes from
     folder: Path  # the base of relative paths
-    datasets: tuple[Named[DatasetLoader], ...]
+    datasets: tuple[NamedDataset, ...]
     splits: tuple[Named[Splitter], ...]
     models: tuple[ModelRecipe, ...]
     metrics: tuple[MetricSpec, ...]

@@ -13,8 +13,8 @@ from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError
 from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.registry import Registry
-from evalplugin.config.checked import ModelRecipe, Named, TuningPlan
-from evalplugin.config.components import ComponentSpec, InlineSpec
+from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, TuningPlan
+from evalplugin.config.components import ComponentSpec, DatasetSpec, InlineSpec
 from evalplugin.config.document import Document
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import problems_of_gate
@@ -30,7 +30,7 @@ from evalplugin.config.schema import (
 from evalplugin.config.sections import Compare
 from evalplugin.config.tuning import Tune
 from evalplugin.config.tuning_checks import chosen_metric, problems_of_section, problems_of_spaces
-from evalplugin.data import SPLITS, LoadContext
+from evalplugin.data import DATASETS, FILTERS, SPLITS, Filter, LoadContext
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.segments import SEGMENTS, Segmenter
@@ -114,6 +114,21 @@ class Checks:
         if component is None or not self.extend(check(context), path):
             return None
         return Named(spec.name, spec.type, component)
+
+    def datasets(self, context: LoadContext) -> list[NamedDataset]:
+        """Return the datasets that can be made, each with its filters."""
+        found = []
+        for path, spec in self.parts("datasets", DatasetSpec):
+            filters: list[tuple[str, Filter]] = []
+            for number, one in enumerate(spec.filters):
+                at = (*path, "filters", number)
+                if self.attempt(self._nested(at, "type"), FILTERS.entry, one.type) is not None:
+                    made = self.attempt(at, FILTERS.create, one.type, one.params)
+                    filters += [] if made is None else [(one.type, made)]
+            named = self.component(path, spec, DATASETS, context)
+            if named is not None:
+                found.append(NamedDataset(named.name, named.type, named.component, tuple(filters)))
+        return found
 
     def segments(self, context: LoadContext) -> list[Named[Segmenter]]:
         """Return the segments, or those of every bake-off where none are named."""
@@ -204,7 +219,7 @@ class Checks:
         return ConfigNames(
             models=self._names("model", "models", ModelSpec),
             metrics=[] if any(problem.path[:1] == ("metrics",) for problem in self.problems) else metrics,
-            datasets=self._names("dataset", "datasets", InlineSpec),
+            datasets=self._names("dataset", "datasets", DatasetSpec),
             splits=self._names("split", "split", InlineSpec),
             segments=(
                 self._names("segment", "segments", SegmentSpec)

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from evalplugin.config.sections import Closed
 
-__all__ = ["ComponentSpec", "InlineSpec", "in_one_line"]
+__all__ = ["ComponentSpec", "DatasetSpec", "FilterSpec", "InlineSpec", "in_one_line"]
 
 
 def in_one_line(name: str) -> str:
@@ -40,6 +40,26 @@ class ComponentSpec(Closed):
         return value
 
 
+class FilterSpec(Closed):
+    """A filter of a dataset: a type and the type's own parameters. Plain text is short for its type alone."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Annotated[
+        str, Field(description="Registered type, see `evalplugin list filters`.", examples=["k_core"])
+    ]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters of the filter."""
+        return dict(self.model_extra or {})
+
+
 class InlineSpec(ComponentSpec):
     """A dataset, split or segment: its parameters are inline, at the level of its type."""
 
@@ -49,3 +69,16 @@ class InlineSpec(ComponentSpec):
     def params(self) -> dict[str, Any]:
         """The parameters of the component."""
         return dict(self.model_extra or {})
+
+
+class DatasetSpec(InlineSpec):
+    """A dataset: a type, a name, the type's own parameters, and filters."""
+
+    filters: Annotated[
+        list[FilterSpec],
+        Field(
+            default_factory=list,
+            description="Steps that leave interactions out before the split, in this order.",
+            examples=[[{"type": "k_core", "k": 5}]],
+        ),
+    ]

@@ -8,7 +8,7 @@ from typing import Any
 from evalplugin.base.parameters import schema_of
 from evalplugin.base.registry import Registry
 from evalplugin.config.schema import Config
-from evalplugin.data import DATASETS, SPLITS
+from evalplugin.data import DATASETS, FILTERS, SPLITS
 from evalplugin.models import MODELS
 from evalplugin.segments import SEGMENTS
 
@@ -23,11 +23,20 @@ def json_schema() -> dict[str, Any]:
     """
     schema = Config.model_json_schema()
     definitions: dict[str, Any] = schema["$defs"]
-    of_models = definitions.pop("ModelSpec")["properties"]
-    for spec in ("InlineSpec", "SegmentSpec"):
+    filters = definitions["DatasetSpec"]["properties"]["filters"] | {"items": {"$ref": "#/$defs/filter"}}
+    name = {"type": "string", "minLength": 1}
+    # Keys beside the type and, but for models, the parameters.
+    beside: dict[str, dict[str, Any]] = {
+        "dataset": {"name": name, "filters": filters},
+        "split": {"name": name},
+        "segment": {"name": name},
+        "model": {**definitions.pop("ModelSpec")["properties"], "name": name},
+    }
+    for spec in ("DatasetSpec", "FilterSpec", "InlineSpec", "SegmentSpec"):
         definitions.pop(spec)
     registries: dict[str, Registry[Any]] = {
         "dataset": DATASETS,
+        "filter": FILTERS,
         "split": SPLITS,
         "segment": SEGMENTS,
         "model": MODELS,
@@ -40,7 +49,7 @@ def json_schema() -> dict[str, Any]:
                     "examples": registry.names(),
                     "description": f"Type of a {kind} that needs no parameters.",
                 },
-                *_variants(registry, definitions, of_models if kind == "model" else None),
+                *_variants(registry, definitions, beside.get(kind, {}), has_params=kind == "model"),
                 {
                     "type": "object",
                     "description": f"A {kind} of a plugin.",
@@ -66,23 +75,23 @@ def json_schema() -> dict[str, Any]:
 
 
 def _variants(
-    registry: Registry[Any], definitions: dict[str, Any], of_models: dict[str, Any] | None
+    registry: Registry[Any], definitions: dict[str, Any], beside: dict[str, Any], *, has_params: bool
 ) -> Iterator[dict[str, Any]]:
-    """Yield the schema of each component; ``of_models``: the keys of a model, whose parameters are not inline."""
+    """Yield the schema of each component: its type, the keys beside it, and its parameters, inline or under params."""
     for entry in registry:
         own = schema_of(entry.cls)
         definitions.update(own.pop("$defs", {}))
         parameters = own.get("properties", {})
-        head = {
-            "type": {"const": entry.name, "description": entry.summary},
-            "name": {"type": "string", "minLength": 1},
-        }
+        properties = {**beside, "type": {"const": entry.name, "description": entry.summary}}
         required = ["type"]
-        if of_models is not None:
-            params = {"type": "object", "properties": parameters, "additionalProperties": False}
-            properties = {**of_models, **head, "params": params}
+        if has_params:
+            properties["params"] = {
+                "type": "object",
+                "properties": parameters,
+                "additionalProperties": False,
+            }
         else:
-            properties = {**head, **parameters}
+            properties |= parameters
             required += own.get("required", [])
         yield {
             "type": "object",

@@ -20,7 +20,7 @@ from evalplugin.config.components import InlineSpec
 from evalplugin.config.document import Document, read_document
 from evalplugin.config.schema import Config, ModelSpec
 from evalplugin.config.sections import Compare, Recommend, Tracking
-from evalplugin.data import DATASETS, SPLITS, LoadContext
+from evalplugin.data import SPLITS, LoadContext
 
 __all__ = ["load"]
 
@@ -75,7 +75,7 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
 
     # Well-formed parts are checked further even where others are malformed, to report all mistakes together.
     context = LoadContext(data_home=data_home, base=folder)
-    datasets = checks.components("datasets", InlineSpec, DATASETS, context)
+    datasets = checks.datasets(context)
     splits = checks.components("split", InlineSpec, SPLITS, context)
     models = [
         model

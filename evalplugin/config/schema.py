@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from evalplugin.config.components import ComponentSpec, InlineSpec, in_one_line
+from evalplugin.config.components import ComponentSpec, DatasetSpec, InlineSpec, in_one_line
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.sections import (
     Closed,
@@ -131,7 +131,7 @@ class Config(Closed):
         ),
     ] = []
     datasets: Annotated[
-        list[InlineSpec],
+        list[DatasetSpec],
         Decides("scores"),
         Field(
             min_length=1,

@@ -1,12 +1,16 @@
-"""Interactions, datasets, splits, candidates, and the reader of tables."""
+"""Interactions, datasets, filters, splits, candidates, and the reader of tables."""
 
 from evalplugin.data.base import (
     DATASETS,
+    FILTERS,
     SPLITS,
     DatasetLoader,
+    Filter,
+    Kept,
     LoadContext,
     Split,
     Splitter,
+    data_filter,
     dataset,
     split,
 )
@@ -16,12 +20,14 @@ from evalplugin.data.datasets.movielens import MovieLens
 from evalplugin.data.datasets.synthetic import Synthetic
 from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
 from evalplugin.data.encoding import DuplicatePolicy
+from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
 from evalplugin.data.interactions import Interactions, Rows
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
 from evalplugin.data.temporal import Temporal
 
 __all__ = [
     "DATASETS",
+    "FILTERS",
     "SPLITS",
     "Blobs",
     "CandidateKind",
@@ -30,20 +36,28 @@ __all__ = [
     "DataFrame",
     "DatasetLoader",
     "DuplicatePolicy",
+    "Filter",
     "Holdout",
     "Interactions",
+    "KCore",
     "KFold",
+    "Kept",
     "LastN",
     "LoadContext",
+    "MinCount",
     "MovieLens",
     "NoSplit",
     "Parquet",
+    "Period",
+    "RatingRange",
     "Rows",
     "SampleUsers",
     "Split",
     "Splitter",
     "Synthetic",
     "Temporal",
+    "data_filter",
     "dataset",
+    "filtered",
     "split",
 ]

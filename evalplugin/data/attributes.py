@@ -48,6 +48,10 @@ class Attributes(Mapping[str, Values]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Attributes, (self._columns,)  # as a pickle forgets that arrays are read-only
 
+    def select(self, mask: npt.NDArray[np.bool_]) -> Attributes:
+        """Return the attributes of the users or items where ``mask`` (n,) is true."""
+        return Attributes({name: values[mask] for name, values in self.items()})
+
     @property
     def digest(self) -> str:
         """A hash of names and values."""

@@ -1,4 +1,4 @@
-"""Protocols and registries of datasets and splits."""
+"""Protocols and registries of datasets, filters and splits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,20 @@ from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.registry import Registry, require_methods
 from evalplugin.data.interactions import Interactions
 
-__all__ = ["DATASETS", "SPLITS", "DatasetLoader", "LoadContext", "Split", "Splitter", "dataset", "split"]
+__all__ = [
+    "DATASETS",
+    "FILTERS",
+    "SPLITS",
+    "DatasetLoader",
+    "Filter",
+    "Kept",
+    "LoadContext",
+    "Split",
+    "Splitter",
+    "data_filter",
+    "dataset",
+    "split",
+]
 
 C = TypeVar("C", bound=type)
 
@@ -110,6 +123,28 @@ def _keys(data: Interactions) -> npt.NDArray[np.int64]:
     return user * data.n_items + data.rows.item
 
 
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """The interactions that a filter keeps."""
+
+    mask: npt.NDArray[np.bool_]  # (m,)
+    detail: str = ""  # what people should know beyond the numbers, such as "4 rounds"
+
+
+class Filter(Protocol):
+    """Filter of interactions: a dataclass whose fields are its parameters."""
+
+    # Whether an interaction is kept or not depends on other ones. Before a split, these are test data too.
+    depends_on_others: ClassVar[bool] = False
+
+    def keep(self, data: Interactions) -> Kept:
+        """Return which interactions stay.
+
+        Raises:
+            DataError: The data lacks what the filter looks at, such as timestamps.
+        """
+
+
 class Splitter(Protocol):
     """Splitter of interactions into train and test data: a dataclass whose fields are its parameters.
 
@@ -131,12 +166,18 @@ class Splitter(Protocol):
 DATASETS: Registry[DatasetLoader] = Registry(
     "dataset", check=require_methods("load(context)", "check(context)")
 )
+FILTERS: Registry[Filter] = Registry("filter", check=require_methods("keep(data)"))
 SPLITS: Registry[Splitter] = Registry("split", check=require_methods("split(data, rng)"))
 
 
 def dataset(name: str) -> Callable[[C], C]:
     """Return a decorator that registers a dataclass as the dataset type ``name``."""
     return DATASETS.register(name)
+
+
+def data_filter(name: str) -> Callable[[C], C]:
+    """Return a decorator that registers a dataclass as the filter type ``name``."""
+    return FILTERS.register(name)
 
 
 def split(name: str) -> Callable[[C], C]:

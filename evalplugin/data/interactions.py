@@ -137,6 +137,21 @@ class Interactions:
             self, user=self.user[mask], item=self.item[mask], rating=self.rating[mask], timestamp=timestamp
         )
 
+    def restrict(self, mask: npt.NDArray[np.bool_]) -> Interactions:
+        """Return the interactions where ``mask`` (m,) is true, on vocabularies of their users and items alone."""
+        user, users = _renumbered(self.user[mask], self.n_users)
+        item, items = _renumbered(self.item[mask], self.n_items)
+        return replace(
+            self.select(mask),
+            user=user,
+            item=item,
+            users=self.users[users],
+            items=self.items[items],
+            titles=None if self.titles is None else self.titles[items],
+            item_attributes=self.item_attributes.select(items),
+            user_attributes=self.user_attributes.select(users),
+        )
+
     def noting(self, *notes: str) -> Interactions:
         """Return the same interactions with more notes."""
         return replace(self, notes=(*self.notes, *notes)) if notes else self
@@ -188,6 +203,12 @@ class Interactions:
             duplicates=duplicates,
         )
         return cls(**columns._asdict())
+
+
+def _renumbered(codes: npt.NDArray[np.int32], n: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """Return codes without gaps (m,), and which of the ``n`` codes occur: bool (n,)."""
+    occurs = np.bincount(codes, minlength=n) > 0
+    return (np.cumsum(occurs, dtype=np.int32) - 1).astype(np.int32)[codes], occurs
 
 
 def _freeze(instance: object, *names: str) -> None:

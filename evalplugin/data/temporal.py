@@ -16,6 +16,7 @@ from evalplugin.base.units import duration_text, seconds_of
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import Cold, held_out, times_of
+from evalplugin.data.times import timestamp_of
 
 __all__ = ["Temporal"]
 
@@ -122,7 +123,7 @@ class Temporal:
                 "temporal takes exactly one of cutoff and quantile, or every: the length of the last period"
             )
         if isinstance(self.cutoff, str):
-            _seconds(self.cutoff)
+            timestamp_of(self.cutoff, "cutoff")
         for name, check in (("every", _length), ("window", _length), ("gap", _gap)):
             try:
                 check(getattr(self, name))
@@ -160,7 +161,7 @@ class Temporal:
             position = int(self.quantile * len(time))
             return int(np.partition(time, position)[position])
         if self.cutoff is not None:
-            return _seconds(self.cutoff) if isinstance(self.cutoff, str) else self.cutoff
+            return timestamp_of(self.cutoff, "cutoff")
         return int(time.max()) + 1 - self.folds * self._every
 
     @property
@@ -319,14 +320,3 @@ def _moment(time: int | None) -> str:
     if abs(time) >= _NOT_SECONDS:
         return str(time)
     return datetime.fromtimestamp(time, UTC).isoformat().replace("+00:00", "Z")
-
-
-def _seconds(text: str) -> int:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(
-            f"cutoff must be a timestamp or an ISO 8601 date such as 2020-01-31, not {text!r}"
-        ) from None
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(moment.timestamp() // 1)

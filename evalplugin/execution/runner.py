@@ -18,9 +18,9 @@ from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator
-from evalplugin.config import CheckedConfig, ModelRecipe, Named
+from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.config.inputs import inputs_of_model
-from evalplugin.data import SPLITS, Candidates, DatasetLoader, Interactions, LoadContext, Split, Splitter
+from evalplugin.data import SPLITS, Candidates, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import error_text, isolated, raise_interruption
 from evalplugin.execution.observer import Observer
@@ -112,7 +112,7 @@ def prepare(
     warned: set[str] = set()
     for dataset in config.datasets:
         with observer.progress(f"read {dataset.name}"):
-            data = dataset.component.load(context)
+            data = dataset.load(context)
         observer.report(
             f"{dataset.name}: {len(data):,} interactions of {data.n_users:,} users with {data.n_items:,} items"
         )
@@ -146,7 +146,7 @@ def _report_tenths(observer: Observer) -> Callable[[str, float | None], None]:
 
 def _prepare(
     config: CheckedConfig,
-    dataset: Named[DatasetLoader],
+    dataset: NamedDataset,
     data: Interactions,
     split: Named[Splitter],
     context: LoadContext,
@@ -176,7 +176,7 @@ def _prepare(
     info = DataInfo(
         dataset=dataset.name,
         type=dataset.type,
-        params=as_mapping(dataset.component),
+        params=dataset.params,
         split=split.name,
         split_type=split.type,
         split_params=as_mapping(split.component),
@@ -194,7 +194,7 @@ def _prepare(
 
 def _split(
     config: CheckedConfig,
-    dataset: Named[DatasetLoader],
+    dataset: NamedDataset,
     data: Interactions,
     split: Named[Splitter],
     rng: np.random.Generator,

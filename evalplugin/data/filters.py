@@ -1,0 +1,260 @@
+"""Filters: steps that leave interactions out of a dataset before it is split."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.parameters import as_mapping
+from evalplugin.data.base import Filter, Kept, data_filter
+from evalplugin.data.interactions import Interactions
+from evalplugin.data.times import time_text, timestamp_of
+
+__all__ = ["KCore", "MinCount", "Period", "RatingRange", "filter_text", "filtered"]
+
+Codes = npt.NDArray[np.int32]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@data_filter("k_core")
+@dataclass(frozen=True)
+class KCore:
+    """Only users and items with at least k interactions among those that stay.
+
+    Users and items with fewer are left out together, round by round, until none has fewer: what is left is the largest
+    set of interactions in which everybody has k.
+
+    Source: S. B. Seidman, Network structure and minimum degree, Social Networks 5 (1983).
+    """
+
+    depends_on_others: ClassVar[bool] = True
+
+    k: Annotated[int, Field(ge=2, description="interactions that a user and an item have at least")] = 5
+
+    def keep(self, data: Interactions) -> Kept:
+        """Return the interactions of the k-core."""
+        alive = np.ones(len(data), dtype=np.bool_)
+        sides = [_Side(data.user, data.n_users), _Side(data.item, data.n_items)]
+        weak = [np.flatnonzero((side.counts > 0) & (side.counts < self.k)) for side in sides]
+        rounds = 0
+        # Each interaction is looked at once for its user and once for its item, however many rounds there are.
+        while any(map(len, weak)):
+            rounds += 1
+            gone = []
+            for side, codes in zip(sides, weak, strict=True):
+                rows = side.rows_of(codes)
+                rows = rows[alive[rows]]
+                alive[rows] = False
+                gone.append(rows)
+            rows = np.concatenate(gone)
+            weak = [side.without(rows, self.k) for side in sides]
+        return Kept(alive, f"{rounds} round{'' if rounds == 1 else 's'}")
+
+
+@data_filter("min_count")
+@dataclass(frozen=True)
+class MinCount:
+    """Only users, or items, or both, with a minimum number of interactions.
+
+    Users and items are counted once, before anything is left out. Where both are given, some that stay may have fewer
+    afterwards: ``k_core`` repeats the step until none has. Two steps, each with one of both, count one after the other.
+    """
+
+    depends_on_others: ClassVar[bool] = True
+
+    users: Annotated[
+        int | None, Field(ge=1, description="interactions that a user has at least; null: any number")
+    ] = None
+    items: Annotated[
+        int | None, Field(ge=1, description="interactions that an item has at least; null: any number")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.users is None and self.items is None:
+            raise ValueError("min_count takes users, items or both")
+
+    def keep(self, data: Interactions) -> Kept:
+        """Return the interactions of users and items with enough of them."""
+        mask = np.ones(len(data), dtype=np.bool_)
+        for least, codes, n in ((self.users, data.user, data.n_users), (self.items, data.item, data.n_items)):
+            if least is not None:
+                mask &= (np.bincount(codes, minlength=n) >= least)[codes]
+        return Kept(mask)
+
+
+@data_filter("rating")
+@dataclass(frozen=True)
+class RatingRange:
+    """Only interactions whose rating is in a range, both ends included.
+
+    It leaves interactions out of train and test data. To keep low ratings in the data, and have only high ones count as
+    relevant, set ``relevance.threshold`` instead.
+    """
+
+    min: Annotated[float | None, Field(description="lowest rating that stays; null: no limit")] = None
+    max: Annotated[float | None, Field(description="highest rating that stays; null: no limit")] = None
+
+    def __post_init__(self) -> None:
+        if self.min is None and self.max is None:
+            raise ValueError("rating takes min, max or both")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise ValueError(f"min must be at most max, not {self.min:g} with max: {self.max:g}")
+
+    def keep(self, data: Interactions) -> Kept:
+        """Return the interactions in the range."""
+        mask = np.ones(len(data), dtype=np.bool_)
+        # Ratings are float32: a rating of 3.3 in the data must reach a minimum of 3.3.
+        if self.min is not None:
+            mask &= data.rating >= np.float32(self.min)
+        if self.max is not None:
+            mask &= data.rating <= np.float32(self.max)
+        return Kept(mask)
+
+
+@data_filter("period")
+@dataclass(frozen=True)
+class Period:
+    """Only interactions of a period: from its start, which is included, to its end, which is not.
+
+    Both are timestamps as in the data, or ISO 8601 dates, which are compared with seconds since 1970; a date without a
+    time zone is UTC. ``{from: 2025-01-01, to: 2026-01-01}`` is the year 2025.
+    """
+
+    from_: Annotated[
+        int | str | None, Field(description="first time that stays; null: from the beginning")
+    ] = None
+    to: Annotated[int | str | None, Field(description="first time that is left out; null: to the end")] = None
+
+    def __post_init__(self) -> None:
+        start, end = self._ends
+        if start is None and end is None:
+            raise ValueError("period takes from, to or both")
+        if start is not None and end is not None and start >= end:
+            raise ValueError(f"from must be before to, not {self.from_} with to: {self.to}")
+
+    def keep(self, data: Interactions) -> Kept:
+        """Return the interactions of the period."""
+        if data.timestamp is None:
+            raise DataError("needs timestamps, and the data has none: name its timestamp column")
+        mask = np.ones(len(data), dtype=np.bool_)
+        start, end = self._ends
+        if start is not None:
+            mask &= data.timestamp >= start
+        if end is not None:
+            mask &= data.timestamp < end
+        return Kept(mask)
+
+    @property
+    def _ends(self) -> tuple[int | None, int | None]:
+        start = None if self.from_ is None else timestamp_of(self.from_, "from")
+        return start, None if self.to is None else timestamp_of(self.to, "to")
+
+
+def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Interactions:
+    """Return what is left of the data after all filters, in their order, with a note on each.
+
+    Users and items without an interaction leave the vocabularies; titles and attributes follow.
+
+    Args:
+        data: All interactions.
+        filters: The type of each filter, and the filter.
+
+    Raises:
+        DataError: A filter leaves nothing, or the data lacks what it looks at.
+    """
+    for type, one in filters:
+        name = filter_text(type, one)
+        try:
+            kept = one.keep(data)
+        except DataError as error:
+            raise DataError(f"filter {name}: {error}") from None
+        if not kept.mask.any():
+            raise DataError(f"filter {name} leaves nothing: {_contents(data)}")
+        before, data = data, data.restrict(kept.mask)
+        left_out = (
+            f"{len(before) - len(data):,} of {len(before):,} interactions left out, "
+            f"{before.n_users - data.n_users:,} of {before.n_users:,} users, "
+            f"{before.n_items - data.n_items:,} of {before.n_items:,} items"
+        )
+        data = data.noting(f"filter {name}: {left_out}" + (f"; {kept.detail}" if kept.detail else ""))
+    return data
+
+
+def filter_text(type: str, one: Filter) -> str:
+    """Return a filter with its parameters, such as ``k_core (k: 5)``."""
+    given = {name: value for name, value in as_mapping(one).items() if value is not None}
+    return (
+        f"{type} ({', '.join(f'{name}: {_value_text(value)}' for name, value in given.items())})"
+        if given
+        else type
+    )
+
+
+def _value_text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _contents(data: Interactions) -> str:
+    """Return what a filter could have kept, for its error."""
+    most_active = np.bincount(data.user).max() if len(data) else 0
+    lowest, highest = data.rating_scale
+    text = (
+        f"there are {len(data):,} interactions of {data.n_users:,} users (the most active has {most_active:,}) with "
+        f"{data.n_items:,} items (the most popular has {data.item_counts.max():,}), ratings from {lowest:g} to "
+        f"{highest:g}"
+    )
+    if data.timestamp is None:
+        return f"{text}, no timestamps"
+    first, last = int(data.timestamp.min()), int(data.timestamp.max())
+    return f"{text}, timestamps from {_moment(first)} to {_moment(last)}"
+
+
+def _moment(timestamp: int) -> str:
+    date = time_text(timestamp)
+    return str(timestamp) if date == f"{timestamp:,}" else f"{timestamp} ({date})"
+
+
+class _Side:
+    """The interactions of users, or of items: which rows each has, and how many are left."""
+
+    def __init__(self, codes: Codes, n: int) -> None:
+        from scipy.sparse import coo_array
+
+        self._codes = codes
+        self.counts: Ints = np.bincount(codes, minlength=n)
+        # Building a sparse matrix is a counting sort of the rows by code.
+        shape = (n, len(codes))
+        row: npt.NDArray[np.integer[Any]] = np.arange(
+            len(codes), dtype=np.int32 if len(codes) < 2**31 else np.int64
+        )
+        matrix = coo_array((np.ones(len(codes), dtype=np.bool_), (codes, row)), shape=shape).tocsr()
+        self._start, self._rows = matrix.indptr.astype(np.int64), matrix.indices
+
+    def rows_of(self, codes: Ints) -> Ints:
+        """Return the rows of some users or items, those left out before included."""
+        sizes = self._start[codes + 1] - self._start[codes]
+        ends = np.cumsum(sizes)
+        within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
+        rows: Ints = self._rows[np.repeat(self._start[codes], sizes) + within].astype(np.int64)
+        return rows
+
+    def without(self, rows: Ints, k: int) -> Ints:
+        """Count rows as left out; return who has fewer than ``k`` now, and some."""
+        codes = self._codes[rows]
+        if len(codes) > len(self.counts):
+            lost = np.bincount(codes, minlength=len(self.counts))
+            touched = np.flatnonzero(lost)
+            self.counts -= lost
+        else:
+            touched, times = np.unique(codes, return_counts=True)
+            self.counts[touched] -= times
+        left = self.counts[touched]
+        weak: Ints = touched[(left > 0) & (left < k)].astype(np.int64)
+        return weak
