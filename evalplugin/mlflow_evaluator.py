@@ -118,12 +118,13 @@ def _warnings(evaluation: Evaluation, evaluated: Evaluated) -> Iterator[str]:
     """Yield what is likely a mistake: a threshold that does not suit the ratings, targets in the train data."""
     import pandas as pd
 
-    from evalplugin.execution.data_checks import relevance_warnings
+    from evalplugin.checks.settings import relevance_warnings
 
     truth, train = evaluated.truth, evaluated.train
     if truth.rating_scale[0] > 0:  # from 0 on they are grades of relevance, and 0 is not relevant
         threshold = evaluation.options.threshold
-        yield from relevance_warnings(evaluation.specs, threshold, truth, setting="threshold")
+        for text in relevance_warnings(evaluation.specs, threshold, truth, setting="threshold"):
+            yield f"EV114 {text}"
     if train is not None:
         targets, known = (
             pd.MultiIndex.from_arrays([part.users[part.user], part.items[part.item]])

@@ -17,6 +17,7 @@ import yaml
 
 import evalplugin
 from evalplugin.base import errors
+from evalplugin.checks import CHECKS
 from evalplugin.cli import main
 from evalplugin.config import load
 
@@ -172,9 +173,21 @@ class Fails:
 """
 
 
+NOTED = """
+
+@evalplugin.model("noted")
+@dataclass
+class Noted:
+    notes = ("made at random",)
+    def fit(self, train, rng): self.n_items = train.n_items
+    def scores(self, users): return np.zeros((len(users), self.n_items))
+"""
+
+
 @pytest.mark.filterwarnings("ignore:_ImportHookChainedLoader:ImportWarning")
 @pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
-@pytest.mark.filterwarnings("ignore:.*relevance.threshold is not set")
+@pytest.mark.filterwarnings("ignore:shop")  # what the models and the checks say
+@pytest.mark.filterwarnings("ignore:EV")
 def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     # A bake-off that logs whatever can be logged: a commit, titles, a failure, a warning, a gate, an input, tuning.
     identity = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
@@ -188,7 +201,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
         {"user": np.arange(60).repeat(12), "item": item, "rating": rng.integers(1, 6, 720)}
     )
     ratings.to_csv("ratings.csv", index=False)
-    Path("fails.py").write_text(FAILS)
+    Path("fails.py").write_text(f"import numpy as np\n{FAILS}{NOTED}")
     pd.DataFrame({"item": range(40), "title": "A title"}).to_csv("items.csv", index=False)
     items = {"path": "items.csv", "item": "item", "title": "title"}
     data = {
@@ -210,6 +223,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
                 "random",
                 {"type": "popularity", "inputs": ["items.csv"]},
                 "fails",
+                "noted",
                 {
                     "type": "sklearn.TruncatedSVD",
                     "params": {"n_components": 4},
@@ -441,3 +455,13 @@ def test_the_commands_for_contributors_exist() -> None:
     assert named == sessions
     for path in re.findall(r"`((?:tests|docs|cli|config|data|metrics|models|segments|\.ci)/[\w./]*)`", text):
         assert (ROOT / path).exists() or (ROOT / "evalplugin" / path).exists(), path
+
+
+def test_every_check_has_a_page_with_its_title_and_texts() -> None:
+    folder = ROOT / "docs" / "checks"
+    assert {page.stem for page in folder.glob("EV*.md")} == set(CHECKS)
+    for code, check in CHECKS.items():
+        page = (folder / f"{code}.md").read_text()
+        assert page.startswith(f"# {code}: {check.title}\n"), code
+        assert f"```{{check}} {code}\n```\n" in page, code
+        assert check.url.endswith(f"/checks/{code}.html")

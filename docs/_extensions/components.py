@@ -2,7 +2,8 @@
 
 `{components} metrics` describes every registered metric (or model, dataset, filter, split, segment) by its docstring
 and its parameters, and `{component-index} metrics` lists their names. `{config-keys} gate` has every key of a section
-of a config with its type, default, description and an example. `{profiles}` has the conventions of the libraries that
+of a config with its type, default, description and an example. `{check} EV101` has the texts of a
+check, `{check-index}` a table of all. `{profiles}` has the conventions of the libraries that
 `score --as` knows.
 """
 
@@ -21,6 +22,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from evalplugin.base.parameters import Parameter, parameters_of
 from evalplugin.base.registry import Entry
+from evalplugin.checks import CHECKS, check_of
+from evalplugin.checks.base import of_data
 from evalplugin.cli.list import registry_of
 from evalplugin.lists.profiles import PROFILES
 
@@ -67,6 +70,36 @@ class ConfigKeys(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(map(_definition, keys)))
 
 
+class CheckTexts(SphinxDirective):
+    """``{check} EV101``: when a check finds something, why it matters, what to do."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the page's paragraphs."""
+        check = check_of(self.arguments[0])
+        kind = "the data, before anything is fitted" if check.code in of_data else "the results"
+        parts = {
+            f"A check of {kind}.": check.rule,
+            "Why it matters.": check.why,
+            "Source.": check.source,
+            "What to do.": check.remedy,
+        }
+        return self.parse_text_to_nodes("\n\n".join(f"**{head}** {text}" for head, text in parts.items()))
+
+
+class CheckIndex(SphinxDirective):
+    """``{check-index}``: a table of all checks."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the table."""
+        rows = [
+            (f"[{code}]({code}.md)", check.title, "data" if code in of_data else "results")
+            for code, check in sorted(CHECKS.items())
+        ]
+        return self.parse_text_to_nodes(_table(("code", "finds", "looks at"), rows))
+
+
 class Profiles(SphinxDirective):
     """The conventions of other libraries, as `score --as` reproduces them."""
 
@@ -109,6 +142,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("components", Components)
     app.add_directive("component-index", ComponentIndex)
     app.add_directive("config-keys", ConfigKeys)
+    app.add_directive("check", CheckTexts)
+    app.add_directive("check-index", CheckIndex)
     app.add_directive("profiles", Profiles)
     docstrings = _PropertyDocstrings()
     app.connect("autodoc-process-docstring", docstrings.keep, priority=400)

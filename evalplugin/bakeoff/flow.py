@@ -30,6 +30,7 @@ from evalplugin.bakeoff.unchanged import (
 from evalplugin.base.errors import ModelError, StoreError, TrackingError
 from evalplugin.base.inputs import Inputs
 from evalplugin.base.units import count_text
+from evalplugin.checks import with_data_findings, with_result_findings
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.gate import Decision
@@ -38,7 +39,7 @@ from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import stored_uris
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
-from evalplugin.execution.results import Bakeoff, BakeoffResult, new_id
+from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding, new_id
 from evalplugin.execution.runner import (
     Job,
     PreparedData,
@@ -81,6 +82,16 @@ class Outcome:
     decision: Decision | None = None  # of the gate, where there is one
     past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
     unregistered: str | None = None  # why the winner could not be registered, where the config has a register
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the checks have found in the data and in the results."""
+        return tuple(dict.fromkeys(finding for one in self.comparisons for finding in one.contest.findings))
+
+    @property
+    def errors(self) -> list[Finding]:
+        """The findings that the config declares to be errors."""
+        return [finding for finding in self.findings if finding.severity == "error"]
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
         """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""
@@ -175,7 +186,7 @@ def run_bakeoff(
     own = {one for model in config.models for one in stored_uris(model).values()}
     resolve = partial(uri_version, tracking_uri=uri, own=own)
     cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh", resolve=resolve)
-    prepared = prepare(config, data_home, observer, cache)
+    prepared = with_data_findings(config, prepare(config, data_home, observer, cache), observer)
     jobs = jobs_of(config, prepared, tracking_uri=uri)
     studies = studies_of(config, prepared, jobs)
     with observer.progress("look up the inputs of models"):
@@ -206,7 +217,7 @@ def run_bakeoff(
                     result, run_ids = run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
                 pictures = drawn_pictures(result, artists)
                 outcome = _compare_and_log(
-                    config, gated, result, run_ids, pictures, cache.inputs, tracker, observer
+                    config, gated, prepared, result, run_ids, pictures, cache.inputs, tracker, observer
                 )
             return _register(gated, prepared, outcome, tracker, cache.store, journal, observer)
 
@@ -294,6 +305,7 @@ def _open_tracker(
 def _compare_and_log(
     config: CheckedConfig,
     gated: GatedConfig | None,
+    prepared: Sequence[PreparedData],
     result: BakeoffResult,
     run_ids: Sequence[str],
     pictures: Pictures,
@@ -304,13 +316,15 @@ def _compare_and_log(
     """Compare the models, decide where there is a gate, and log both."""
     with observer.progress("compare"):
         contests = contests_of(result)
-        comparisons = tuple(compare(contest) for contest in contests)
+        comparisons = [compare(contest) for contest in contests]
         decision = None if gated is None else decide_bakeoff(gated, contests)
+    with observer.progress("check the results"):
+        checked = tuple(with_result_findings(config, prepared, result, comparisons, observer))
     with observer.progress("log the bake-off"):
         past = tracker.past_bakeoffs(decision)
         links = tracker.finish_bakeoff(
             result,
-            comparisons,
+            checked,
             run_ids,
             board=config.spec.tracking.board,
             decision=decision,
@@ -318,7 +332,7 @@ def _compare_and_log(
             inputs=inputs,
             pictures=pictures,
         )
-    return Outcome(result, comparisons, links, decision, past)
+    return Outcome(result, checked, links, decision, past)
 
 
 def _register(
@@ -336,6 +350,8 @@ def _register(
         return outcome
     run_id = outcome.links.summary_run_id
     try:
+        if gated.config.spec.registered is not None and outcome.errors:
+            raise ModelError(f"nothing is registered: {outcome.errors[0].line} (checks.error)")
         with store.scratch() as folder:
             registered = register_winner(
                 gated, outcome.decision, prepared, outcome.result, observer,

@@ -89,6 +89,7 @@ def run_and_notify(
         outcome.comparisons,
         decision=outcome.decision,
         unregistered=outcome.unregistered,
+        findings=outcome.findings,
         links={"store": links.tracking_uri, "board": links.board_url, "compare": links.compare_url},
     )
     notifier.send(payload)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,7 +15,7 @@ from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import ConfigHeader
-from evalplugin.execution.results import BakeoffResult
+from evalplugin.execution.results import BakeoffResult, Finding
 
 __all__ = ["Payload", "failure_payload", "payload_of", "payload_with"]
 
@@ -29,12 +30,14 @@ def payload_of(
     decision: Decision | None = None,
     unregistered: str | None = None,
     links: Mapping[str, str | None] | None = None,
+    findings: Sequence[Finding] = (),
 ) -> Payload:
     """Return the payload of a bake-off that was run to its end.
 
     ``decision`` is the gate's, if there is one; ``unregistered`` why the winner could not be registered: it becomes
     ``error``; ``links`` lead to the results. Under ``failed`` each model that failed is listed once for every dataset
-    and split on which it did: ``dataset``, ``split``, ``model``, ``error``.
+    and split on which it did: ``dataset``, ``split``, ``model``, ``error``. ``findings`` are those of the checks; one
+    that the config declares to be an error becomes ``error`` too.
     """
     outcome = "failure" if result.failed else "done"
     return payload_with(
@@ -47,7 +50,8 @@ def payload_of(
             {"dataset": one.data.dataset, "split": one.data.split, "model": one.model, "error": one.failure}
             for one in result.failed
         ],
-        error=unregistered,
+        checks=[asdict(finding) for finding in findings],
+        error=unregistered or next((one.line for one in findings if one.severity == "error"), None),
         links=dict(links or {}),
     )
 
@@ -70,6 +74,7 @@ def payload_with(header: ConfigHeader, **known: Any) -> Payload:
         "decision": None,
         "standings": [],
         "failed": [],
+        "checks": [],
         "error": None,
         "links": {},
     }

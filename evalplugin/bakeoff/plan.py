@@ -9,6 +9,7 @@ import numpy as np
 
 from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.bakeoff.unchanged import check_stored
+from evalplugin.checks import with_data_findings
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
@@ -62,7 +63,7 @@ def plan(
     check_stored(config, resolve_uri(tracking_uri or config.spec.tracking.uri))
     tasks = []
     n = config.spec.recommend.n
-    data = prepare(config, data_home, observer)
+    data = with_data_findings(config, prepare(config, data_home, observer), observer)
     studies_of(config, data, jobs_of(config, data))  # the validation data is split too
     for prepared in data:
         info, fold = prepared.info, prepared.folds[0]

@@ -68,7 +68,9 @@ def compare(
         found = api.compare(*runs, **choices)
     for note in dict.fromkeys(note for comparison in found for note in comparison.contest.notes):
         observer.report(note)
-    for warning in dict.fromkeys(warning for comparison in found for warning in comparison.contest.warnings):
+    for warning in dict.fromkeys(
+        warning for comparison in found for warning in comparison.contest.all_warnings
+    ):
         observer.warn(warning)
     names = found.canonical(metrics)
     if segment is not None:

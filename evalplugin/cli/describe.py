@@ -23,12 +23,15 @@ _CACHED = (
 
 
 @click.command()
-@click.argument("kind", type=click.Choice([kind.removesuffix("s") for kind in KINDS]))
+@click.argument("kind", type=click.Choice([*(kind.removesuffix("s") for kind in KINDS), "check"]))
 @click.argument("name")
 @options.plugin
 @options.debug
 def describe(kind: str, name: str) -> int:
-    """Describe a model, metric, dataset, filter, split or segment: definition, parameters, source."""
+    """Describe a model, metric, dataset, filter, split, segment or check: definition, parameters, source."""
+    if kind == "check":
+        _describe_check(name)
+        return EXIT_DONE
     from inspect import cleandoc
 
     from evalplugin.base.parameters import parameters_of
@@ -48,6 +51,23 @@ def describe(kind: str, name: str) -> int:
     if not entry.is_own and kind in ("model", "metric", "split"):
         echo(f"\n{_CACHED}")
     return EXIT_DONE
+
+
+def _describe_check(code: str) -> None:
+    from textwrap import fill
+
+    from evalplugin.checks import check_of
+
+    check = check_of(code)
+    click.echo(f"check {_bold(check.code)}: {check.title}")
+    for head, text in (
+        ("When", check.rule),
+        ("Why it matters", check.why),
+        ("Source", check.source),
+        ("What to do", check.remedy),
+        ("More", check.url),
+    ):
+        echo("\n" + fill(f"{head}: {text}", 110, break_long_words=False, break_on_hyphens=False))
 
 
 def _bold(text: str) -> str:

@@ -29,11 +29,17 @@ KINDS = tuple(_PACKAGES)
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice(KINDS))
+@click.argument("kind", type=click.Choice([*KINDS, "checks"]))
 @options.plugin
 @options.debug
 def list_(kind: str) -> int:
-    """List what a config can name: models, metrics, datasets, filters, splits or segments."""
+    """List what a config can name: models, metrics, datasets, filters, splits, segments or checks."""
+    if kind == "checks":
+        from evalplugin.checks import CHECKS
+
+        for code, check in sorted(CHECKS.items()):
+            echo(f"{code}  {check.title}")
+        return EXIT_DONE
     entries = list(registry_of(kind))
     width = max(len(entry.name) for entry in entries)
     for entry in entries:

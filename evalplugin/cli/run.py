@@ -106,7 +106,7 @@ def run(
             echo(f"{config.name}: {nothing}")
             continue
         show.show_outcome(outcome)
-        failed = failed or bool(outcome.result.failed)
+        failed = failed or bool(outcome.result.failed or outcome.errors)
         if outcome.decision is not None and (gate := config.spec.gate) is not None:
             from evalplugin.cli.show.gate import show_decision
 

@@ -8,7 +8,7 @@ from itertools import groupby
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
-from evalplugin.execution.results import BakeoffResult
+from evalplugin.execution.results import BakeoffResult, Finding
 from evalplugin.metrics import parse
 from evalplugin.segments import Segmentation
 
@@ -49,12 +49,18 @@ class Contest:
     segments: tuple[Segmentation, ...] = ()
     background: Background | None = None
     notes: tuple[str, ...] = ()  # sentences on choices made and results left out
-    warnings: tuple[str, ...] = ()  # sentences on settings that do not suit the data
+    findings: tuple[Finding, ...] = ()  # of the checks of data and results
+    warnings: tuple[str, ...] = ()  # further sentences that must stand out, such as on the lists of a model
 
     @property
     def primary(self) -> str:
         """The metric that ranks the models."""
         return self.metrics[0]
+
+    @property
+    def all_warnings(self) -> tuple[str, ...]:
+        """The findings as lines, then the further warnings."""
+        return (*(finding.line for finding in self.findings), *self.warnings)
 
 
 def with_choice(contest: Contest, *, baseline: str | None = None, primary: str | None = None) -> Contest:
@@ -116,10 +122,8 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                 ),
                 segments=info.segments,
                 background=info.background,
-                warnings=(
-                    *info.warnings,
-                    *(note for m in models for note in m.shown_notes),
-                ),
+                findings=info.findings,
+                warnings=tuple(note for m in models for note in m.shown_notes),
             )
         )
     return contests

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from evalplugin.config.components import ComponentSpec, DatasetSpec, InlineSpec, in_one_line
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.sections import (
+    CheckRules,
     Closed,
     Compare,
     Notify,
@@ -177,6 +178,7 @@ class Config(Closed):
         ),
     ] = [SegmentSpec(type=name) for name in ("activity", "popularity", "cold")]
     compare: Annotated[Compare, Decides("comparison")] = Compare()
+    checks: Annotated[CheckRules | None, Decides("decision")] = None
     tracking: Annotated[Tracking, Decides("nothing")] = Tracking()
     gate: Annotated[Gate | None, Decides("decision")] = None
     registered: Annotated[Register | None, Decides("decision"), Field(alias="register")] = None
@@ -194,7 +196,7 @@ class Config(Closed):
     limits: Annotated[TaskLimits, Decides("failures")] = TaskLimits()
     store: Annotated[StoreSpec, Decides("nothing")] = StoreSpec()
 
-    @field_validator("gate", "registered", "tune", mode="before")
+    @field_validator("checks", "gate", "registered", "tune", mode="before")
     @classmethod
     def _not_empty(cls, value: Any) -> Any:
         if value is None:

@@ -14,7 +14,9 @@ from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
 
 __all__ = [
+    "CheckRules",
     "Closed",
+    "Code",
     "Compare",
     "Notify",
     "Recommend",
@@ -95,6 +97,36 @@ class Compare(Closed):
         str | None,
         Field(description="Metric that ranks the models; left out: the first.", examples=["ndcg@10"]),
     ] = None
+
+
+# Of the checks in `evalplugin.checks`, a layer above this one; a test compares them.
+Code = Literal["EV105", "EV107", "EV113", "EV114", "EV115", "EV116"]
+
+
+class CheckRules(Closed):
+    """What the checks of data and results may not find: see `evalplugin list checks`."""
+
+    ignore: Annotated[
+        list[Code],
+        Field(
+            description="Codes of checks that are not made; a comment beside them should say why.",
+            examples=[["EV105"]],
+        ),
+    ] = []
+    error: Annotated[
+        list[Code],
+        Field(
+            description="Codes whose findings are errors: in the data, nothing is fitted (exit code 2); in the "
+            "results, nothing is registered (exit code 1).",
+            examples=[["EV114"]],
+        ),
+    ] = []
+
+    @model_validator(mode="after")
+    def _not_in_both(self) -> CheckRules:
+        if both := [code for code in self.ignore if code in self.error]:
+            raise ValueError(f"{both[0]} stands under ignore and under error; keep one")
+        return self
 
 
 class Tracking(Closed):

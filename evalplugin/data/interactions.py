@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -67,7 +67,8 @@ class Interactions:
     item_attributes: Attributes = field(default_factory=Attributes)  # of a table of items; empty without one
     user_attributes: Attributes = field(default_factory=Attributes)  # of a table of users; empty without one
     notes: tuple[str, ...] = field(default=())  # decisions taken while reading, for people; they are logged
-    warnings: tuple[str, ...] = ()  # likely mistakes in the description of the data, for people
+    # Columns of its table that look like ratings or times, where none was named for them: (rating, stars).
+    unused: tuple[tuple[Literal["rating", "timestamp"], str], ...] = ()
 
     def __post_init__(self) -> None:
         _freeze(self, "user", "item", "rating", "timestamp", "users", "items", "titles")

@@ -24,7 +24,34 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "ModelResult", "Tuning", "new_id"]
+__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "Finding", "ModelResult", "Tuning", "new_id"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check has found in the data or in the results of a bake-off."""
+
+    code: str  # such as EV101; `evalplugin describe check EV101` explains it
+    text: str  # one line, with numbers
+    severity: Literal["warning", "error"] = "warning"
+    dataset: str = ""  # name in the config
+    split: str = ""  # name in the config; empty: the same under every split
+    model: str | None = None  # name in the config; None: not of one model
+
+    @property
+    def line(self) -> str:
+        """The finding for people: ``EV114 shop: relevance.threshold is not set, ...``."""
+        where = ", ".join(filter(None, (self.dataset, self.split)))
+        return f"{self.code} {where}: {self.text}" if where else f"{self.code} {self.text}"
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Finding:
+        """Return the finding that ``dataclasses.asdict`` has made plain, as it is logged.
+
+        Raises:
+            TypeError: It is none.
+        """
+        return cls(**value)
 
 
 @dataclass(frozen=True)
@@ -56,7 +83,7 @@ class DataInfo:
     n_folds: int
     counts: Mapping[str, int]  # e.g. cold_users, cold_items, test_users, of the first fold
     notes: tuple[str, ...] = ()  # sentences on decisions taken while reading and splitting
-    warnings: tuple[str, ...] = ()  # sentences on settings that do not suit the data
+    findings: tuple[Finding, ...] = ()  # of the checks of the data
     segments: tuple[Segmentation, ...] = field(default=(), repr=False)  # groups of the test users
 
     @cached_property

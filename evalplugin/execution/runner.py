@@ -109,7 +109,6 @@ def prepare(
     """
     context = LoadContext(data_home=data_home, base=config.folder, report=_report_tenths(observer))
     prepared = []
-    warned: set[str] = set()
     for dataset in config.datasets:
         with observer.progress(f"read {dataset.name}"):
             data = dataset.load(context)
@@ -123,10 +122,6 @@ def prepare(
                 one = _prepare(config, dataset, data, split, context, cache)
             for note in one.info.notes[len(data.notes) :]:
                 observer.report(f"{dataset.name}, {split.name}: {note}")
-            for warning in one.info.warnings:
-                if warning not in warned:  # by another split of the dataset
-                    observer.warn(warning)
-                    warned.add(warning)
             prepared.append(one)
     return prepared
 
@@ -163,7 +158,7 @@ def _prepare(
         if cache is not None:
             cache.store_folds(data, split, seed, folds, inputs, named)
     try:
-        warnings = check_data(config, data, folds)
+        check_data(config, data, folds)
     except DataError as error:
         raise DataError(f"dataset {dataset.name}, split {split.name}: {error}") from None
     kind, negatives = config.spec.recommend.candidates, config.spec.recommend.negatives or 0
@@ -186,7 +181,6 @@ def _prepare(
         n_folds=len(folds),
         counts=first.counts,
         notes=(*data.notes, *_notes_of(folds), *left_out),
-        warnings=tuple(f"{dataset.name}: {warning}" for warning in warnings),
         segments=segments,
     )
     return PreparedData(info, tuple(folds), tuple(candidates), stream)

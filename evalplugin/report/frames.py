@@ -103,7 +103,8 @@ def compare_json(
     """Return comparisons as JSON with all digits: a list with one object for each dataset and split.
 
     Each has ``name``, ``dataset``, ``split``, ``metrics``, ``primary``, ``baseline``, ``level`` (of the intervals),
-    ``pairing`` (baseline: every model with it, or all), ``rules`` (common to the models), ``notes``, ``warnings``,
+    ``pairing`` (baseline: every model with it, or all), ``rules`` (common to the models), ``notes``, ``checks``
+    (the findings: ``code``, ``text``, ``severity``, ``dataset``, ``split``, ``model``), ``warnings``,
     ``verdicts`` (a sentence or two for each metric), ``rows`` (those of ``compare_frame``) and, for a named
     segmentation, ``segments`` (those of ``segment_frame``). Undefined values are null.
     """
@@ -121,6 +122,7 @@ def compare_json(
             "pairing": comparison.pairing,
             "rules": asdict(contest.rules),
             "notes": list(contest.notes),
+            "checks": [asdict(finding) for finding in contest.findings],
             "warnings": list(contest.warnings),
             "verdicts": {metric: verdict_sentence(comparison, metric) for metric in chosen},
             "rows": _records(compare_frame([comparison], chosen)),

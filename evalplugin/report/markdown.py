@@ -96,7 +96,7 @@ def decision_markdown(decision: Decision) -> str:
 
 
 def _warnings(comparison: Comparison) -> list[str]:
-    return [f"- **Warning:** {escape(warning)}" for warning in comparison.contest.warnings]
+    return [f"- **Warning:** {escape(warning)}" for warning in comparison.contest.all_warnings]
 
 
 def _table(table: TextTable) -> list[str]:

@@ -127,7 +127,7 @@ class Comparisons:
             parts += map(_table_html, comparison_tables(comparison, comparison.contest.primary))
             parts += [_small_html(note) for note in comparison.contest.notes]
             parts += [
-                f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.warnings
+                f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.all_warnings
             ]
         return "".join(parts)
 

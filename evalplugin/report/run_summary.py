@@ -58,7 +58,7 @@ def summary_markdown(
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
     if result.error is not None:
         lines += [f"**This model failed:** {escape(result.failure)}", "", "See `traceback.txt`.", ""]
-    if warnings := (*info.warnings, *result.notes):
+    if warnings := (*(finding.line for finding in info.findings), *result.notes):
         lines += ["## Warnings", "", *(f"- {escape(warning)}" for warning in warnings), ""]
     if cells:
         lines += ["## Metrics", ""]

@@ -21,6 +21,7 @@ from samples import FAILING, small_config
 import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
+from evalplugin.execution.results import Finding
 
 pytestmark = pytest.mark.usefixtures("store")
 
@@ -132,21 +133,23 @@ def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_th
     code, _, err = run("run", str(config(tmp_path, relevance={})))
     assert code == 0, err
     found = runs(Path.cwd())
-    (warning,) = json.loads(found["random"].data.tags["evalplugin.warnings"])
-    assert warning.startswith("tiny: relevance.threshold is not set")
+    (finding,) = json.loads(found["random"].data.tags["evalplugin.checks"])
+    warning = Finding.of(finding).line
+    assert warning.startswith("EV114 tiny: relevance.threshold is not set")
     # Before anything is fitted, and once more at the end.
     assert err.count(f"warning: {warning}\n") == 2
     assert err.index(warning) < err.index("random: fit")
     summary = artifact(found["random"], "summary.md").read_text()
-    assert "## Warnings\n\n- tiny: relevance.threshold is not set" in summary
+    assert "## Warnings\n\n- EV114 tiny: relevance.threshold is not set" in summary
     assert (
-        "**Warning:** tiny: relevance.threshold" in artifact(found["summary"], "leaderboard.md").read_text()
+        "**Warning:** EV114 tiny: relevance.threshold"
+        in artifact(found["summary"], "leaderboard.md").read_text()
     )
     page = artifact(found["summary"], "comparison.html").read_text()
-    assert "<p><b>Warning</b> tiny: relevance.threshold is not set" in page
+    assert 'checks/EV114.html">EV114</a></b> relevance.threshold is not set' in page
     code, out, err = run("compare", "--format", "json")
     assert code == 0, err
-    assert json.loads(out)[0]["warnings"] == [warning]
+    assert json.loads(out)[0]["checks"] == [finding]
     assert f"warning: {warning}" in err
 
 
@@ -287,7 +290,7 @@ def test_several_datasets_and_splits_make_a_run_for_each(tmp_path: Path, run: Ru
         assert title in out
     # A warning about a dataset is printed once for all splits before the first fit, and once at the end.
     for dataset in ("one", "two"):
-        assert err.count(f"warning: {dataset}: relevance.threshold is not set") == 2
+        assert err.count(f"warning: EV114 {dataset}: relevance.threshold is not set") == 2
 
 
 def test_a_bake_off_from_python_takes_a_data_frame() -> None:

@@ -182,7 +182,9 @@ def test_a_tuned_winner_is_registered_with_its_tuned_parameters(store: Path) -> 
 def test_some_models_tuned_and_others_not_is_a_warning() -> None:
     models = ["popularity", "random", DIAL, {"name": "other", "type": "dial"}]
     outcome, _ = bake(dial_config(models=models, tune={"budget": {"trials": 1}}))
-    (warning,) = [text for text in of(outcome, "dial").data.warnings if "tuned" in text]
-    assert warning.startswith("tiny: models: dial is tuned, and other is not, though it has parameters: ")
+    (warning,) = [one.line for one in of(outcome, "dial").data.findings if "tuned" in one.text]
+    assert warning.startswith(
+        "EV105 tiny: models: dial is tuned, and other is not, though it has parameters: "
+    )
     outcome, _ = bake(dial_config(tune={"budget": {"trials": 1}}))
-    assert not any("tuned" in text for text in of(outcome, "dial").data.warnings)
+    assert not any("tuned" in one.text for one in of(outcome, "dial").data.findings)

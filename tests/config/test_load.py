@@ -98,7 +98,7 @@ def test_sections_of_each_effect() -> None:
     scores = ["seed", "plugins", "datasets", "split", "relevance", "recommend", "metrics", "models", "tune"]
     assert Config.sections("scores") == scores
     assert Config.sections("comparison", "groups", "failures") == ["compare", "segments", "limits"]
-    assert Config.sections("decision") == ["gate", "register"]
+    assert Config.sections("decision") == ["checks", "gate", "register"]
     assert Config.sections("nothing") == ["experiment", "tracking", "schedule", "notify", "workers", "store"]
 
 

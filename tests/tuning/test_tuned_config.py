@@ -27,4 +27,4 @@ def test_tuned_models_run_in_one_bakeoff_and_beat_the_baseline() -> None:
     assert sum(tuning.count("dropped") for tuning in tuned.values()) > 5
     means = {model.model: model.per_user.means["ndcg@10"] for model in result.models if model.per_user}
     assert all(means[name] > means["popularity"] + 0.05 for name in tuned)
-    assert not any("tuned" in warning for model in result.models for warning in model.data.warnings)
+    assert not any("tuned" in one.text for model in result.models for one in model.data.findings)

@@ -80,7 +80,7 @@ def show_outcome(outcome: Outcome) -> None:
             console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
     # Again, as the first time has scrolled away.
     for warning in (
-        *dict.fromkeys(w for c in outcome.comparisons for w in c.contest.warnings),
+        *dict.fromkeys(w for c in outcome.comparisons for w in c.contest.all_warnings),
         *links.warnings,
     ):
         show_warning(warning)

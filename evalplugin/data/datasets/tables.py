@@ -23,6 +23,7 @@ from evalplugin.data.tables import Table
 __all__ = ["Csv", "DataFrame", "Parquet"]
 
 _LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
+_LIKE_TIMES = {"timestamp", "timestamps", "time", "times", "datetime", "date", "ts", "unixtime", "eventtime"}
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of snake_case and camelCase
 
 
@@ -79,7 +80,7 @@ class _ColumnOptions:
         return data
 
     def _read(self, table: Table, columns: Sequence[str]) -> Interactions:
-        """Return the interactions, with a warning about each of ``columns`` that looks like unused ratings."""
+        """Return the interactions, with those of ``columns`` that look like ratings or times and are not used."""
         encoded = encode_interactions(
             table,
             user=self.user,
@@ -88,16 +89,26 @@ class _ColumnOptions:
             timestamp=self.timestamp,
             duplicates=self.duplicates,
         )
-        unused = [name for name in columns if _is_like_ratings(name)] if self.rating is None else []
-        warnings = (
-            f"column {name!r} looks like ratings and is not used: every rating is 1.0; set rating: {name}"
-            for name in unused
-        )
-        return Interactions(**encoded._asdict(), warnings=tuple(warnings))
+        return Interactions(**encoded._asdict(), unused=tuple(self._unused(columns)))
+
+    def _unused(self, columns: Sequence[str]) -> Iterator[tuple[Literal["rating", "timestamp"], str]]:
+        named = {self.user, self.item, self.rating, self.timestamp}
+        for name in columns:
+            if name in named:
+                continue
+            if self.rating is None and _is_like_ratings(name):
+                yield "rating", name
+            elif self.timestamp is None and _is_like_times(name):
+                yield "timestamp", name
 
 
 def _is_like_ratings(column: str) -> bool:
     return any(word.casefold() in _LIKE_RATINGS for word in _WORD.findall(column))
+
+
+def _is_like_times(column: str) -> bool:
+    # The whole name: of two words, such as release_date, the first may say that it is no time of the interaction.
+    return "".join(_WORD.findall(column)).casefold() in _LIKE_TIMES
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.checks import page_of
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
@@ -76,6 +78,7 @@ def _contest(
         "name": " · ".join(filter(None, names)),
         "subtitle": subtitle(comparison),
         "primary": contest.primary,
+        "findings": [asdict(finding) | {"url": page_of(finding.code)} for finding in contest.findings],
         "warnings": contest.warnings,
         "verdict": verdict(comparison),
         "decision": _decision(decision) if decision and is_decided else None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
+from evalplugin.execution.results import Finding
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
@@ -179,6 +181,7 @@ def _contest(
         seed=first.seed,
         rules=agreed.rules,
         segments=_segments(runs, notes, text_users=any(map(_has_text_users, agreed.models))),
+        findings=tuple(dict.fromkeys(finding for run in runs for finding in _findings(run))),
         warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
     contest = with_choice(
@@ -187,6 +190,14 @@ def _contest(
         primary=primary or _primary(runs, agreed.metrics, notes),
     )
     return replace(contest, notes=tuple(dict.fromkeys(notes)))
+
+
+def _findings(run: LoggedRun) -> Iterator[Finding]:
+    """Yield what checks have found; nothing for a run of a version without checks."""
+    try:
+        yield from [Finding.of(one) for one in json.loads(run.tag("checks"))]
+    except (TypeError, ValueError):  # no tag, or one of another version
+        return
 
 
 def _labels(runs: Sequence[LoggedRun]) -> tuple[list[str], list[str]]:

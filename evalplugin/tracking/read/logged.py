@@ -118,7 +118,7 @@ class LoggedRun:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences on settings that do not suit the data, and on the lists of the model."""
+        """Sentences on the lists of the model; of earlier versions on the data too."""
         try:
             return tuple(map(str, json.loads(self.tag("warnings"))))
         except ValueError:  # none, or too long for a tag

@@ -9,7 +9,7 @@ from evalplugin.base.inputs import Inputs
 from evalplugin.comparison.comparison import Comparison, metric_cells
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.execution.results import Bakeoff, Finding, ModelResult
 from evalplugin.report.decision import title_of
 from evalplugin.report.markdown import decision_markdown, escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
@@ -21,6 +21,7 @@ from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_a
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import (
     dataset_inputs,
+    findings_tag,
     model_params,
     summary_params,
     table_tag,
@@ -34,6 +35,7 @@ __all__ = [
     "INPUTS",
     "decision_files",
     "decision_tags",
+    "findings_of",
     "inputs_files",
     "model_items",
     "page_artifact",
@@ -53,7 +55,7 @@ def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     yield from params
     yield Tag(_NOTE, note_markdown(bakeoff, result, cells))
     if result.notes:
-        yield warnings_tag([*result.data.warnings, *result.shown_notes])
+        yield warnings_tag(result.shown_notes)
     if result.per_user is not None:
         yield table_tag(TABLE)
     yield from dataset_inputs(result.data)
@@ -87,9 +89,26 @@ def summary_items(
         yield Tag("evalplugin.compare", links.compare_url_path)
     yield from config_artifacts(bakeoff)
     yield Artifact("leaderboard.md", leaderboard)
+    if found := list(dict.fromkeys(finding for one in comparisons for finding in one.contest.findings)):
+        yield findings_tag(found)
     if decision is not None:
         yield from decision_files(decision)
         yield from decision_tags(decision)
+
+
+def findings_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str, str], list[Finding]]:
+    """Return what checks have found of each model: of its data, of its results, and of all models together.
+
+    By dataset, split and model; those of which nothing was found are left out.
+    """
+    found = {
+        (one.contest.dataset, one.contest.split, row.model): [
+            finding for finding in one.contest.findings if finding.model in (None, row.model)
+        ]
+        for one in comparisons
+        for row in one.models
+    }
+    return {key: findings for key, findings in found.items() if findings}
 
 
 def page_artifact(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import starmap
 from pathlib import Path
 from typing import Any
 
-from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
+from evalplugin.execution.results import Bakeoff, DataInfo, Finding, ModelResult
 from evalplugin.metrics import definitions_hash, parse
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
@@ -18,6 +19,7 @@ from evalplugin.tracking.write.tuning import tuning_params
 __all__ = [
     "common_tags",
     "dataset_inputs",
+    "findings_tag",
     "model_params",
     "model_tags",
     "summary_params",
@@ -105,8 +107,16 @@ def model_tags(info: DataInfo, model: str, model_type: str) -> Iterator[Tag]:
     yield Tag("evalplugin.model_type", model_type)
     yield Tag("evalplugin.dataset", info.dataset)
     yield Tag("evalplugin.split", info.split or info.split_type)
-    if info.warnings:
-        yield warnings_tag(info.warnings)
+    if info.findings:
+        yield findings_tag(info.findings)
+
+
+def findings_tag(findings: Sequence[Finding]) -> Tag:
+    """Return the tag of findings: as many whole ones as it has room for, errors first."""
+    shown = [asdict(one) for one in sorted(findings, key=lambda one: one.severity != "error")]
+    while len(text := json.dumps(shown, ensure_ascii=False)) > MAX_TAG:
+        shown.pop()
+    return Tag("evalplugin.checks", text)
 
 
 def warnings_tag(warnings: Sequence[str]) -> Tag:

@@ -27,6 +27,7 @@ from evalplugin.tracking.read.runs import DONE
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
+    findings_of,
     inputs_files,
     model_items,
     page_artifact,
@@ -35,7 +36,7 @@ from evalplugin.tracking.write.contents import (
 )
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
-from evalplugin.tracking.write.labels import common_tags, model_tags
+from evalplugin.tracking.write.labels import common_tags, findings_tag, model_tags
 from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.metrics import difference_metrics
 from evalplugin.tracking.write.provenance import process_tags
@@ -202,6 +203,9 @@ class MlflowTracker:
         with tracking_call(self.uri, "log the differences"):
             for key, row in rows.items():
                 self.writer.log(run_of[key], difference_metrics(self.bakeoff, row))
+        with tracking_call(self.uri, "log the findings"):
+            for key, findings in findings_of(comparisons).items():
+                self.writer.log(run_of[key], [findings_tag(findings)])
         saved, warning = None, None
         if board:
             made = board_of(result, comparisons)

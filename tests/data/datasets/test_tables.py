@@ -55,9 +55,7 @@ def test_a_rating_column_that_is_not_named_is_not_used_and_noted(
     write(tmp_path, "log.csv", GOOD.replace("rating", "Stars"))
     data = Csv("log.csv").load(context)
     assert data.rating.tolist() == [1.0, 1.0]
-    assert data.warnings == (
-        "column 'Stars' looks like ratings and is not used: every rating is 1.0; set rating: Stars",
-    )
+    assert data.unused == (("rating", "Stars"), ("timestamp", "timestamp"))
 
 
 def test_several_files_are_read_in_the_order_of_their_names(tmp_path: Path, context: LoadContext) -> None:
@@ -224,9 +222,7 @@ def test_a_dataframe_is_read_as_it_is() -> None:
     assert loader.check(LoadContext()) == []
     data = loader.load(LoadContext())
     assert rows(data) == [(2, "x", 1.0), (1, "y", 1.0)]
-    assert data.warnings == (
-        "column 'score' looks like ratings and is not used: every rating is 1.0; set rating: score",
-    )
+    assert data.unused == (("rating", "score"),)
     logged = {"user": "who", "item": "what", "rating": None, "timestamp": None, "duplicates": "error"}
     assert as_mapping(loader) == logged
 

@@ -1,0 +1,18 @@
+"""Checks with codes: known defects of evaluations, looked for in the config, the data and the results."""
+
+from __future__ import annotations
+
+from evalplugin.checks import settings
+from evalplugin.checks.base import CHECKS, Check, check_of, page_of
+from evalplugin.checks.run import data_findings, with_data_findings, with_result_findings
+
+__all__ = [
+    "CHECKS",
+    "Check",
+    "check_of",
+    "data_findings",
+    "page_of",
+    "settings",
+    "with_data_findings",
+    "with_result_findings",
+]

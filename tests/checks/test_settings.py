@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalplugin
+from evalplugin.checks import with_data_findings
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
+from tests.samples import small_config
+
+STARS = (1, 2, 3, 4, 5)
+Check = Callable[..., list[str]]
+
+
+class Warned(Observer):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    """Return a function that prepares a config on a CSV file of some values and returns the warnings."""
+
+    def run(values: tuple[float, ...], *, column: str = "stars", **changes: Any) -> list[str]:
+        rng = np.random.default_rng(1)
+        user, item = np.divmod(np.arange(200), 10)
+        frame = pd.DataFrame({"user": user, "item": item, "time": np.arange(200)})
+        frame[column] = rng.choice(values, 200)
+        frame.to_csv(tmp_path / "data.csv", index=False)
+        rating = changes.pop("rating", column)
+        mine = {"name": "mine", "type": "csv", "path": str(tmp_path / "data.csv"), "timestamp": "time"}
+        if rating is not None:
+            mine["rating"] = rating
+        observer = Warned()
+        config = load(small_config(datasets=[mine], **changes))
+        (prepared,) = with_data_findings(config, prepare(config, None, observer), observer)
+        assert [finding.line for finding in prepared.info.findings] == observer.warnings
+        return observer.warnings
+
+    return run
+
+
+@pytest.mark.parametrize("values", [STARS, (0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5), (20, 55.5, 80, 100)])
+def test_explicit_ratings_without_a_threshold_are_a_warning(check: Check, values: tuple[float, ...]) -> None:
+    (warning,) = check(values, relevance={})
+    for part in ("mine", "relevance.threshold", f"{values[0]:g} to {values[-1]:g}", "100 %", "threshold: "):
+        assert part in warning
+
+
+def test_a_threshold_that_every_rating_reaches_is_a_warning(check: Check) -> None:
+    (warning,) = check(STARS, relevance={"threshold": 1.0})
+    assert "every rating reaches relevance.threshold: 1" in warning
+
+
+@pytest.mark.parametrize("values", [(1,), (0, 1), (1, 1, 1, 2, 3), (1, 1, 2, 3, 500)])
+def test_implicit_data_and_counts_need_no_threshold(check: Check, values: tuple[float, ...]) -> None:
+    assert check(values, relevance={}) == []
+
+
+@pytest.mark.parametrize("column", ["stars", "Rating", "user_rating", "ratingValue"])
+def test_an_unused_column_of_ratings_is_a_warning(check: Check, column: str) -> None:
+    (warning,) = check(STARS, column=column, rating=None, relevance={})
+    for part in ("mine", f"column {column!r}", f"rating: {column}"):
+        assert part in warning
+
+
+@pytest.mark.parametrize("column", ["operating_hours", "price", "started"])
+def test_other_unused_columns_are_no_warning(check: Check, column: str) -> None:
+    assert check(STARS, column=column, rating=None, relevance={}) == []
+
+
+KNN = {"name": "knn", "type": "surprise.KNNBasic", "grid": {"k": [3, 5]}}
+COSINE = {"name": "cos", "type": "sklearn.NearestNeighbors"}
+
+
+def test_raw_counts_for_neighbour_models_are_a_warning(check: Check) -> None:
+    (warning,) = check((1, 1, 1, 2, 9000), relevance={}, models=["random", KNN, COSINE])
+    for part in ("mine", "knn(k=3), knn(k=5), cos", "1 to 9000", "logarithm", "values: binary"):
+        assert part in warning
+
+
+def test_neighbour_models_on_ratings_or_binary_values_are_no_warning(check: Check) -> None:
+    assert check(STARS, models=["random", KNN, COSINE]) == []
+    binary = {**COSINE, "params": {"values": "binary"}}
+    assert check((1, 1, 1, 2, 9000), relevance={}, models=["random", binary]) == []
+
+
+SERVED = """
+from dataclasses import dataclass
+import evalplugin
+
+@evalplugin.model("served")
+@dataclass
+class Served:
+    options: dict[str, str]
+
+    def fit(self, train, rng): ...
+
+    def scores(self, users): ...
+"""
+
+
+def test_a_model_that_reads_a_registered_version_is_a_warning(check: Check, tmp_path: Path) -> None:
+    (tmp_path / "served.py").write_text(SERVED)
+    served = {"name": "live", "type": "served", "params": {"options": {"uri": "models:/shop@champion"}}}
+    (warning,) = check(STARS, models=["random", served], plugins=[str(tmp_path / "served.py")])
+    for part in ("mine", "live", "models:/shop@champion", "leakage", "gate.champion"):
+        assert part in warning
+    other = {**served, "params": {"options": {"uri": "lists.csv"}}}
+    assert check(STARS, models=["random", other], plugins=[str(tmp_path / "served.py")]) == []
+
+
+def test_warning_of_a_bake_off_run_from_python_is_a_python_warning(uri: str) -> None:
+    config = small_config(relevance={}, segments=[], tracking={"uri": uri, "board": False})
+    with pytest.warns(UserWarning, match="relevance.threshold is not set") as warned:
+        evalplugin.run(config)
+    assert warned[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*relevance.threshold is not set")
+        evalplugin.run(config)
