@@ -120,7 +120,11 @@ def _start(example: Example, server: str, words: list[str]) -> None:
     words[words.index("--port") + 1] = str(here)
     if server == "mlflow server":
         words += ["--workers", "1"]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    environment = {
+        **os.environ,
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true",  # the addresses of pages do not exist
+    }
     started = running([sys.executable, "-m", *words], Path.cwd(), environment)
     wait_until, _ = example.namespace["__servers"].enter_context(started)
     wait_until(lambda: is_healthy(f"http://{address}/{_SERVERS[server]}"))

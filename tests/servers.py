@@ -78,6 +78,9 @@ def mlflow_server(
         **os.environ,
         **storage.environment,
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        # MLflow calls webhooks on this machine only if it is told to.
+        "MLFLOW_WEBHOOK_ALLOWED_SCHEMES": "http,https",
+        "MLFLOW_WEBHOOK_ALLOW_PRIVATE_IPS": "true",
     }
     with running(command, folder, environment) as (check, _):
         check(lambda: is_healthy(f"{url}/health"))

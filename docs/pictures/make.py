@@ -3,7 +3,8 @@
     python docs/pictures/make.py              # needs the extras test and lenskit, and a Chromium
     python docs/pictures/make.py shop tuned   # some of shop, tuned and libraries
 
-Writes to its own folder. shop: verdict.png, differences.png, groups.png and people.png; tuned and libraries: the head
+Writes to its own folder. shop: verdict.png, differences.png, groups.png and people.png of the page, and models.png,
+which is MLflow's tab Models; tuned and libraries: the head
 of the page of the config of this name, and of tuned the pictures of the study of one model.
 """
 
@@ -39,6 +40,7 @@ CONFIG = {
     "models": ["random", "popularity", {"name": "neighbours", "type": "sklearn.NearestNeighbors"}],
     "compare": {"baseline": "popularity"},
 }  # fmt: skip
+ui = runpy.run_path(str(ROOT / "experiments" / "pictures" / "make.py"))["mlflow_ui"]
 PICTURES = {
     "differences": ".differences",
     "groups": ".segments",
@@ -55,6 +57,8 @@ def main() -> None:
         os.chdir(folder)
         chromium = playwright.chromium.launch(executable_path=binary, args=["--no-sandbox", "--disable-gpu"])
         page = chromium.new_page(viewport={"width": 1000, "height": 760}, device_scale_factor=1.5)
+        # MLflow opens a panel of its own on the first visit.
+        page.add_init_script("localStorage['mlflow.assistant.fab.autoOpenedOnFirstLoad_v1'] = 'true'")
         for name in sys.argv[1:] or ["shop", "tuned", "libraries"]:
             shop(page) if name == "shop" else of_config(name, page)
         chromium.close()
@@ -68,6 +72,18 @@ def shop(page: Page) -> None:
     page.screenshot(path=HERE / "verdict.png")
     for name, section in PICTURES.items():
         page.locator(section).first.screenshot(path=HERE / f"{name}.png")
+
+    with ui(Path("mlflow.db")) as address:
+        size = page.viewport_size
+        page.set_viewport_size({"width": 1500, "height": 380})
+        page.goto(f"{address}/#/experiments/1/models?workflowType=machine_learning")
+        page.get_by_text("Ready").first.wait_for()
+        page.wait_for_timeout(3_000)  # the columns come one after another
+        scroll = "document.querySelectorAll('.ag-body-horizontal-scroll-viewport').forEach(e => e.scrollLeft = 605)"
+        page.evaluate(scroll)  # to the columns of metrics
+        page.wait_for_timeout(1_000)
+        page.screenshot(path=HERE / "models.png")
+        page.set_viewport_size(size)
 
 
 def of_config(name: str, page: Page) -> None:

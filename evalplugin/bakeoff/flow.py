@@ -219,7 +219,7 @@ def run_bakeoff(
                 outcome = _compare_and_log(
                     config, gated, prepared, result, run_ids, pictures, cache.inputs, tracker, observer
                 )
-            return _register(gated, prepared, outcome, tracker, cache.store, journal, observer)
+            return _register(gated, prepared, outcome, run_ids, tracker, cache.store, journal, observer)
 
 
 def _check_missing(
@@ -339,6 +339,7 @@ def _register(
     gated: GatedConfig | None,
     prepared: Sequence[PreparedData],
     outcome: Outcome,
+    run_ids: Sequence[str],
     tracker: MlflowTracker,
     store: Store,
     journal: Journal,
@@ -355,7 +356,8 @@ def _register(
         with store.scratch() as folder:
             registered = register_winner(
                 gated, outcome.decision, prepared, outcome.result, observer,
-                tracking_uri=tracker.uri, run_id=run_id, limits=Limits.of(gated.config.spec.limits), folder=folder,
+                tracking_uri=tracker.uri, run_id=run_id, model_run_ids=run_ids,
+                limits=Limits.of(gated.config.spec.limits), folder=folder,
             )  # fmt: skip
         if registered is not None:
             tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")

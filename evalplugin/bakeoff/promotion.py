@@ -149,6 +149,7 @@ def register_winner(
     *,
     tracking_uri: str | None,
     run_id: str,
+    model_run_ids: Sequence[str],
     limits: Limits,
     folder: Path,
 ) -> Registered | None:
@@ -162,6 +163,7 @@ def register_winner(
         gated, decision, prepared, result, observer: Of the bake-off.
         tracking_uri: The store.
         run_id: The summary run.
+        model_run_ids: The runs of ``result.models``, in the same order.
         limits: Of the fit, as of each task.
         folder: An empty folder, for a fit in a process of its own.
 
@@ -177,7 +179,8 @@ def register_winner(
     from evalplugin.tracking.registry.registration import Evidence, register_lists
 
     recipe = next(m for m in config.models if m.name == winner)
-    model = replace(recipe, params=_result_of(result, decision, winner).params)  # as they were tuned
+    won = _result_of(result, decision, winner)
+    model = replace(recipe, params=won.params)  # as they were tuned
     one = next(p for p in prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split))
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
@@ -209,8 +212,11 @@ def register_winner(
         description=decision_markdown(decision),
         inputs=model.inputs,
     )
+    of_winner = next(id for id, one in zip(model_run_ids, result.models, strict=True) if one is won)
     with observer.progress(f"register {winner} as {register.name}"):
-        registered = register_lists(tracking_uri, register.name, lists, evidence, run_id=run_id)
+        registered = register_lists(
+            tracking_uri, register.name, lists, evidence, run_id=run_id, model_run_id=of_winner
+        )
     version = f"version {registered.version} of {registered.name}"
     if registered.later is not None:
         observer.report(

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mlflow
 import pytest
 import yaml
 from mlflow import MlflowClient
@@ -151,16 +152,24 @@ def test_the_registered_lists_are_as_long_as_asked_for(
     uri: str, third: SimpleNamespace, tmp_path: Path
 ) -> None:
     client = MlflowClient(uri)
-    files = {file.path for file in client.list_artifacts(third.links.summary_run_id, "model")}
-    assert "model/recommender.py" in files
-    about = yaml.safe_load(
-        Path(
-            client.download_artifacts(third.links.summary_run_id, "model/MLmodel", str(tmp_path))
-        ).read_text()
-    )["metadata"]
-    assert (about["model"], about["n"], about["users"], about["items"]) == ("nmf", 7, 300, 120)
     version = client.get_model_version(NAME, "2")
+    files = Path(mlflow.artifacts.download_artifacts(version.source, dst_path=str(tmp_path)))
+    assert (files / "recommender.py").is_file()
+    about = yaml.safe_load((files / "MLmodel").read_text())["metadata"]
+    assert (about["model"], about["n"], about["users"], about["items"]) == ("nmf", 7, 300, 120)
     assert json.loads(version.tags["evalplugin.metrics"]).keys() == {"ndcg@10", "recall@10", "coverage@10"}
+
+
+def test_a_version_comes_from_the_logged_model_of_the_winner(uri: str, third: SimpleNamespace) -> None:
+    client = MlflowClient(uri)
+    version = client.get_model_version(NAME, "2")
+    assert version.run_id == third.links.summary_run_id
+    model = client.get_logged_model(version.tags["evalplugin.logged_model"])
+    assert version.source == model.artifact_location
+    assert client.get_run(model.source_run_id).info.run_name == model.name == "nmf"
+    assert json.loads(model.tags["mlflow.modelVersions"]) == [{"name": NAME, "version": "2"}]
+    means = {metric.key: metric.value for metric in model.metrics}
+    assert means["ndcg_at_10"] == json.loads(version.tags["evalplugin.metrics"])["ndcg@10"]
 
 
 def test_register_refresh_updates_lists_of_unchanged_champion(uri: str, third: SimpleNamespace) -> None:

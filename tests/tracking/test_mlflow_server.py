@@ -58,6 +58,13 @@ def test_a_bakeoff_logged_over_http_is_whole(
     assert len(runs["knn"].inputs.dataset_inputs) == 2
     assert links.warnings == ()
     assert links.ui_command is None
+    models = {model.name: model for model in client.search_logged_models([links.experiment_id])}
+    assert {models[name].model_id for name in runs} == {
+        output.model_id for run in runs.values() for output in run.outputs.model_outputs
+    }
+    values = {metric.key: metric for metric in models["knn"].metrics}
+    assert values["ndcg_at_10"].value == runs["knn"].data.metrics["ndcg_at_10"]
+    assert values["ndcg_at_10"].dataset_name == "toy test"
     assert links.board_url.startswith(f"{server.url}/#/experiments/")
 
 
@@ -121,6 +128,18 @@ def test_the_table_of_the_board_begins_with_the_metrics(links: Links, page: Page
         assert box is not None
         left[name] = box["x"]
     assert sorted(left, key=lambda name: left[name]) == ["ndcg_at_10", "recall_at_10", "cost/fit_seconds"]
+
+
+@browser
+@pytest.mark.browser
+@pytest.mark.slow
+def test_the_tab_models_compares_by_dataset(links: Links, page: Page, server: SimpleNamespace) -> None:
+    page.set_viewport_size({"width": 3000, "height": 900})  # columns beyond the edge are not drawn
+    page.goto(f"{server.url}/#/experiments/{links.experiment_id}/models?workflowType=machine_learning")
+    for name in ("svd", "knn", "random", "broken"):
+        page.get_by_role("link", name=name, exact=True).first.wait_for()
+    page.get_by_text("toy test").first.wait_for()
+    page.get_by_text("ndcg_at_10", exact=True).first.wait_for()
 
 
 @browser

@@ -8,7 +8,6 @@ import shlex
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,7 @@ from evalplugin.tracking.registry.versions import (
     tags_of,
     version_with,
 )
-from evalplugin.tracking.write.items import Artifact
-from evalplugin.tracking.write.writer import log_items
+from evalplugin.tracking.write.logged_models import link_version, logged_model
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -84,7 +82,13 @@ class Registered:
 
 
 def register_lists(
-    tracking_uri: str | None, name: str, lists: ServedLists, evidence: Evidence, *, run_id: str
+    tracking_uri: str | None,
+    name: str,
+    lists: ServedLists,
+    evidence: Evidence,
+    *,
+    run_id: str,
+    model_run_id: str | None = None,
 ) -> Registered:
     """Register the lists as the version of the model ``name`` that has the alias ``champion``.
 
@@ -96,7 +100,9 @@ def register_lists(
         name: Of the registered model, which is created if it does not exist.
         lists: The lists that are served.
         evidence: For the version's tags and description.
-        run_id: The run that holds the files, in its folder ``model``.
+        run_id: The summary run, which the version links to.
+        model_run_id: The run of the model, whose logged model holds the files. Where it has none, or the registry is
+            not the tracking store, the summary run holds them in its folder ``model``.
 
     Raises:
         TrackingError: The store cannot be reached or refuses, or a parameter of the model holds a credential, which
@@ -117,12 +123,12 @@ def register_lists(
         arrays = Path(folder) / "lists.npz"
         lists.save(arrays)
         tags = _tags(evidence, arrays)
-        model = find_model(client, name) or _create(client, name)
-        champion = version_with(client, model, CHAMPION_ALIAS)
+        registered = find_model(client, name) or _create(client, name)
+        champion = version_with(client, registered, CHAMPION_ALIAS)
         now = Registered(
             name,
             "" if champion is None else str(champion.version),
-            alias_of(model, PREVIOUS_ALIAS),
+            alias_of(registered, PREVIOUS_ALIAS),
             uri,
             None if registry == uri else registry,
         )
@@ -130,17 +136,29 @@ def register_lists(
             return replace(now, **stays)
         new = _version_of_bakeoff(client, name, evidence.bakeoff)
         if new is None:
-            package = Artifact(_FOLDER, partial(save_package, lists, arrays, tags))
             with tracking_call(uri, f"log the files of {evidence.model}"):
-                log_items(client, run_id, [package])
+                model = (
+                    None if model_run_id is None or registry != uri else logged_model(client, model_run_id)
+                )
+                package = Path(folder) / _FOLDER
+                save_package(lists, arrays, tags, package)
+                if model is None:
+                    client.log_artifacts(run_id, str(package), _FOLDER)
+                else:
+                    client.log_model_artifacts(model.model_id, str(package))
+                    # MLflow's own store of models forgets the ``model_id`` that a version is made with.
+                    tags["logged_model"] = str(model.model_id)
             made = client.create_model_version(
                 name,
-                f"runs:/{run_id}/{_FOLDER}",
+                f"runs:/{run_id}/{_FOLDER}" if model is None else model.artifact_location,
                 run_id=run_id,
                 tags={f"evalplugin.{key}": value for key, value in tags.items()},
                 description=redact(evidence.description),
+                model_id=None if model is None else model.model_id,
             )
             new = str(made.version)
+            if model is not None:
+                link_version(client, model, name, new)
         return move_aliases(client, now, new, is_other=evidence.outcome == "promote")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["Artifact", "Dataset", "Item", "Metric", "Param", "Tag"]
+__all__ = ["Artifact", "Dataset", "Item", "Metric", "OfModel", "Param", "Tag"]
 
 
 class Param(NamedTuple):
@@ -31,12 +31,21 @@ class Tag(NamedTuple):
     value: str
 
 
+class OfModel(NamedTuple):
+    """The logged model that a metric belongs to besides its run, and the data that it was measured on."""
+
+    model_id: str
+    dataset: str
+    digest: str
+
+
 class Metric(NamedTuple):
     """One value of a metric; ``step`` is k, a percentile, a recall in percent or a fold."""
 
     key: str
     value: float
     step: int = 0
+    of: OfModel | None = None
 
 
 class Artifact(NamedTuple):

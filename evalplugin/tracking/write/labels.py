@@ -24,6 +24,7 @@ __all__ = [
     "model_tags",
     "summary_params",
     "table_tag",
+    "test_data_name",
     "warnings_tag",
     "without_tags",
 ]
@@ -168,8 +169,16 @@ def dataset_inputs(info: DataInfo) -> Iterator[Dataset]:
             "rating_scale": list(data.rating_scale),
             "folds": info.n_folds,
         }
-        name = shorten(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
-        yield Dataset(name, data.digest, source, schema, json.dumps(profile), context)
+        yield Dataset(_part_name(info, part), data.digest, source, schema, json.dumps(profile), context)
+
+
+def test_data_name(info: DataInfo) -> str:
+    """Return the name of the test data among the inputs of a run."""
+    return _part_name(info, "test")
+
+
+def _part_name(info: DataInfo, part: str) -> str:
+    return shorten(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
 
 
 def _columns(info: DataInfo) -> list[dict[str, Any]]:

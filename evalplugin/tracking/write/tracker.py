@@ -38,6 +38,7 @@ from evalplugin.tracking.write.experiment import close_dead_runs, open_experimen
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, findings_tag, model_tags
 from evalplugin.tracking.write.links import Links
+from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logged_model, with_logged_model
 from evalplugin.tracking.write.metrics import difference_metrics
 from evalplugin.tracking.write.provenance import process_tags
 from evalplugin.tracking.write.writer import RunWriter
@@ -71,6 +72,7 @@ class MlflowTracker:
     # Run ids of models by dataset, split and model.
     _resumed: dict[tuple[str, str, str], str] = field(default_factory=dict, repr=False)
     _complete: set[str] = field(default_factory=set, repr=False)  # ids of runs whose results are logged
+    _without_models: bool = field(default=False, repr=False)  # whether the store keeps no logged models
 
     @classmethod
     def open(
@@ -142,10 +144,18 @@ class MlflowTracker:
         """
         if run_id in self._complete:
             return
+        has_failed = result.error is not None
+        items = [*model_items(self.bakeoff, result), *further]
         with tracking_call(self.uri, f"log {result.model}"):
-            self.writer.log(run_id, [*model_items(self.bakeoff, result), *further])
+            if (model := open_logged_model(self.client, run_id, self.bakeoff, result)) is None:
+                self._without_models = True
+            else:
+                items = [*with_logged_model(items, model, self.bakeoff, result)]
+            self.writer.log(run_id, items)
         with tracking_call(self.uri, f"end the run of {result.model}"):
-            self.writer.end(run_id, "FINISHED" if result.error is None else "FAILED")
+            if model is not None:
+                self.client.finalize_logged_model(model.model_id, "FAILED" if has_failed else "READY")
+            self.writer.end(run_id, "FAILED" if has_failed else "FINISHED")
 
     def fail_model(self, run_id: str, result: ModelResult) -> None:
         """Log a failed model's result, after logging its whole result has failed; its run is FAILED in any case."""
@@ -218,7 +228,7 @@ class MlflowTracker:
             bakeoff=self.bakeoff.id,
             board=None if saved is None else saved.key,
             compared=compared,
-            warnings=(warning,) if warning else (),
+            warnings=tuple(filter(None, (warning, NO_LOGGED_MODELS if self._without_models else None))),
         )
         with tracking_call(self.uri, "log the summary run"):
             summary = summary_items(self.bakeoff, comparisons, links, decision)

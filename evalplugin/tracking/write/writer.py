@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking.names import shorten
-from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, Param, Tag
+from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunWriter", "log_items", "redact_text", "without_credentials", "write_artifact"]
+__all__ = ["RunWriter", "log_items", "redact_text", "safe_param", "without_credentials", "write_artifact"]
 
 
 @dataclass
@@ -78,7 +78,8 @@ def log_items(
     for item in map(without_credentials, items):
         match item:
             case Metric():
-                metrics.append(entities.Metric(item.key, item.value, at, item.step))
+                of = {} if item.of is None else _of_model(item.of)
+                metrics.append(entities.Metric(item.key, item.value, at, item.step, **of))
             case Param():
                 params.append(entities.Param(item.key, item.text))
             case Tag():
@@ -118,7 +119,7 @@ def without_credentials(item: Item) -> Item:
     """Return an item with ``***`` instead of every credential; bytes and tables stay unchanged."""
     match item:
         case Param():
-            return item._replace(value=redact_values({item.key: item.value})[item.key])
+            return safe_param(item)
         case Tag():
             return item._replace(value=redact(item.value))
         case Dataset():
@@ -126,6 +127,11 @@ def without_credentials(item: Item) -> Item:
         case Artifact(path, str(text)):
             return Artifact(path, redact_text(path, text))
     return item
+
+
+def safe_param(param: Param) -> Param:
+    """Return a parameter with ``***`` instead of every credential."""
+    return param._replace(value=redact_values({param.key: param.value})[param.key])
 
 
 def write_artifact(artifact: Artifact, folder: Path) -> None:
@@ -152,6 +158,10 @@ def redact_text(path: str, text: str) -> str:
         case ".html":  # titles of items may look like assignments to a password
             return redact_message(text)
     return redact(text)
+
+
+def _of_model(of: OfModel) -> dict[str, str]:
+    return {"model_id": of.model_id, "dataset_name": of.dataset, "dataset_digest": of.digest}
 
 
 def _dataset_input(dataset: Dataset) -> Any:

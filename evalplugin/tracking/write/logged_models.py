@@ -1,0 +1,94 @@
+"""Logged models: MLflow's entity beside a run, by which its tab Models compares models on the same data."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten
+from evalplugin.tracking.write.items import Item, Metric, OfModel
+from evalplugin.tracking.write.labels import model_params, test_data_name
+from evalplugin.tracking.write.writer import safe_param
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import LoggedModel, Run
+
+__all__ = ["NO_LOGGED_MODELS", "link_version", "logged_model", "open_logged_model", "with_logged_model"]
+
+NO_LOGGED_MODELS = "the store keeps no logged models, so that MLflow's tab Models does not show this bake-off"
+_REFUSED = re.compile(r"""[/:.%"']""")  # in the name of a logged model
+_TAGS = (
+    "evalplugin.bakeoff", "evalplugin.model", "evalplugin.dataset", "evalplugin.split", "mlflow.source.", "mlflow.user",
+)  # fmt: skip
+_COSTS = ("cost/fit_seconds", "cost/recommend_seconds", "cost/peak_memory_mb")
+_VERSIONS = "mlflow.modelVersions"  # the tab shows these versions beside the model
+
+
+def open_logged_model(
+    client: MlflowClient, run_id: str, bakeoff: Bakeoff, result: ModelResult
+) -> LoggedModel | None:
+    """Return a run's logged model, which is made unless there is one; None where the store keeps none."""
+    from mlflow.entities import LoggedModelOutput
+
+    run = client.get_run(run_id)
+    try:
+        if (model := _of_run(client, run)) is None:
+            params, _ = model_params(bakeoff, result)
+            model = client.create_logged_model(
+                run.info.experiment_id,
+                name=shorten(_REFUSED.sub("_", run.info.run_name), MAX_KEY_LENGTH),
+                source_run_id=run_id,
+                tags={key: value for key, value in run.data.tags.items() if key.startswith(_TAGS)},
+                params={p.key: safe_param(p).text for p in params if p.key.startswith("model.")},
+                model_type=result.type,
+            )
+    except Exception as error:
+        if not _is_unsupported(error):
+            raise
+        return None
+    if not (run.outputs and run.outputs.model_outputs):
+        client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+    return model
+
+
+def logged_model(client: MlflowClient, run_id: str) -> LoggedModel | None:
+    """Return the logged model of a run; None where it has none, or the store keeps none."""
+    try:
+        return _of_run(client, client.get_run(run_id))
+    except Exception as error:
+        if not _is_unsupported(error):
+            raise
+        return None
+
+
+def _of_run(client: MlflowClient, run: Run) -> LoggedModel | None:
+    found = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run.info.run_id}'")
+    # The answer to its making may have been lost, and another one made.
+    return min(found, key=lambda model: str(model.model_id), default=None)
+
+
+def _is_unsupported(error: Exception) -> bool:
+    """Return whether a server is too old for logged models, or a store that is a plugin of MLflow keeps none."""
+    return isinstance(error, NotImplementedError) or (
+        getattr(error, "error_code", None) == "ENDPOINT_NOT_FOUND"
+    )
+
+
+def with_logged_model(
+    items: Iterable[Item], model: LoggedModel, bakeoff: Bakeoff, result: ModelResult
+) -> Iterator[Item]:
+    """Yield the items of a run; its means and costs belong to the logged model on the test data, too."""
+    shown = {*metric_names(bakeoff.metrics).values(), "users", *_COSTS}
+    of = OfModel(model.model_id, test_data_name(result.data), result.data.test.digest)
+    for item in items:
+        yield item._replace(of=of) if isinstance(item, Metric) and item.key in shown else item
+
+
+def link_version(client: MlflowClient, model: LoggedModel, name: str, version: str) -> None:
+    """Show a version of a registered model beside the logged model that it comes from."""
+    known, made = json.loads(model.tags.get(_VERSIONS, "[]")), {"name": name, "version": version}
+    client.set_logged_model_tags(model.model_id, {_VERSIONS: json.dumps([*known, made])})
