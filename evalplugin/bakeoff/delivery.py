@@ -64,7 +64,9 @@ def deliver(
 def is_wanted(spec: Notify, payload: Mapping[str, Any]) -> bool:
     """Return whether a config asks for notifications of such an outcome."""
     failed = payload.get("failed") or payload.get("error")
-    return payload["outcome"] in spec.on or (bool(failed) and "failure" in spec.on)
+    # Whoever asks for a champion that stays wants to know of one that stays for want of users.
+    outcomes = {payload["outcome"], "keep"} if payload["outcome"] == "cannot_tell" else {payload["outcome"]}
+    return not outcomes.isdisjoint(spec.on) or (bool(failed) and "failure" in spec.on)
 
 
 def _body(payload: Mapping[str, Any]) -> bytes:

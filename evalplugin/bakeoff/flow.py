@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from evalplugin.bakeoff.budget import check_budget
 from evalplugin.bakeoff.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
 from evalplugin.bakeoff.resuming import (
     Mode,
@@ -183,6 +184,7 @@ def run_bakeoff(
     gated = with_champion(config, uri, observer.report)
     config = config if gated is None else gated.config
     check_stored(config, uri)
+    check_budget(config, uri, experiment or config.spec.experiment, observer)
     own = {one for model in config.models for one in stored_uris(model).values()}
     resolve = partial(uri_version, tracking_uri=uri, own=own)
     cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh", resolve=resolve)
@@ -317,7 +319,7 @@ def _compare_and_log(
     with observer.progress("compare"):
         contests = contests_of(result)
         comparisons = [compare(contest) for contest in contests]
-        decision = None if gated is None else decide_bakeoff(gated, contests)
+        decision = None if gated is None else decide_bakeoff(gated, contests, result.bakeoff, tracker.uri)
     with observer.progress("check the results"):
         checked = tuple(with_result_findings(config, prepared, result, comparisons, observer))
     with observer.progress("log the bake-off"):

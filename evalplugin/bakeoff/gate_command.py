@@ -78,6 +78,7 @@ def decide_logged(
         TrackingError: The store cannot be reached, or a run lacks logged files.
     """
     from evalplugin.tracking.read.contests import read_contests
+    from evalplugin.tracking.read.decisions import budget_beside
 
     contests = read_contests(
         tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect
@@ -102,9 +103,15 @@ def decide_logged(
     check_challengers(gate, name)
     if gate.metric is not None:
         contest = with_choice(contest, primary=gate.metric)
-    decision = decide(contest, gate, name, notes=[*contest.notes, *([note] if note else [])])
-    judged = [c for c in contest.models if c.model in decision.challengers] or contest.models
-    return decision, tuple(c.run_id for c in judged if c.run_id is not None)
+    named = [c for c in contest.models if c.model != name and c.model in (gate.challengers or {c.model})]
+    run_ids = tuple(c.run_id for c in named or contest.models if c.run_id is not None)
+    budget = None
+    if gate.decisions is not None and run_ids:
+        budget = budget_beside(
+            tracking_uri, run_ids, gate.decisions, dataset=contest.dataset, split=contest.split
+        )
+    notes = [*contest.notes, *([note] if note else [])]
+    return decide(contest, gate, name, notes=notes, budget=budget), run_ids
 
 
 def _registered(

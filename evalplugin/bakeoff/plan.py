@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from evalplugin.bakeoff.budget import check_budget
 from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.bakeoff.unchanged import check_stored
 from evalplugin.checks import with_data_findings
@@ -60,7 +61,9 @@ def plan(
     """
     gated = with_champion(config, tracking_uri or config.spec.tracking.uri, observer.report)
     config = config if gated is None else gated.config
-    check_stored(config, resolve_uri(tracking_uri or config.spec.tracking.uri))
+    uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
+    check_stored(config, uri)
+    check_budget(config, uri, config.spec.experiment, observer)
     tasks = []
     n = config.spec.recommend.n
     data = with_data_findings(config, prepare(config, data_home, observer), observer)

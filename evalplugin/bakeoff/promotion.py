@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.bakeoff.budget import budget_of
 from evalplugin.base.errors import DataError, EvalpluginError, ModelError, TrackingError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.comparison.contest import Contest
@@ -25,7 +26,7 @@ from evalplugin.config.inputs import inputs_at
 from evalplugin.data import Interactions
 from evalplugin.execution.isolation import error_text, isolated, last_line, raise_interruption
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import BakeoffResult, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import Limits
@@ -111,17 +112,25 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
     return GatedConfig(replace(config, models=models), CHAMPION, (note,))
 
 
-def decide_bakeoff(gated: GatedConfig, contests: Sequence[Contest]) -> Decision:
+def decide_bakeoff(
+    gated: GatedConfig, contests: Sequence[Contest], bakeoff: Bakeoff, tracking_uri: str
+) -> Decision:
     """Return the decision of the gate on the contests of a bake-off of ``gated.config``.
 
     Raises:
         DataError: There is no contest on the dataset and split of the gate.
+        TrackingError: The store with earlier decisions cannot be reached, with ``gate.decisions``.
     """
     gate = gated.config.spec.gate
     assert gate is not None
     if gated.is_first:
         gate = gate_without_champion(gate)
-    decision = decide(choose_contest(contests, gate), gate, gated.champion, notes=gated.notes)
+    contest = choose_contest(contests, gate)
+    budget = budget_of(
+        gated.config, tracking_uri, bakeoff.experiment,
+        dataset=contest.dataset, split=contest.split, bakeoff=bakeoff.id,
+    )  # fmt: skip
+    decision = decide(contest, gate, gated.champion, notes=gated.notes, budget=budget)
     note = _note_on_old_lists(gated, decision)
     return decision if note is None else replace(decision, notes=(*decision.notes, note))
 
@@ -131,7 +140,7 @@ def _note_on_old_lists(gated: GatedConfig, decision: Decision) -> str | None:
     register = gated.config.spec.registered
     if register is None or gated.is_first or decision.outcome == "promote":
         return None
-    if decision.outcome == "keep" and register.refresh:
+    if decision.champion_stays and register.refresh:
         return None
     why = "nothing could be judged" if decision.outcome == "refuse" else "register.refresh is false"
     return (
@@ -173,7 +182,7 @@ def register_winner(
     """
     config, register = gated.config, gated.config.spec.registered
     # A baseline in the role of the champion is none, and is not refreshed.
-    stays = decision.champion if decision.outcome == "keep" and not gated.is_first else None
+    stays = decision.champion if decision.champion_stays and not gated.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
     from evalplugin.tracking.registry.registration import Evidence, register_lists

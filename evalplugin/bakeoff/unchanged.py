@@ -12,6 +12,7 @@ from evalplugin.config.inputs import declared_inputs, stored_uris
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job
 from evalplugin.execution.store.steps import StepCache
+from evalplugin.report.decision import outcome_words
 from evalplugin.tracking.connection import is_missing, tracking_call
 from evalplugin.tracking.read.past import last_finished
 from evalplugin.tracking.read.uris import stored_version
@@ -105,7 +106,7 @@ def raise_if_unchanged(
         observer.report(f"the champion is {champion} now; after the bake-off {last.bakeoff} it was {left}")
         return
     outcome = last.tag("outcome")
-    decided = f", decision: {outcome}" if outcome else ""
+    decided = f", decision: {outcome_words(outcome)}" if outcome else ""
     raise UnchangedError(
         f"nothing to do: data, config and code are those of the bake-off {last.bakeoff} "
         f"({last.ended:%Y-%m-%d %H:%M} UTC{decided})",

@@ -65,8 +65,10 @@ def share(value: float) -> str:
 
 
 def percent(level: float) -> str:
-    """Return a level as percent, with as many digits as it takes: 95 %, 97.5 %, 98.33 %."""
-    return f"{round(100 * level, 2):g} %"
+    """Return a level as percent, with as many digits as it takes: 95 %, 97.5 %, 98.33 %, 99.944 %."""
+    rest = 100 * min(level, 1 - level)
+    digits = 2 if rest <= 0 else max(2, 1 - math.floor(math.log10(rest)))
+    return f"{round(100 * level, digits):.12g} %"
 
 
 def p_value(p: float) -> str:

@@ -21,14 +21,15 @@ was decided there before is not replaced: a further decision goes to a run of it
 
 \b
 The outcome is one of
-  promote  a challenger passed every condition
-  keep     challengers were judged, and none passed: the champion stays
-  refuse   nothing could be judged: the champion failed, too few users, no challenger
+  promote      a challenger passed every condition
+  keep         none passed, and none is better by enough, or a guardrail failed: the champion stays
+  cannot tell  none passed, but one may be better: too few users to find out; the champion stays
+  refuse       nothing could be judged: the champion failed, too few users, no challenger, all decisions taken
 
 \b
 Exit codes:
   0  the outcome is none to fail on
-  1  it is one: with --fail-on refuse a refusal, with keep that or a champion that stays, with never none
+  1  it is one: with --fail-on refuse a refusal, with keep also keep and cannot tell, with never none
   2  runs, champion or options that are not there or do not fit together
 """
 
@@ -59,6 +60,10 @@ Exit codes:
     "--min-gain", metavar="AMOUNT", help='Such as 0.002, or "1 %" of the champion\'s mean.  [default: 0]'
 )
 @click.option("--confidence", type=float, help="One-sided, all challengers together.  [default: 0.95]")
+@click.option(
+    "--decisions", type=int,
+    help="Over how many decisions the confidence holds; those taken are counted in the experiment.  [default: 1 each]",
+)  # fmt: skip
 @click.option("--min-users", type=int, help="Fewer are no evidence.  [default: 500]")
 @options.intersect
 @click.option(

@@ -51,7 +51,7 @@ class PastBakeoff:
     primary: str  # canonical name
     baseline: str | None
     models: tuple[PastModel, ...]
-    outcome: str | None = None  # promote, keep or refuse
+    outcome: str | None = None  # promote, keep, cannot_tell or refuse
     champion: str | None = None  # the model that the others had to beat
     promoted: str | None = None  # the model that beat it
     unregistered: bool = False  # whether the promoted model could not be registered

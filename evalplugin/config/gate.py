@@ -230,10 +230,22 @@ class Gate(Closed):
         _Confidence,
         Field(
             description="One-sided, that the gain is above min_gain. The chance of promoting any challenger whose "
-            "gain is not is about 1 less this or smaller, however many there are.",
+            "gain is not is about 1 less this or smaller, however many there are: in one decision, or with "
+            "`decisions` in so many. At 0.95 without `decisions` it is 5 % per decision, and about 78 % over 30 "
+            "independent ones.",
             examples=[0.99],
         ),
     ] = 0.95
+    decisions: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            description="Over how many decisions, such as nights, the confidence holds: each spends its share of the "
+            "error. Those taken are counted in the history of the experiment, by dataset and split; when all are "
+            "taken the gate refuses. Left out: it holds for each decision alone.",
+            examples=[90],
+        ),
+    ] = None
     min_users: Annotated[
         int,
         Field(ge=2, description="Fewer users with scores of both models are no evidence.", examples=[200]),
@@ -242,8 +254,8 @@ class Gate(Closed):
     fail_on: Annotated[
         FailOn,
         Field(
-            description="When the exit code is 1: where the gate cannot decide (refuse), where no challenger is "
-            "promoted (keep), or never.",
+            description="When the exit code is 1: where the gate cannot judge (refuse), where no challenger is "
+            "promoted (keep; also where the outcome is cannot tell), or never.",
             examples=["keep"],
         ),
     ] = "refuse"

@@ -191,12 +191,12 @@ class Notify(Closed):
         Field(description="Where the JSON is posted, such as ${WEBHOOK_URL}.", examples=["${WEBHOOK_URL}"]),
     ] = None
     on: Annotated[
-        list[Literal["promote", "keep", "refuse", "done", "failure", "interrupted"]],
+        list[Literal["promote", "keep", "cannot_tell", "refuse", "done", "failure", "interrupted"]],
         Field(
             min_length=1,
-            description="What is told: what the gate decided; done: a bake-off without a gate has ended; failure: it "
-            "could not be run, a model failed, or the winner was not registered; interrupted, which is told only "
-            "where it is named here: it was ended by Ctrl-C or a signal.",
+            description="What is told: what the gate decided (keep: that the champion stays, cannot_tell too); done: a "
+            "bake-off without a gate has ended; failure: it could not be run, a model failed, or the winner was not "
+            "registered; interrupted, which is told only where it is named here: it was ended by Ctrl-C or a signal.",
             examples=[["promote", "failure"]],
         ),
     ] = ["promote", "keep", "refuse", "done", "failure"]

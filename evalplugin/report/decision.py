@@ -6,7 +6,9 @@ from evalplugin.base.numbers import p_value, percent
 from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.report.tables import TextCell, TextTable
 
-__all__ = ["LEGEND", "decision_tables", "headline_of", "summary_line", "title_of"]
+__all__ = [
+    "LEGEND", "decision_tables", "error_line", "headline_of", "outcome_words", "summary_line", "title_of",
+]  # fmt: skip
 
 LEGEND = (
     "Measured, of metrics: the mean difference from the champion, user by user; + is better, \N{MINUS SIGN} is worse. "
@@ -14,12 +16,18 @@ LEGEND = (
     "measured one is if the true one is just what is required; small is convincing. Of a gain, both allow for the "
     "number of challengers (Holm's correction)."
 )
+_NIGHTS = 30
 _HEADS = ("", "condition", "required", "measured", "at least (confidence)", "p", "users")
 
 
 def title_of(decision: Decision) -> str:
     """Return the outcome in a few words."""
-    return f"{decision.outcome.upper()}: {headline_of(decision)}"
+    return f"{outcome_words(decision.outcome).upper()}: {headline_of(decision)}"
+
+
+def outcome_words(outcome: str) -> str:
+    """Return an outcome as it is shown: ``cannot tell`` for ``cannot_tell``."""
+    return outcome.replace("_", " ")
 
 
 def headline_of(decision: Decision) -> str:
@@ -29,6 +37,8 @@ def headline_of(decision: Decision) -> str:
             return f"{decision.promoted} replaces the champion {decision.champion}"
         case "keep":
             return f"The champion {decision.champion} stays"
+        case "cannot_tell":
+            return f"The champion {decision.champion} stays: too few users to tell whether one is better"
         case "refuse":
             return "No decision: the gate could not judge"
 
@@ -39,6 +49,25 @@ def summary_line(decision: Decision) -> str:
     return (
         f"{names}; champion {decision.champion}; decided by {decision.metric} with {percent(decision.confidence)} "
         f"confidence"
+    )
+
+
+def error_line(decision: Decision) -> str:
+    """Return for how long the confidence holds, and what is left of it."""
+    error = percent(1 - decision.confidence)
+    budget = decision.budget
+    if budget is None:
+        many = percent(round(1 - decision.confidence**_NIGHTS, 3))
+        return (
+            f"Error: up to {error} per decision that a challenger is promoted that is no better; {many} over "
+            f"{_NIGHTS} independent ones (gate.decisions bounds it over all)"
+        )
+    left = f"{decision.decisions_left:,} of {budget.decisions:,} decisions are left"
+    if decision.outcome == "refuse":
+        return f"Error: nothing of the {error} over {budget.decisions:,} decisions is spent; {left}"
+    return (
+        f"Error: up to {error} over all {budget.decisions:,} decisions that a challenger is promoted that is no "
+        f"better, so this one was taken at {percent(1 - decision.error)}; {left}"
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from evalplugin.base.numbers import UNDEFINED, number, span
 from evalplugin.comparison.comparison import LEVEL
 from evalplugin.comparison.trends import History, Point, Role
+from evalplugin.report.decision import outcome_words
 from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import PROMOTED, location, small_legend, worse_legend, worsened
 
@@ -47,7 +48,8 @@ def worse_lines(history: History) -> list[str]:
 
 def _decided(point: Point) -> TextCell:
     return TextCell(
-        point.outcome or "", "not registered" if point.outcome and point.bakeoff.unregistered else ""
+        outcome_words(point.outcome or ""),
+        "not registered" if point.outcome and point.bakeoff.unregistered else "",
     )
 
 

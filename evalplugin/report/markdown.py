@@ -12,7 +12,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.execution.results import Bakeoff
-from evalplugin.report.decision import LEGEND, decision_tables, summary_line, title_of
+from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import MARKS, heading, location, marks_legend, tuning_lines
 
@@ -86,6 +86,8 @@ def decision_markdown(decision: Decision) -> str:
         escape(decision.reason),
         "",
         escape(summary_line(decision)),
+        "",
+        escape(f"{error_line(decision)}."),
     ]
     for table in decision_tables(decision):
         lines += ["", f"## {escape(table.title)}", "", *_table(table)]

@@ -6,11 +6,11 @@ from rich.markup import escape
 
 from evalplugin.cli.show.console import new_table, stdout
 from evalplugin.comparison.gate import Decision
-from evalplugin.report.decision import LEGEND, decision_tables, summary_line, title_of
+from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
 
 __all__ = ["show_decision"]
 
-_COLOURS = {"promote": "green", "keep": "yellow", "refuse": "red"}
+_COLOURS = {"promote": "green", "keep": "yellow", "cannot_tell": "yellow", "refuse": "red"}
 _PASSED = {"passed": "[green]✓[/green]", "failed": "[red]✗[/red]"}
 
 
@@ -21,6 +21,7 @@ def show_decision(decision: Decision) -> None:
     console.print(f"[bold {colour}]{escape(title_of(decision))}[/bold {colour}]", highlight=False)
     console.print(escape(decision.reason), highlight=False)
     console.print(f"[dim]{escape(summary_line(decision))}[/dim]", highlight=False)
+    console.print(f"[dim]{escape(error_line(decision))}.[/dim]", highlight=False)
     for table in decision_tables(decision):
         console.print()
         console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)

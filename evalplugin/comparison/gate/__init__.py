@@ -2,17 +2,20 @@
 
 from evalplugin.comparison.gate.decide import (
     check_challengers,
+    check_decisions,
     choose_contest,
     decide,
     gate_without_champion,
     no_champion_note,
 )
-from evalplugin.comparison.gate.decision import Condition, Decision
+from evalplugin.comparison.gate.decision import Budget, Condition, Decision
 
 __all__ = [
+    "Budget",
     "Condition",
     "Decision",
     "check_challengers",
+    "check_decisions",
     "choose_contest",
     "decide",
     "gate_without_champion",

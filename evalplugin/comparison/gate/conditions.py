@@ -12,7 +12,15 @@ import numpy.typing as npt
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.decision import Condition, Kind
-from evalplugin.comparison.statistics import holm, lower_bound, p_above, paired_difference
+from evalplugin.comparison.statistics import (
+    detectable_gain,
+    holm,
+    lower_bound,
+    p_above,
+    paired_difference,
+    users_needed,
+)
+from evalplugin.comparison.statistics.paired import standard_deviation
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
@@ -37,6 +45,7 @@ class Judge:
     gate: Gate
     metric: str  # canonical name of the deciding metric
     champion: ComparedModel
+    error: float  # of the gains of all challengers together
     notes: list[str] = field(default_factory=list)  # on groups that were not judged
 
     def conditions(self, challengers: Sequence[ComparedModel]) -> list[Condition]:
@@ -68,12 +77,12 @@ class Judge:
             self._common(c, self.metric).above(Amount.of(self.gate.min_gain), loss=False) for c in challengers
         ]
         p = np.array([one.p for one in tested])
-        levels, adjusted = _holm_levels(p, self.gate.confidence), holm(p)
+        levels, adjusted = _holm_levels(p, self.error), holm(p)
         return [
             replace(
-                one.condition(c.model, "gain", self.metric, level),
+                one.with_power(one.condition(c.model, "gain", self.metric, level), level),
                 p_holm=_number(p_holm),
-                passed=one.is_defined and bool(p_holm < 1 - self.gate.confidence),
+                passed=one.is_defined and bool(p_holm < self.error),
             )
             for c, one, level, p_holm in zip(challengers, tested, levels, adjusted, strict=True)
         ]
@@ -232,6 +241,20 @@ class _Tested:
         """Whether the amount is defined: a share of a mean below 0 would reverse the comparison."""
         return not (self.amount.is_share and self.champion < 0)
 
+    def with_power(self, gain: Condition, level: float) -> Condition:
+        """Return the condition of a gain with what its test can find; as it is, where the users do not differ."""
+        sd = standard_deviation(self.excess)
+        if not (self.is_defined and math.isfinite(sd) and sd > 0):
+            return gain
+        users, sought = len(self.excess), self.limit or self.measured
+        return replace(
+            gain,
+            upper=_number(self.limit - lower_bound(-self.excess, level=level)),
+            detectable=_number(detectable_gain(sd, users, level=level, one_sided=True)),
+            sought=_number(sought) if sought > 0 else None,
+            users_needed=users_needed(sd, sought, level=level, one_sided=True) if sought > 0 else None,
+        )
+
     def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
         bound = lower_bound(self.excess, level=confidence) + self.limit
         rule = "loss below" if self.loss else "gain above"
@@ -245,13 +268,13 @@ class _Tested:
         )  # fmt: skip
 
 
-def _holm_levels(p: Column, confidence: float) -> Column:
+def _holm_levels(p: Column, error: float) -> Column:
     """Return the level at which Holm's procedure tests each p-value; a bound at that level passes where it does."""
     m = np.count_nonzero(~np.isnan(p))
-    passed = np.count_nonzero(holm(p) < 1 - confidence)
+    passed = np.count_nonzero(holm(p) < error)
     rank = np.empty(len(p), dtype=np.intp)
     rank[np.argsort(p, kind="stable")] = np.arange(len(p))
-    return 1 - (1 - confidence) / np.maximum(m - np.minimum(rank, passed), 1)
+    return 1 - error / np.maximum(m - np.minimum(rank, passed), 1)
 
 
 def _overall(model: ComparedModel, metric: str) -> float:

@@ -6,15 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.numbers import percent, signed
+from evalplugin.base.numbers import number, percent, signed
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
-from evalplugin.comparison.gate.decision import Condition, Decision
+from evalplugin.comparison.gate.decision import Budget, Condition, Decision
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.metrics import parse
 
-__all__ = ["check_challengers", "choose_contest", "decide", "gate_without_champion", "no_champion_note"]
+__all__ = [
+    "check_challengers",
+    "check_decisions",
+    "choose_contest",
+    "decide",
+    "gate_without_champion",
+    "no_champion_note",
+]
 
 _MOST_NAMED = 3  # challengers in a sentence
 
@@ -35,35 +42,43 @@ def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
     raise DataError(f"the gate is to decide on {named}, where nothing was compared; there is: {known}")
 
 
-def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] = ()) -> Decision:
+def decide(
+    contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] = (), budget: Budget | None = None
+) -> Decision:
     """Decide whether a challenger of the contest replaces the champion.
 
     A challenger may be promoted if the lower bound of its mean gain over users is above ``gate.min_gain``, and every
     guardrail holds. Holm's correction over the challengers limits the probability that any challenger is promoted whose
     true gain is not above ``min_gain`` to 1 - ``gate.confidence``; guardrails only make it smaller, as all must hold.
-    Measured at 5 %, it was at most 5.7 % from 500 users on (experiments/gate).
+    Measured at 5 %, it was at most 5.7 % from 500 users on (experiments/gate). That is for one decision; with
+    ``gate.decisions`` it is for so many together, and one decision gets its share of it.
 
     Args:
         contest: The models' results.
         gate: The conditions.
         champion: The model to beat. It is an argument, since ``gate.champion`` may be no model of the contest.
         notes: Sentences on earlier choices, to be stored with the decision.
+        budget: What earlier decisions have left of ``gate.decisions``; None: none was taken.
 
     Raises:
-        DataError: A challenger that the gate names is no model of the contest, or its metric cannot decide.
+        DataError: A challenger that the gate names is no model of the contest, or its metric cannot decide; or more
+            decisions were taken than ``gate.decisions``.
     """
+    if gate.decisions is not None:
+        budget = budget or Budget(gate.decisions)
+        check_decisions(budget)
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
     _check_metric(metric)
     by_name = {c.model: c for c in contest.models}
     challengers = _challengers(list(by_name), gate, champion)
     decision = Decision(
         "refuse", None, champion, "", metric, gate.confidence, tuple(challengers), (), contest.name,
-        contest.dataset, contest.split, tuple(notes),
+        contest.dataset, contest.split, tuple(notes), budget if gate.decisions is not None else None,
     )  # fmt: skip
-    obstacle = _obstacle(by_name.get(champion), champion, metric, challengers)
+    obstacle = _obstacle(by_name.get(champion), champion, metric, challengers) or _nothing_left(decision)
     if obstacle is not None:
         return replace(decision, reason=f"the gate cannot decide: {obstacle}")
-    judge = Judge(contest, gate, metric, by_name[champion])
+    judge = Judge(contest, gate, metric, by_name[champion], decision.error)
     conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
     decision = replace(decision, conditions=conditions, notes=(*notes, *dict.fromkeys(judge.notes)))
     gains = {c.challenger: c for c in conditions if c.kind == "gain"}
@@ -71,6 +86,10 @@ def decide(contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] 
         return replace(decision, reason=f"the gate cannot decide: {_failures(decision)}")
     passing = [name for name in gains if decision.passed(name)]
     if not passing:
+        undecided = [name for name in gains if _is_undecided(decision.of(name))]
+        if undecided:
+            nearest = max(undecided, key=lambda name: gains[name].measured or 0.0)
+            return replace(decision, outcome="cannot_tell", reason=_doubt(champion, gains[nearest]))
         return replace(decision, outcome="keep", reason=f"{champion} stays: {_failures(decision)}")
     best = max(passing, key=lambda name: gains[name].measured or 0.0)  # of equal ones the first
     reason = _success(decision, gains[best], len(passing))
@@ -112,6 +131,19 @@ def check_challengers(gate: Gate, champion: str) -> None:
         )
 
 
+def check_decisions(budget: Budget) -> None:
+    """Check that a gate has not taken more decisions than it says.
+
+    Raises:
+        DataError: It has.
+    """
+    if budget.taken > budget.decisions:
+        raise DataError(
+            f"gate.decisions is {budget.decisions:,}, but {budget.taken:,} decisions of this gate have been taken: set "
+            f"it to how many there are to be in all, more than {budget.taken:,}, or begin anew in another experiment"
+        )
+
+
 def _check_metric(metric: str) -> None:
     definition = parse(metric).metric
     if definition.scope != "user" or definition.higher_is_better is None:
@@ -143,6 +175,49 @@ def _obstacle(
     if not challengers:
         return f"there is no challenger of the champion {champion}"
     return None
+
+
+def _nothing_left(decision: Decision) -> str | None:
+    """Return the reason why nothing may be promoted any more; None where something may."""
+    if decision.error or decision.budget is None:
+        return None
+    spent = percent(1 - decision.confidence)
+    return (
+        f"the {decision.budget.taken:,} decisions of gate.decisions are taken, and with them the error of {spent} is "
+        f"spent; to begin anew, give the config another experiment"
+    )
+
+
+def _is_undecided(conditions: Sequence[Condition]) -> bool:
+    """Return whether a challenger lacks nothing but users: its gain is neither shown nor excluded."""
+    return all(c.passed or (c.kind == "gain" and c.is_undecided) for c in conditions)
+
+
+def _doubt(champion: str, gain: Condition) -> str:
+    """Return why it cannot be told whether a challenger is better, and what it takes."""
+    assert gain.limit is not None and gain.detectable is not None and gain.users is not None
+    found = f"{number(gain.limit + gain.detectable)} {parse(gain.name).name}"
+    parts = [
+        f"{champion} stays, as it cannot be told: {gain.challenger}: {_found(gain)} and at most {_text(gain.upper)} "
+        f"(required: {gain.required})",
+        f"with {gain.users:,} users only a gain of {found} is found 4 times in 5",
+    ]
+    if gain.sought is None or gain.users_needed is None:
+        parts.append("it takes a min_gain, the smallest that matters, to say how many users are needed")
+    else:
+        size = (
+            f"one of {number(gain.limit + gain.sought)}" if gain.limit else "the measured one, if it is true,"
+        )
+        parts.append(f"{size} takes {gain.users_needed:,}, {_times(gain.users_needed / gain.users)} as many")
+    return "; ".join(parts)
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.1f} times" if ratio < 10 else f"{ratio:,.0f} times"
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else signed(value)
 
 
 def _failures(decision: Decision) -> str:
@@ -183,7 +258,7 @@ def _success(decision: Decision, gain: Condition, passing: int) -> str:
     parts = [f"{gain.challenger} replaces {decision.champion}: {_found(gain)} (required: {gain.required})"]
     if tested > 1:
         parts.append(
-            f"{passing} of {tested} challengers passed, with {percent(decision.confidence)} confidence for all together"
+            f"{passing} of {tested} challengers passed, with {percent(1 - decision.error)} confidence for all together"
         )
     if holding:
         parts.append("the guardrail holds" if holding == 1 else f"all {holding} guardrails hold")

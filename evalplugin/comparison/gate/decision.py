@@ -11,10 +11,13 @@ from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.base.numbers import percent, signed
 from evalplugin.config.gate import FailOn
 
-__all__ = ["FORMAT", "Condition", "Decision", "Kind"]
+__all__ = ["FORMAT", "Budget", "Condition", "Decision", "Kind", "Outcome"]
 
-FORMAT = 1  # of the JSON
+FORMAT = 2  # of the JSON
+_READ = (1, FORMAT)  # 1 had no detectable gains and no budget
+_ROUNDING = 1e-12  # of sums of errors
 
+Outcome = Literal["promote", "keep", "cannot_tell", "refuse"]
 Kind = Literal["result", "users", "gain", "metric", "cost", "segment"]
 
 
@@ -40,6 +43,21 @@ class Condition:
     p_holm: float | None = None  # of a gain: corrected for the number of challengers
     users: int | None = None  # number of users measured
     note: str = ""
+    upper: float | None = None  # of a gain: upper bound, at the same confidence
+    detectable: float | None = (
+        None  # of a gain: by how much it must be above the limit to be found 4 times in 5
+    )
+    users_needed: int | None = (
+        None  # of a gain that was not shown: with which ``sought`` above the limit is found
+    )
+    sought: float | None = None  # min_gain; where that is 0, what was measured
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether a gain was neither shown nor excluded, by users too few to find ``sought``."""
+        if self.passed or self.upper is None or self.limit is None or self.detectable is None:
+            return False
+        return self.upper > self.limit and self.detectable > abs(self.limit)
 
     @property
     def measured_text(self) -> str:
@@ -59,15 +77,40 @@ class Condition:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """The error of a gate that is spent over a number of decisions, as it was before one of them."""
+
+    decisions: int  # ``gate.decisions``
+    taken: int = 0  # before this one
+    spent: float = 0.0  # of the error, 1 - ``gate.confidence``, by those
+
+    @property
+    def left(self) -> int:
+        """The number of decisions that are left, this one included."""
+        return max(0, self.decisions - self.taken)
+
+    def error(self, confidence: float) -> float:
+        """Return the error of this decision, the same for all that are left; 0 where all is spent.
+
+        That is (1 - confidence) / decisions, unless ``decisions`` was changed on the way. The sum over all decisions is
+        at most 1 - confidence, and so is the probability of any false promotion, however the decisions depend on each
+        other.
+        """
+        unspent = 1 - confidence - self.spent
+        return unspent / self.left if self.left and unspent > _ROUNDING else 0.0
+
+
+@dataclass(frozen=True)
 class Decision:
     """The outcome of a gate, and its reasons.
 
     - ``promote``: ``promoted`` passed every condition; if several did, it is the one with the largest gain;
-    - ``keep``: challengers were judged and none passed;
+    - ``keep``: challengers were judged and none passed: for a guardrail, or as none is better by enough;
+    - ``cannot_tell``: none passed, and one may be better by more than the minimum gain: too few users to find out;
     - ``refuse``: none could be judged, for the ``reason`` given.
     """
 
-    outcome: Literal["promote", "keep", "refuse"]
+    outcome: Outcome
     promoted: str | None
     champion: str
     reason: str  # one sentence
@@ -79,6 +122,24 @@ class Decision:
     dataset: str
     split: str
     notes: tuple[str, ...] = ()  # on the champion's origin, and on conditions that were not judged
+    budget: Budget | None = None  # with ``gate.decisions``
+
+    @property
+    def error(self) -> float:
+        """The probability, at most, that this decision promotes a challenger whose gain is not above the minimum."""
+        return 1 - self.confidence if self.budget is None else self.budget.error(self.confidence)
+
+    @property
+    def champion_stays(self) -> bool:
+        """Whether challengers were judged, and none replaces the champion."""
+        return self.outcome in ("keep", "cannot_tell")
+
+    @property
+    def decisions_left(self) -> int | None:
+        """The number of decisions that are left after this one; None without ``gate.decisions``."""
+        if self.budget is None:
+            return None
+        return self.budget.left - (self.outcome != "refuse")
 
     def of(self, challenger: str) -> tuple[Condition, ...]:
         """Return the conditions of one challenger."""
@@ -100,9 +161,10 @@ class Decision:
     def exit_code(self, fail_on: FailOn) -> int:
         """Return 1 for an outcome to fail on, else 0.
 
-        ``refuse`` fails if nothing could be judged; ``keep`` then too, and if no challenger is promoted.
+        ``refuse`` fails if nothing could be judged; ``keep`` then too, and if no challenger is promoted,
+        ``cannot_tell`` included.
         """
-        failing = {"refuse": ("refuse",), "keep": ("refuse", "keep"), "never": ()}[fail_on]
+        failing = {"refuse": ("refuse",), "keep": ("refuse", "keep", "cannot_tell"), "never": ()}[fail_on]
         return EXIT_FAILED if self.outcome in failing else EXIT_DONE
 
     def to_json(self) -> str:
@@ -119,10 +181,11 @@ class Decision:
         try:
             values: dict[str, Any] = json.loads(text)
             found = values.pop("format")
-            if found != FORMAT:
-                raise DataError(f"a decision of format {found}; this version reads format {FORMAT}")
+            if found not in _READ:
+                raise DataError(f"a decision of format {found}; this version reads format {FORMAT} and older")
             conditions = tuple(Condition(**one) for one in values.pop("conditions"))
             values |= {name: tuple(values[name]) for name in ("challengers", "notes")}
-            return cls(**values, conditions=conditions)
+            budget = values.pop("budget", None)
+            return cls(**values, conditions=conditions, budget=None if budget is None else Budget(**budget))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"this is no decision of evalplugin: {error!r}") from None

@@ -14,7 +14,7 @@ from evalplugin.checks import page_of
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.report.decision import headline_of
+from evalplugin.report.decision import error_line, headline_of, outcome_words
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.library import chart_library
@@ -91,12 +91,13 @@ def _contest(
 
 
 def _decision(decision: Decision) -> dict[str, str]:
-    status = {"promote": "better", "keep": "keep", "refuse": "worse"}[decision.outcome]
+    status = {"promote": "better", "refuse": "worse"}.get(decision.outcome, "keep")
     return {
         "status": status,
-        "label": f"Gate: {decision.outcome}",
+        "label": f"Gate: {outcome_words(decision.outcome)}",
         "headline": headline_of(decision),
         "reason": decision.reason,
+        "error": f"{error_line(decision)}.",
     }
 
 

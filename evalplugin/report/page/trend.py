@@ -9,6 +9,7 @@ from evalplugin.base.numbers import rounded
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.trends import History, PastBakeoff, Point, history_of
+from evalplugin.report.decision import outcome_words
 from evalplugin.report.page.theme import SHAPES
 from evalplugin.report.words import NO_LINE, PROMOTED, worse_legend, worsened
 
@@ -39,7 +40,7 @@ def trend(
     if len(bakeoffs) < _LEAST:
         return None
     position = {b.id: i for i, b in enumerate(bakeoffs)}
-    outcomes = {p.bakeoff.id: p.outcome for p in points}
+    outcomes = {p.bakeoff.id: p.outcome and outcome_words(p.outcome) for p in points}
     styles = {model["name"]: model for model in models}
     names = dict.fromkeys([*styles, *(p.model.model for p in points)])
     return {

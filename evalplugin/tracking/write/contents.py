@@ -147,6 +147,11 @@ def decision_tags(decision: Decision) -> Iterator[Tag]:
     yield Tag("evalplugin.decided_dataset", decision.dataset)
     yield Tag("evalplugin.decided_split", decision.split)
     yield Tag("evalplugin.reason", decision.reason)
+    if decision.budget is not None:
+        yield Tag("evalplugin.decisions", str(decision.budget.decisions))
+        yield Tag("evalplugin.decisions_left", str(decision.decisions_left))
+        # What a later decision reads; repr is read back to the last bit.
+        yield Tag("evalplugin.error_spent", repr(0.0 if decision.outcome == "refuse" else decision.error))
 
 
 def decision_files(decision: Decision) -> Iterator[Artifact]:

@@ -13,6 +13,7 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Decision
 from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.read.decisions import decided_bakeoff
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import find_runs
@@ -48,7 +49,9 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
                 return f"the run {run_id} has this decision already"
             note = f"; the summary run {run_id} keeps the decision that it has"
         writer = RunWriter(client, client.get_run(run_ids[0]).info.experiment_id)
-        run_id = writer.start(f"decision {decision.contest}", [Tag("evalplugin.role", "decision")])
+        decided = decided_bakeoff([LoggedRun(client, client.get_run(run_id)) for run_id in run_ids])
+        tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", decided)]
+        run_id = writer.start(f"decision {decision.contest}", tags)
         try:
             _log(writer, run_id, decision)
         except BaseException:
@@ -83,14 +86,14 @@ def _logged_on(run_id: str) -> str:
 
 
 def _has(client: MlflowClient, run_id: str, decision: Decision) -> bool:
-    """Return whether a run has the same decision, with or without the same notes."""
+    """Return whether a run has the same decision, with or without the same notes and decisions before it."""
     if DECISION not in {file.path for file in client.list_artifacts(run_id)}:
         return False
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
         logged = Path(client.download_artifacts(run_id, DECISION, folder)).read_text("utf-8")
     given = redact_text(DECISION, decision.to_json())
     try:
-        first, second = (replace(Decision.from_json(text), notes=()) for text in (logged, given))
+        first, second = (replace(Decision.from_json(text), notes=(), budget=None) for text in (logged, given))
     except DataError:  # of another version
         return False
     return first == second

@@ -182,7 +182,7 @@ def test_challengers_are_corrected_for_their_number_by_holm() -> None:
     assert p["b"] == pytest.approx((0.02, 3 * 0.02))
     assert p["a"] == pytest.approx((0.03, 3 * 0.02))
     assert p["c"] == pytest.approx((1.0, 1.0))
-    assert decision.outcome == "keep"
+    assert decision.promoted is None
 
 
 def test_the_bound_is_at_the_level_at_which_holm_tests() -> None:
@@ -479,6 +479,8 @@ def test_infinite_scores_pass_nothing() -> None:
     [
         ("promote", "keep", 0),
         ("keep", "keep", 1),
+        ("cannot_tell", "keep", 1),
+        ("cannot_tell", "refuse", 0),
         ("refuse", "keep", 1),
         ("promote", "refuse", 0),
         ("keep", "refuse", 0),
@@ -536,7 +538,7 @@ def full_decision() -> Decision:
 def test_decision_json_round_trip() -> None:
     decision = full_decision()
     assert Decision.from_json(decision.to_json()) == decision
-    assert json.loads(decision.to_json())["format"] == 1
+    assert json.loads(decision.to_json())["format"] == 2
 
 
 @pytest.mark.parametrize(
@@ -545,7 +547,7 @@ def test_decision_json_round_trip() -> None:
         ("{", "this is no decision of evalplugin"),
         ("[]", "this is no decision of evalplugin"),
         ('{"format": 1}', "this is no decision of evalplugin: KeyError"),
-        ('{"format": 2}', "a decision of format 2; this version reads format 1"),
+        ('{"format": 3}', "a decision of format 3; this version reads format 2 and older"),
     ],
 )
 def test_from_json_refuses_invalid_decisions(text: str, told: str) -> None:

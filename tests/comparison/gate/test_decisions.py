@@ -1,0 +1,226 @@
+"""The outcome ``cannot tell``, and a gate whose error is spent over many decisions."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from evalplugin.base.errors import DataError
+from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.contest import Contest, Rules
+from evalplugin.comparison.gate import Budget, Decision, check_decisions, decide
+from evalplugin.comparison.statistics import detectable_gain, users_needed
+from evalplugin.config.gate import Gate
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.report.decision import error_line, title_of
+from evalplugin.report.markdown import decision_markdown
+
+N = 600
+RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="unseen", threshold=None, metrics_hash="c")
+WAVE = np.where(np.arange(N) % 2, 0.1, -0.1)  # gains of 0 on average
+SD = WAVE.std(ddof=1)
+ERROR = SD / math.sqrt(N)
+
+
+def model(name: str, gain: Any, **metrics: Any) -> ComparedModel:
+    columns = {"ndcg@10": 0.2 + np.broadcast_to(gain, N)} | metrics
+    scores = PerUserScores(np.arange(N), np.stack(list(columns.values()), axis=1), tuple(columns))
+    return ComparedModel(name, "random", scores)
+
+
+def decided(*challengers: ComparedModel, budget: Budget | None = None, **values: Any) -> Decision:
+    models = (model("old", 0.0, rr=np.full(N, 0.5)), *challengers)
+    contest = Contest("b-1", "toy", "last_n", models, ("ndcg@10",), None, 0, RULES)
+    return decide(contest, Gate.model_validate(values), "old", budget=budget)
+
+
+def gaining(mean: float, name: str = "new", **metrics: Any) -> ComparedModel:
+    return model(name, WAVE + mean, **metrics)
+
+
+# Cannot tell
+
+
+def test_a_gain_that_is_neither_shown_nor_excluded_cannot_be_told() -> None:
+    decision = decided(gaining(0.004))
+    half = stats.t.ppf(0.95, N - 1) * ERROR
+    (gain,) = decision.conditions
+    assert (decision.outcome, decision.promoted, decision.champion_stays) == ("cannot_tell", None, True)
+    assert (gain.bound, gain.upper) == pytest.approx((0.004 - half, 0.004 + half))
+    assert gain.detectable == pytest.approx(detectable_gain(SD, N, one_sided=True))
+    assert gain.users_needed == users_needed(SD, 0.004, one_sided=True) == 3872
+    assert title_of(decision) == (
+        "CANNOT TELL: The champion old stays: too few users to tell whether one is better"
+    )
+    assert decision.reason == (
+        "old stays, as it cannot be told: new: gain +0.0040 ndcg@10, at least \N{MINUS SIGN}0.0027 with 95 % "
+        "confidence and at most +0.0107 (required: gain above 0); with 600 users only a gain of 0.0102 ndcg@10 is "
+        "found 4 times in 5; the measured one, if it is true, takes 3,872, 6.5 times as many"
+    )
+
+
+def test_users_needed_are_for_the_minimum_gain_where_there_is_one() -> None:
+    decision = decided(gaining(0.004), min_gain=0.002)
+    assert decision.outcome == "cannot_tell"
+    (gain,) = decision.conditions
+    assert (gain.sought, gain.users_needed) == (0.002, users_needed(SD, 0.002, one_sided=True))
+    assert decision.reason.endswith(
+        "only a gain of 0.0122 ndcg@10 is found 4 times in 5; one of 0.0040 takes 15,484, 26 times as many"
+    )
+
+
+def test_a_loss_that_may_be_a_gain_has_no_number_of_users() -> None:
+    decision = decided(gaining(-0.001))
+    assert decision.outcome == "cannot_tell"
+    assert decision.reason.endswith(
+        "; it takes a min_gain, the smallest that matters, to say how many users are needed"
+    )
+
+
+@pytest.mark.parametrize(
+    ("challenger", "values"),
+    [
+        (gaining(-0.02), {}),  # shown to be worse
+        (gaining(0.0), {"min_gain": 0.02}),  # shown to be no better by enough
+        (gaining(0.015), {"min_gain": 0.012}),  # a gain of twice the minimum would have been found
+        (model("new", 0.0), {}),  # the same for every user
+        (gaining(0.004, rr=np.full(N, 0.1)), {"guardrails": {"metrics": {"rr": 0.01}}}),
+    ],
+)
+def test_the_champion_is_kept_where_more_users_would_change_nothing(
+    challenger: ComparedModel, values: dict[str, Any]
+) -> None:
+    assert decided(challenger, **values).outcome == "keep"
+
+
+def test_one_challenger_that_is_undecided_is_enough() -> None:
+    decision = decided(gaining(-0.05, "bad"), gaining(0.005, "near"), gaining(0.002, "far"))
+    assert decision.outcome == "cannot_tell"
+    assert "it cannot be told: near: gain +0.0050" in decision.reason
+    assert decided(gaining(-0.05, "bad"), gaining(0.05, "good"), gaining(0.002, "far")).promoted == "good"
+
+
+def test_the_loss_of_a_metric_of_which_less_is_better_is_looked_at_the_right_way_round() -> None:
+    old, new = np.full(N, 1.0), 1.0 - WAVE - 0.004
+    models = (model("old", 0.0, rmse=old), model("new", 0.0, rmse=new))
+    contest = Contest("b-1", "toy", "last_n", models, ("rmse", "ndcg@10"), None, 0, RULES)
+    (gain,) = (decision := decide(contest, Gate(), "old")).conditions
+    assert (decision.outcome, gain.users_needed) == ("cannot_tell", 3872)
+    assert gain.upper is not None and gain.upper > 0.004
+
+
+# The error over many decisions
+
+
+def test_the_error_is_divided_by_the_decisions() -> None:
+    assert Budget(90).error(0.95) == pytest.approx(0.05 / 90)
+    assert Budget(90, taken=12, spent=12 * 0.05 / 90).error(0.95) == pytest.approx(0.05 / 90)
+    assert Budget(90, taken=90, spent=0.05).error(0.95) == 0
+    # 10 of 30 were taken when it was raised to 90: what is left is divided anew.
+    assert Budget(90, taken=10, spent=10 * 0.05 / 30).error(0.95) == pytest.approx(0.05 * 2 / 3 / 80)
+    # All of 30 were taken: no more is left, however many there are to be.
+    assert Budget(90, taken=30, spent=math.fsum([0.05 / 30] * 30)).error(0.95) == 0
+
+
+@settings(max_examples=50)
+@given(
+    asked=st.lists(
+        st.tuples(st.integers(1, 400), st.sampled_from([0.9, 0.95, 0.99])), min_size=1, max_size=60
+    )
+)
+def test_what_is_spent_is_never_more_than_the_error(asked: list[tuple[int, float]]) -> None:
+    taken, spent = 0, 0.0
+    for decisions, confidence in asked:
+        if decisions >= taken and (error := Budget(decisions, taken, spent).error(confidence)):
+            taken, spent = taken + 1, spent + error
+            assert spent <= 1 - confidence + 1e-9
+
+
+def test_a_decision_has_its_share_of_the_error() -> None:
+    challenger = gaining(stats.t.isf(0.001, N - 1) * ERROR)  # p = 0.001
+    assert decided(challenger).outcome == "promote"
+    assert decided(challenger, decisions=49).outcome == "promote"
+    decision = decided(challenger, decisions=51)
+    assert decision.outcome == "cannot_tell"
+    (gain,) = decision.conditions
+    assert gain.confidence == pytest.approx(1 - 0.05 / 51)
+    assert decision.error == pytest.approx(0.05 / 51)
+    assert (decision.budget, decision.decisions_left) == (Budget(51), 50)
+
+
+def test_challengers_of_one_decision_share_its_error() -> None:
+    decision = decided(gaining(0.0, "a"), gaining(0.001, "b"), decisions=10)
+    assert [c.confidence for c in decision.conditions] == pytest.approx([1 - 0.05 / 10 / 2] * 2)
+
+
+def test_guardrails_keep_their_confidence() -> None:
+    rails = {"metrics": {"rr": 0.1}}
+    decision = decided(gaining(0.05, rr=np.full(N, 0.5)), decisions=90, guardrails=rails)
+    assert {c.kind: c.confidence for c in decision.conditions} == {
+        "gain": pytest.approx(1 - 0.05 / 90),
+        "metric": 0.95,
+    }
+
+
+def test_the_gate_refuses_when_all_decisions_are_taken() -> None:
+    spent = Budget(30, taken=30, spent=0.05)
+    decision = decided(gaining(0.05), decisions=30, budget=spent)
+    assert (decision.outcome, decision.promoted, decision.decisions_left) == ("refuse", None, 0)
+    assert decision.reason == (
+        "the gate cannot decide: the 30 decisions of gate.decisions are taken, and with them the error of 5 % is "
+        "spent; to begin anew, give the config another experiment"
+    )
+    assert decision.exit_code("refuse") == 1
+
+
+def test_fewer_decisions_than_were_taken_are_an_error() -> None:
+    check_decisions(Budget(30, taken=30))
+    with pytest.raises(DataError) as error:
+        decided(gaining(0.05), decisions=30, budget=Budget(30, taken=31))
+    assert str(error.value) == (
+        "gate.decisions is 30, but 31 decisions of this gate have been taken: set it to how many there are to be in "
+        "all, more than 31, or begin anew in another experiment"
+    )
+
+
+def test_it_is_said_for_how_long_the_confidence_holds() -> None:
+    plain = decided(gaining(0.05))
+    assert error_line(plain) == (
+        "Error: up to 5 % per decision that a challenger is promoted that is no better; 78.5 % over 30 independent "
+        "ones (gate.decisions bounds it over all)"
+    )
+    spending = decided(gaining(0.05), decisions=90, budget=Budget(90, 12, 12 * 0.05 / 90))
+    assert error_line(spending) == (
+        "Error: up to 5 % over all 90 decisions that a challenger is promoted that is no better, so this one was taken "
+        "at 99.944 %; 77 of 90 decisions are left"
+    )
+    refused = decided(decisions=90, budget=Budget(90, 12, 12 * 0.05 / 90))
+    assert (
+        error_line(refused)
+        == "Error: nothing of the 5 % over 90 decisions is spent; 78 of 90 decisions are left"
+    )
+    assert "so this one was taken at 99.944 %; 77 of 90 decisions are left.\n" in decision_markdown(spending)
+
+
+def test_a_decision_with_a_budget_is_read_back() -> None:
+    decision = decided(gaining(0.004), decisions=90)
+    assert Decision.from_json(decision.to_json()) == decision
+
+
+def test_a_decision_of_the_first_format_is_read() -> None:
+    decision = replace(decided(gaining(0.05)), budget=None)
+    values = json.loads(decision.to_json()) | {"format": 1}
+    del values["budget"]
+    new = ("upper", "detectable", "sought", "users_needed")
+    values["conditions"] = [{k: v for k, v in c.items() if k not in new} for c in values["conditions"]]
+    old = Decision.from_json(json.dumps(values))
+    assert (old.outcome, old.promoted, old.budget) == ("promote", "new", None)
+    assert not any(c.is_undecided for c in old.conditions)
