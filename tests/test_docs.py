@@ -27,8 +27,8 @@ SERVED = "howto/serving.md"
 LONG = {
     f"howto/{name}.md"
     for name in (
-        "ci", "command", "compare", "deployed", "extend", "gate", "given_lists", "libraries", "lists", "model",
-        "mlflow_evaluate", "schedules", "segments", "tuning", "upgrading",
+        "categories", "ci", "command", "compare", "deployed", "extend", "gate", "given_lists", "libraries", "lists",
+        "model", "mlflow_evaluate", "propensity", "schedules", "segments", "several_datasets", "tuning", "upgrading",
     )
 }  # fmt: skip
 

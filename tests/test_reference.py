@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ from evalplugin.base import errors
 from evalplugin.checks import CHECKS
 from evalplugin.cli import main
 from evalplugin.config import load
+from evalplugin.tracking.write.contents import rank_files
+from evalplugin.tracking.write.items import Artifact
+from tests.samples import comparisons, whole
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -267,7 +271,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     assert_same(rows(page, "Files of a model's run"), files["model"], "the table of files")
     assert_same(
         rows(page, "Files of the summary run"),
-        files["summary"],
+        files["summary"] | {file.path for file in files_of_several_datasets()},
         "the table of files",
         also=["config.yaml", *in_data],
     )
@@ -277,6 +281,14 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     assert_same(rows(page, "Tags of the experiment"), experiment.tags, "the table of tags")
     version = client.get_model_version_by_alias("shop", "champion")
     assert_same(rows(page, "Tags of a registered version"), version.tags, "the table of tags")
+
+
+def files_of_several_datasets() -> Iterator[Artifact]:
+    """Yield what the summary run has only with several datasets."""
+    (one,) = comparisons(whole())
+    rules = replace(one.contest.rules, test_digest="another")
+    other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
+    yield from rank_files(whole().bakeoff, [one, other])
 
 
 def files_of(client: Any, run_id: str, folder: str) -> Iterator[str]:

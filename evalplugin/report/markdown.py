@@ -11,8 +11,10 @@ from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import Bakeoff
 from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
+from evalplugin.report.ranks import ranks_table
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import MARKS, heading, location, marks_legend, tuning_lines
 
@@ -72,6 +74,11 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]
+    for ranks in ranks_of(comparisons):
+        table = ranks_table(ranks)
+        lines += [f"## {escape(table.title)}", "", escape(table.verdict), ""]
+        lines += [*_table(table), ""] if table.rows else []
+        lines += [*(f"{escape(line)}  " for line in table.legend), ""]
     if any(comparison.pairs for comparison in comparisons):
         lines.append(escape(marks_legend(bakeoff.baseline, LEVEL)))
     lines += ["", "Users and undefined are those of the metric that ranks."]

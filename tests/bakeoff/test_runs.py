@@ -280,7 +280,7 @@ def test_several_datasets_and_splits_make_a_run_for_each(tmp_path: Path, run: Ru
             {"name": "last", "type": "last_n", "n": 2},
             {"name": "fifth", "type": "holdout", "fraction": 0.2},
         ],
-        models=["popularity"],
+        models=["popularity", "random"],
         relevance={},
         compare={},
     )
@@ -288,6 +288,17 @@ def test_several_datasets_and_splits_make_a_run_for_each(tmp_path: Path, run: Ru
     assert code == 0, err
     for title in ("one, last", "one, fifth", "two, last", "two, fifth"):
         assert title in out
+    assert "Ranks over 2 datasets (last) by " in out
+    assert "2 datasets prove little" in out
+    summary = runs(Path.cwd())["summary"]
+    ranks = json.loads(artifact(summary, "data/ranks.json").read_text())
+    assert [(one["split"], one["datasets"]) for one in ranks] == [
+        ("last", ["one", "two"]),
+        ("fifth", ["one", "two"]),
+    ]
+    assert artifact(summary, "ranks.png").read_bytes().startswith(b"\x89PNG")
+    assert "## Ranks over 2 datasets" in artifact(summary, "leaderboard.md").read_text()
+    assert artifact(summary, "comparison.html").read_text().count('<section class="across"') == 2
     # A warning about a dataset is printed once for all splits before the first fit, and once at the end.
     for dataset in ("one", "two"):
         assert err.count(f"warning: EV114 {dataset}: relevance.threshold is not set") == 2

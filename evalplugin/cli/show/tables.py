@@ -11,10 +11,12 @@ from rich.markup import escape
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
 from evalplugin.cli.shared import show_warning
-from evalplugin.cli.show.console import MARKS, WIDTH, coloured, new_table, show_titled, stdout
+from evalplugin.cli.show.console import MARKS, WIDTH, coloured, new_table, rich_table, show_titled, stdout
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
-from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
+from evalplugin.comparison.ranks import ranks_of
+from evalplugin.report.ranks import ranks_table
+from evalplugin.report.tables import COST_HEADS, TextCell, TextTable, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import heading, location, marks_legend, small_legend, tuning_lines
 
@@ -63,6 +65,8 @@ def show_outcome(outcome: Outcome) -> None:
     bakeoff = outcome.result.bakeoff
     for comparison in outcome.comparisons:
         _show_leaderboard(console, comparison)
+    for ranks in ranks_of(outcome.comparisons):
+        _show_ranks(console, ranks_table(ranks))
     for line in _legend(outcome.comparisons, bakeoff):
         console.print(line, highlight=False)
     console.print()
@@ -126,6 +130,16 @@ def _show_leaderboard(console: Console, comparison: Comparison) -> None:
             name = escape(row.model) + (" [dim](baseline)[/dim]" if row.is_baseline else "")
             table.add_row(rank, name, *_leaderboard_cells(row, chunk, len(heads)))
         console.print(table)
+
+
+def _show_ranks(console: Console, table: TextTable) -> None:
+    console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
+    if table.rows:
+        console.print(rich_table(table))
+    console.print(escape(table.verdict), highlight=False)
+    for line in table.legend:
+        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
+    console.print()
 
 
 def _leaderboard_cells(row: ComparedModel, metrics: Sequence[str] | None, n: int) -> list[str]:

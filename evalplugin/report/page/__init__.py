@@ -13,6 +13,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.checks import page_of
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.ranks import Ranks, ranks_of
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.report.decision import error_line, headline_of, outcome_words
 from evalplugin.report.page.data import colours_of, contest_data
@@ -21,6 +22,7 @@ from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.reading import footer, reading, sample_text, subtitle
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
 from evalplugin.report.page.trend import trend
+from evalplugin.report.ranks import rank_svg, ranks_table
 from evalplugin.report.verdict import verdict
 
 __all__ = ["comparison_page"]
@@ -57,6 +59,7 @@ def comparison_page(
     page: str = _template().render(
         title=title if title is not None else f"Comparison {comparisons[0].contest.name}",
         contests=shown,
+        across=[_across(ranks, comparisons[0]) for ranks in ranks_of(comparisons)],
         css=_trusted([*_theme(comparisons), _source("page.css")]),
         charts=_json(library.charts),
         library=_trusted([library.script]),
@@ -90,6 +93,16 @@ def _contest(
     }
 
 
+def _across(ranks: Ranks, comparison: Comparison) -> dict[str, Any]:
+    """Return the ranks over several datasets; colours are those of ``comparison``."""
+    variables = model_variables(colours_of(comparison))
+    colours = {model: f"var(--{variable})" for model, variable in variables.items()}
+    return {
+        "table": ranks_table(ranks),
+        "svg": _trusted([rank_svg(ranks, colours)]) if len(ranks.models) > 1 else "",
+    }
+
+
 def _decision(decision: Decision) -> dict[str, str]:
     status = {"promote": "better", "refuse": "worse"}.get(decision.outcome, "keep")
     return {
@@ -107,7 +120,9 @@ def _theme(comparisons: Sequence[Comparison]) -> list[str]:
         colours = colours_of(comparison)
         variables = model_variables(colours)
         light = {variables[model]: colour for model, colour in colours.items()}
-        css.append(theme_css(f".contest-{number}", light, {v: for_dark(c) for v, c in light.items()}))
+        dark = {variable: for_dark(colour) for variable, colour in light.items()}
+        css += [theme_css(f".contest-{number}", light, dark)]
+        css += [theme_css(".across", light, dark)] if number == 0 and len(comparisons) > 1 else []
     return css
 
 

@@ -8,11 +8,14 @@ from collections.abc import Iterator, Sequence
 from evalplugin.base.inputs import Inputs
 from evalplugin.comparison.comparison import Comparison, metric_cells
 from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.execution.results import Bakeoff, Finding, ModelResult
 from evalplugin.report.decision import title_of
 from evalplugin.report.markdown import decision_markdown, escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
+from evalplugin.report.palette import model_colours
+from evalplugin.report.ranks import rank_png
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.report.words import location
@@ -33,17 +36,19 @@ from evalplugin.tracking.write.metrics import model_metrics, summary_metrics
 __all__ = [
     "DECISION",
     "INPUTS",
+    "RANKS",
     "decision_files",
     "decision_tags",
     "findings_of",
     "inputs_files",
     "model_items",
     "page_artifact",
+    "rank_files",
     "summary_items",
     "summary_name",
 ]
 
-DECISION, INPUTS = "decision.json", "data/inputs.json"
+DECISION, INPUTS, RANKS = "decision.json", "data/inputs.json", "data/ranks.json"
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
@@ -89,6 +94,7 @@ def summary_items(
         yield Tag("evalplugin.compare", links.compare_url_path)
     yield from config_artifacts(bakeoff)
     yield Artifact("leaderboard.md", leaderboard)
+    yield from rank_files(bakeoff, comparisons)
     if found := list(dict.fromkeys(finding for one in comparisons for finding in one.contest.findings)):
         yield findings_tag(found)
     if decision is not None:
@@ -109,6 +115,16 @@ def findings_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str, str],
         for row in one.models
     }
     return {key: findings for key, findings in found.items() if findings}
+
+
+def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Artifact]:
+    """Yield the ranks over several datasets, as a picture and for programs; none with one dataset."""
+    if found := ranks_of(comparisons):
+        drawn = [ranks for ranks in found if len(ranks.models) > 1]
+        if drawn:
+            colours = model_colours(bakeoff.models, bakeoff.baseline)
+            yield Artifact("ranks.png", rank_png(drawn, colours))
+        yield Artifact(RANKS, json.dumps([ranks.to_json() for ranks in found], indent=1, ensure_ascii=False))
 
 
 def page_artifact(
