@@ -219,6 +219,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
     evalplugin.run(
         {
             "experiment": "shop",
+            "seeds": 2,
             "plugins": ["fails.py"],
             "datasets": [{**data, "items": items}],
             "split": {"type": "kfold", "k": 2},
@@ -332,6 +333,7 @@ def test_the_page_on_exit_codes_names_every_environment_variable() -> None:
         ("explanation/statistics", "statistics"),
         ("explanation/performance", "benchmarks"),
         ("howto/tuning", "tuning"),
+        ("howto/seeds", "seeds"),
     ],
 )
 def test_the_numbers_of_a_page_are_those_that_were_measured(page: str, folder: str) -> None:

@@ -20,7 +20,7 @@ from evalplugin.bakeoff.resuming import (
     open_journal,
     resume_hint,
 )
-from evalplugin.bakeoff.tasks import open_executor, run_tasks
+from evalplugin.bakeoff.tasks import open_executor, report_seeds, run_tasks
 from evalplugin.bakeoff.unchanged import (
     check_declared,
     check_stored,
@@ -124,6 +124,7 @@ def _describe(config: CheckedConfig, experiment: str | None) -> Bakeoff:
         id=new_id(),
         experiment=experiment or spec.experiment,
         seed=spec.seed,
+        seeds=spec.seeds,
         n=recommend.n,
         candidates=candidates,
         threshold=spec.relevance.threshold,
@@ -190,6 +191,7 @@ def run_bakeoff(
     cache = StepCache.open(config.spec.store, observer.report, fresh=mode == "fresh", resolve=resolve)
     prepared = with_data_findings(config, prepare(config, data_home, observer, cache), observer)
     jobs = jobs_of(config, prepared, tracking_uri=uri)
+    report_seeds(config, jobs, observer)
     studies = studies_of(config, prepared, jobs)
     with observer.progress("look up the inputs of models"):
         check_declared(config, cache)

@@ -30,6 +30,7 @@ class PlannedTask:
     model: str
     type: str
     folds: int
+    seeds: int  # how often it is fitted on each fold
     users: int  # with a list, in the first fold
     n: int
     lists_mb: float  # the lists, in 2**20 bytes
@@ -67,11 +68,13 @@ def plan(
     tasks = []
     n = config.spec.recommend.n
     data = with_data_findings(config, prepare(config, data_home, observer), observer)
-    studies_of(config, data, jobs_of(config, data))  # the validation data is split too
+    jobs = jobs_of(config, data)
+    studies_of(config, data, jobs)  # the validation data is split too
     for prepared in data:
         info, fold = prepared.info, prepared.folds[0]
         users = len(np.unique(fold.test.user))
-        for named in config.models:
+        for job in (job for job in jobs if job.info is info):
+            named = job.model
             needed = getattr(MODELS.create(named.type, named.params), "fit_bytes", lambda train: None)(
                 fold.train
             )
@@ -82,6 +85,7 @@ def plan(
                     model=named.name,
                     type=named.type,
                     folds=info.n_folds,
+                    seeds=job.seeds,
                     users=users,
                     n=n,
                     lists_mb=users * n * (4 + 8) / 2**20,

@@ -19,7 +19,7 @@ from evalplugin.execution.worker import Limits
 from evalplugin.execution.workers import process_executor
 from evalplugin.tracking import MlflowTracker
 
-__all__ = ["open_executor", "run_tasks"]
+__all__ = ["open_executor", "report_seeds", "run_tasks"]
 
 
 @contextmanager
@@ -35,6 +35,18 @@ def open_executor(
             yield process_executor(
                 observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder
             )
+
+
+def report_seeds(config: CheckedConfig, jobs: Sequence[Job], observer: Observer) -> None:
+    """Report which models are fitted once though there are several seeds, as no random numbers decide their lists."""
+    once = list(dict.fromkeys(job.model.name for job in jobs if job.seeds == 1))
+    if config.spec.seeds > 1 and once:
+        observer.report(
+            f"seeds: {', '.join(once)} {'draws' if len(once) == 1 else 'draw'} no random numbers, or always the same "
+            f"ones, and {'is' if len(once) == 1 else 'are'} fitted once; the others {config.spec.seeds} times"
+            if len(once) < len(config.models)
+            else f"seeds: no model draws random numbers, so that each is fitted once, not {config.spec.seeds} times"
+        )
 
 
 def run_tasks(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.comparison.statistics import Interval, Paired
+from evalplugin.comparison.statistics import Interval, Paired, SeedSpread, seed_spread
 from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores, Summary
@@ -51,6 +51,13 @@ class Pair:
     p_holm: float
     p_bh: float
     mark: Mark
+    # By how much the models may differ if only their seeds do, one fit of each; NaN without several seeds.
+    seed_range: float = math.nan
+
+    @property
+    def is_within_seeds(self) -> bool:
+        """Whether the difference is smaller than what another seed gives."""
+        return abs(self.paired.interval.mean) < self.seed_range
 
     @property
     def higher_is_better(self) -> bool | None:
@@ -85,6 +92,8 @@ class Cell:
     undefined: int = 0  # users without a value
     summary: Summary | None = None  # of the users' values; None for a metric with one number for each model
     difference: Pair | None = None  # against the baseline
+    seeds: SeedSpread | None = None  # of the mean; None: the model was fitted once
+    seed_share: float = math.nan  # of the variance of the mean over users and seeds, what the seeds give
 
     @property
     def mark(self) -> Mark:
@@ -141,6 +150,7 @@ class ComparedModel:
     scores: PerUserScores | None  # None: the model failed
     costs: Costs | None = None
     fold_means: tuple[Mapping[str, float], ...] = ()
+    seed_means: tuple[Mapping[str, float], ...] = ()  # empty: the model was fitted once
     top_n: pa.Table | None = None  # user, item, rank, score (and fold, from 1, when there are several)
     run_id: str | None = None  # the MLflow run it was read from
     error: str | None = None  # the exception of a failed model, in one line
@@ -149,6 +159,10 @@ class ComparedModel:
     is_baseline: bool = False
     # By canonical name, the primary metric first; empty for a model that failed.
     cells: Mapping[str, Cell] = field(default_factory=dict)
+
+    def spread_of_seeds(self, metric: str) -> SeedSpread | None:
+        """Return how the mean of a metric varies from seed to seed; None where the model was fitted once."""
+        return seed_spread([means.get(metric, math.nan) for means in self.seed_means])
 
 
 @dataclass(frozen=True)

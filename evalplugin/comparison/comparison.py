@@ -17,14 +17,19 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import (
     Interval,
     Method,
+    SeedSpread,
     Test,
     benjamini_hochberg,
     compare_pairs,
     holm,
+    interval_with_seeds,
     mean_intervals,
+    paired_with_seeds,
+    range_of_seeds,
+    seed_spread,
 )
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores, summarise
+from evalplugin.metrics.scores import PerUserScores, Summary, summarise
 
 __all__ = ["LEVEL", "Comparison", "compare", "metric_cells"]
 
@@ -65,6 +70,11 @@ class Comparison:
         """The number of folds over which users' scores were averaged; 0 if all models failed."""
         return max((len(row.fold_means) for row in self.models), default=0)
 
+    @property
+    def n_seeds(self) -> int:
+        """The number of seeds with which stochastic models were fitted; 1 if all models were fitted once."""
+        return max((len(row.seed_means) for row in self.models), default=0) or 1
+
     def pair(self, metric: str, model: str, against: str) -> Pair | None:
         """Return one pair, or None where these two were not compared."""
         names = (metric, model, against)
@@ -92,7 +102,9 @@ def compare(
         replace(
             model,
             is_baseline=model.model == contest.baseline,
-            cells=metric_cells(model.scores, contest.metrics, contest.seed, level=level),
+            cells=metric_cells(
+                model.scores, contest.metrics, contest.seed, seed_means=model.seed_means, level=level
+            ),
         )
         for model in contest.models
     ]
@@ -110,9 +122,17 @@ def compare(
 
 
 def metric_cells(
-    scores: PerUserScores | None, metrics: Sequence[str], seed: int, *, level: float = LEVEL
+    scores: PerUserScores | None,
+    metrics: Sequence[str],
+    seed: int,
+    *,
+    seed_means: Sequence[Mapping[str, float]] = (),
+    level: float = LEVEL,
 ) -> dict[str, Cell]:
-    """Return a model's value of each metric, in the order of ``metrics``; empty for a model that failed."""
+    """Return a model's value of each metric, in the order of ``metrics``; empty for a model that failed.
+
+    The intervals take in what other seeds give, if there are ``seed_means``.
+    """
     if scores is None:
         return {}
     own = [m for m in metrics if m in scores.metrics]
@@ -120,15 +140,24 @@ def metric_cells(
     # One random stream for all, so that no number depends on the names of models and data or on other metrics.
     intervals = mean_intervals(values, level=level, rng=generator(seed, "interval"))
     cells = {
-        m: _cell(m, values[:, i], interval)
+        m: _cell(m, values[:, i], interval, _spread(seed_means, m))
         for i, (m, interval) in enumerate(zip(own, intervals, strict=True))
     }
-    cells |= {m: Cell(m, float(value), users=len(scores.users)) for m, value in scores.overall.items()}
+    cells |= {
+        m: Cell(m, float(value), users=len(scores.users), seeds=_spread(seed_means, m))
+        for m, value in scores.overall.items()
+    }
     return {m: cells[m] for m in metrics if m in cells}
 
 
-def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval) -> Cell:
+def _spread(seed_means: Sequence[Mapping[str, float]], metric: str) -> SeedSpread | None:
+    return seed_spread([means.get(metric, math.nan) for means in seed_means])
+
+
+def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seeds: SeedSpread | None) -> Cell:
     summary = summarise(values)
+    if seeds is not None:
+        interval = interval_with_seeds(interval, [seeds])
     return Cell(
         metric,
         mean=summary.mean,
@@ -138,7 +167,15 @@ def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval) -> C
         users=summary.n,
         undefined=summary.undefined,
         summary=summary,
+        seeds=seeds,
+        seed_share=math.nan if seeds is None else _seed_share(seeds, summary),
     )
+
+
+def _seed_share(seeds: SeedSpread, summary: Summary) -> float:
+    """Return the seeds' share of the variance of a mean over users and seeds; NaN without any."""
+    of_seeds, of_users = seeds.error**2, summary.std**2 / max(1, summary.n)
+    return of_seeds / (of_seeds + of_users) if of_seeds + of_users > 0 else math.nan
 
 
 def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair]) -> ComparedModel:
@@ -159,7 +196,9 @@ def _pairs(
     for metrics in _batches(contest.metrics, scores, len(names)):
         columns = {metric: _columns(metric, scores) for metric in metrics}
         rng = generator(contest.seed, "difference")
-        for pairs in _families(names, columns, level, intervals, tests, rng).values():
+        for pairs in _families(
+            names, columns, _spreads(models, metrics), level, intervals, tests, rng
+        ).values():
             yield from _corrected(pairs, level)
 
 
@@ -195,6 +234,7 @@ def _columns(metric: str, scores: Mapping[str, PerUserScores]) -> dict[str, npt.
 def _families(
     names: Sequence[tuple[str, str]],
     columns: Mapping[str, Mapping[str, npt.NDArray[np.float64]]],
+    spreads: Mapping[tuple[str, str], SeedSpread],
     level: float,
     intervals: Method,
     tests: Sequence[Test],
@@ -205,6 +245,7 @@ def _families(
     Args:
         names: The models of each pair; only those that have a metric are compared by it.
         columns: Values by metric and model.
+        spreads: What another seed gives, by model and metric.
         level, intervals, tests, rng: As for ``compare_pairs``. All metrics share the random signs.
     """
     keys = [(metric, a, b) for metric, having in columns.items() for a, b in names if {a, b} <= having.keys()]
@@ -214,8 +255,18 @@ def _families(
     compared = compare_pairs(a, b, level=level, method=intervals, tests=tests, rng=rng)
     for (metric, model, other), paired in zip(keys, compared, strict=True):
         if paired.users:
-            found[metric].append(Pair(metric, model, other, paired, paired.p["permutation"], 1.0, 1.0, ""))
+            of_model, of_other = spreads.get((model, metric)), spreads.get((other, metric))
+            paired = paired_with_seeds(paired, of_model, of_other)
+            seed_range = range_of_seeds(of_model, of_other, level)
+            p = paired.p["permutation"]
+            found[metric].append(Pair(metric, model, other, paired, p, 1.0, 1.0, "", seed_range))
     return found
+
+
+def _spreads(models: Sequence[ComparedModel], metrics: Sequence[str]) -> dict[tuple[str, str], SeedSpread]:
+    """Return what another seed gives, by model and metric."""
+    found = {(row.model, metric): row.spread_of_seeds(metric) for row in models for metric in metrics}
+    return {key: spread for key, spread in found.items() if spread is not None}
 
 
 def _side_by_side(columns: Sequence[npt.NDArray[np.float64]]) -> npt.NDArray[np.float64]:
@@ -268,9 +319,13 @@ def _group_cells(
         keys = [(metric, model) for metric, having in columns.items() for model in having]
         values = _side_by_side([columns[metric][model] for metric, model in keys])
         intervals = mean_intervals(values, level=level, rng=rng)
-        found = _families(names, columns, level, comparison.intervals, (), rng)
+        # What a seed gives a group's mean is taken to be what it gives the mean over all users.
+        spreads = _spreads(comparison.models, metrics)
+        found = _families(names, columns, spreads, level, comparison.intervals, (), rng)
         pairs = {(pair.metric, pair.model): pair for family in found.values() for pair in family}
         for (metric, model), interval in zip(keys, intervals, strict=True):
+            if (spread := spreads.get((model, metric))) is not None:
+                interval = interval_with_seeds(interval, [spread])
             yield SegmentCell(segment, label, model, metric, interval, pairs.get((metric, model)))
 
 

@@ -103,6 +103,7 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                         m.per_user,
                         m.costs,
                         m.fold_means,
+                        m.seed_means,
                         m.top_n,
                         error=m.failure,
                         tuned=Tuned.of(m),

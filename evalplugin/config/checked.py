@@ -151,6 +151,7 @@ class CheckedConfig:
             "segments": [segment.as_mapping() for segment in self.segments],
             "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
             "tune": None if self.tune is None else self.tune.as_mapping(),
+            "seeds": self.spec.seeds if self.spec.seeds > 1 else None,  # hashes of before it existed stay
         }
         sections = self.spec.model_dump(by_alias=True) | checked
         return {name: section for name, section in sections.items() if section is not None}

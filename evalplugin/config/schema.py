@@ -123,6 +123,16 @@ class Config(Closed):
     seed: Annotated[
         int, Decides("scores"), Field(ge=0, description="Root of all randomness.", examples=[10])
     ] = 0
+    seeds: Annotated[
+        int,
+        Decides("scores"),
+        Field(
+            ge=1,
+            description="How often a model that draws random numbers is fitted, each time with others; data, split and "
+            "candidates stay. Users' scores are averaged, and intervals and tests take in what another seed gives.",
+            examples=[5],
+        ),
+    ] = 1
     plugins: Annotated[
         list[str],
         Decides("scores"),

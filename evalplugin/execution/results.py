@@ -56,7 +56,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Costs:
-    """The time and memory of one model, all folds together."""
+    """The time and memory of one model, all folds together; of several seeds, the mean of one's time."""
 
     fit_seconds: float
     recommend_seconds: float
@@ -160,10 +160,12 @@ class ModelResult:
     type: str  # registered model type
     params: Mapping[str, Any]  # resolved, defaults included
     costs: Costs | None = None
-    # Each user's scores, averaged over the folds the user is in.
+    # Each user's scores, averaged over the folds the user is in, and then over the seeds.
     per_user: PerUserScores | None = field(default=None, repr=False)
     fold_means: tuple[Mapping[str, float], ...] = ()  # canonical metric name -> mean, for each fold
-    # user, item, rank, score (and fold, when there are several)
+    # Of each seed the mean over users of their averages over folds; empty for a model that was fitted once.
+    seed_means: tuple[Mapping[str, float], ...] = ()
+    # user, item, rank, score (and fold, when there are several); of the first seed
     top_n: pa.Table | None = field(default=None, repr=False)
     notes: tuple[str, ...] = ()  # sentences on its lists, such as how many users have none
     tuning: Tuning | None = None  # where its parameters were tuned; ``params`` has the best of the last fold
@@ -228,6 +230,7 @@ class Bakeoff:
     metrics_hash: str
     datasets: tuple[str, ...] = ()  # names in config order
     splits: tuple[str, ...] = ()  # names in config order
+    seeds: int = 1  # how often a stochastic model is fitted
     # Hashes of config, data and code, as far as they are known.
     inputs: Mapping[str, str] = field(default_factory=dict)
 

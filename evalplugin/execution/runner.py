@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,16 +22,13 @@ from evalplugin.config.inputs import inputs_of_model
 from evalplugin.data import SPLITS, Candidates, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.isolation import error_text, isolated, raise_interruption
+from evalplugin.execution.model_result import model_result
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import Costs, DataInfo, ModelResult, Tuning
+from evalplugin.execution.results import DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult, run_task
-from evalplugin.metrics.scores import average_folds
-from evalplugin.models import TopN
+from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import Segmentation, segmentation
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "Executor",
@@ -63,22 +59,26 @@ class PreparedData:
 
 @dataclass(eq=False)
 class Job:
-    """One model on one dataset under one split: a task for each fold, and the results so far."""
+    """One model on one dataset under one split: a task for each seed and fold, and the results so far.
+
+    The tasks of the first seed come first, in the order of the folds.
+    """
 
     info: DataInfo
     model: ModelRecipe
     tasks: tuple[Task, ...]
-    done: dict[int, Result] = field(default_factory=dict)  # by fold
+    done: dict[int, Result] = field(default_factory=dict)  # by number of the task
     unscored: dict[int, Lists] = field(
         default_factory=dict
-    )  # by fold: cached lists that are still to be scored
+    )  # by number of the task: cached lists that are still to be scored
     tuning: Tuning | None = None  # how the parameters of the tasks were found
     running: int = 0  # tasks that have started and not ended
     started: float = 0.0  # when the last one did, on the monotonic clock
+    seeds: int = 1  # how often the model is fitted on each fold
 
     @property
     def failed(self) -> bool:
-        """Whether a fold failed, so that the rest need not be computed."""
+        """Whether a task failed, so that the rest need not be computed."""
         return any(isinstance(result, TaskFailure) for result in self.done.values())
 
     @property
@@ -86,14 +86,22 @@ class Job:
         """Whether every task has ended or need not run."""
         return not self.running and (self.failed or len(self.done) == len(self.tasks))
 
-    def label(self, fold: int) -> str:
-        """Return the label of the task of a fold, for progress."""
-        folds = len(self.tasks)
-        return f"{self.model.name}, fold {fold + 1} of {folds}" if folds > 1 else self.model.name
+    @property
+    def folds(self) -> int:
+        """The number of folds."""
+        return len(self.tasks) // self.seeds
 
-    def name(self, fold: int) -> str:
-        """Return the unique name of the task of a fold within the bake-off."""
-        return f"{self.info.dataset}/{self.info.split}/{self.model.name}/{fold}"
+    def label(self, number: int) -> str:
+        """Return the label of a task, for progress."""
+        seed, fold = divmod(number, self.folds)
+        parts = (("fold", fold, self.folds), ("seed", seed, self.seeds))
+        return ", ".join([self.model.name, *(f"{noun} {one + 1} of {n}" for noun, one, n in parts if n > 1)])
+
+    def name(self, number: int) -> str:
+        """Return the unique name of a task within the bake-off."""
+        seed, fold = divmod(number, self.folds)
+        name = f"{self.info.dataset}/{self.info.split}/{self.model.name}/{fold}"
+        return f"{name}/seed {seed + 1}" if seed else name
 
 
 def prepare(
@@ -243,13 +251,15 @@ def jobs_of(
 
 def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, tracking_uri: str | None) -> Job:
     inputs = tuple(dict.fromkeys(inputs_of_model(model, config.folder)))
+    seeds = config.spec.seeds if _is_stochastic(model) else 1
     tasks = tuple(
         Task(
             model=model,
             split=fold,
             candidates=candidates,
             seed=config.spec.seed,
-            stream=(*prepared.stream, str(fold.fold)),
+            # The first seed's stream is the one of a bake-off without others.
+            stream=(*prepared.stream, str(fold.fold), *([f"seed {seed + 1}"] if seed else [])),
             n=config.spec.recommend.n,
             metrics=config.metrics,
             threshold=config.spec.relevance.threshold,
@@ -257,24 +267,31 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             folder=config.folder,
             tracking_uri=tracking_uri,
         )
+        for seed in range(seeds)
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
     )
-    return Job(prepared.info, model, tasks)
+    return Job(prepared.info, model, tasks, seeds=seeds)
+
+
+def _is_stochastic(model: ModelRecipe) -> bool:
+    """Return whether a model draws random numbers: with its parameters, or with some that its tuning may choose."""
+    tuned = any(name == "random_state" for name in model.space or ())
+    return tuned or is_stochastic(MODELS.create(model.type, model.params))
 
 
 def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
     """Fill jobs with cached results and lists, and with the failures in the journal."""
     failures = {} if cache.journal is None else cache.journal.failures
     for job in jobs:
-        names = {fold: job.name(fold) for fold in range(len(job.tasks))}
-        job.done |= {fold: failures[name] for fold, name in names.items() if name in failures}
-        for fold, task in enumerate(() if job.failed else job.tasks):
+        names = {number: job.name(number) for number in range(len(job.tasks))}
+        job.done |= {number: failures[name] for number, name in names.items() if name in failures}
+        for number, task in enumerate(() if job.failed else job.tasks):
             if (lists := cache.lists(task)) is None:
                 continue
             if (result := cache.scored(task, lists)) is not None:
-                job.done[fold] = result
+                job.done[number] = result
             else:
-                job.unscored[fold] = lists
+                job.unscored[number] = lists
 
 
 def results_of(
@@ -284,7 +301,7 @@ def results_of(
     starting: Callable[[int], None] = lambda job: None,
     task_ended: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[int, ModelResult]]:
-    """Yield the number and the result of each job as soon as all its folds are done; a failure is part of the result.
+    """Yield the number and the result of each job as soon as all its tasks are done; a failure is part of the result.
 
     Args:
         jobs: The jobs, with the results and lists that were cached.
@@ -298,29 +315,29 @@ def results_of(
             starting(number)
             yield number, _result_of(job)
     waiting = [number for number, job in enumerate(jobs) if not job.ended]
-    started: list[tuple[int, int]] = []  # job and fold of each task, by the number of the task
+    started: list[tuple[int, int]] = []  # job, and task within it, by the order in which they start
 
     def missing() -> Iterator[tuple[int, str, Task]]:
         for number in waiting:
             job = jobs[number]
             starting(number)
-            for fold, task in enumerate(job.tasks):
+            for place, task in enumerate(job.tasks):
                 if job.failed:
                     break
-                if fold not in job.done:
-                    started.append((number, fold))
+                if place not in job.done:
+                    started.append((number, place))
                     job.running += 1
                     job.started = time.monotonic()
-                    yield len(started) - 1, job.label(fold), replace(task, lists=job.unscored.get(fold))
+                    yield len(started) - 1, job.label(place), replace(task, lists=job.unscored.get(place))
 
     with closing(execute(missing())) as results:
         for task_number, result in results:
-            number, fold = started[task_number]
+            number, place = started[task_number]
             job = jobs[number]
             job.running -= 1
-            job.done[fold] = result
+            job.done[place] = result
             if cache is not None:
-                job.done[fold] = _store(job, fold, cache)
+                job.done[place] = _store(job, place, cache)
             task_ended()
             if job.ended:
                 yield number, _result_of(job)
@@ -345,60 +362,15 @@ def sequential_executor(observer: Observer) -> Executor:
     return execute
 
 
-def _store(job: Job, fold: int, cache: StepCache) -> Result:
-    result = job.done[fold]
+def _store(job: Job, number: int, cache: StepCache) -> Result:
+    result, task = job.done[number], job.tasks[number]
     if isinstance(result, TaskResult):
-        return cache.store_result(replace(job.tasks[fold], lists=job.unscored.get(fold)), result)
-    return cache.store_failure(job.name(fold), job.tasks[fold], result)
+        return cache.store_result(replace(task, lists=job.unscored.get(number)), result)
+    return cache.store_failure(job.name(number), task, result)
 
 
 def _result_of(job: Job) -> ModelResult:
     """Return the result of a job that has ended."""
-    info, model = job.info, job.model
-    for _, result in sorted(job.done.items()):
-        if isinstance(result, TaskFailure):
-            return ModelResult(
-                info, model.name, model.type, model.params, tuning=job.tuning, error=result.error
-            )
-    folds = [result for _, result in sorted(job.done.items()) if isinstance(result, TaskResult)]
-    return ModelResult(
-        data=info,
-        model=model.name,
-        type=model.type,
-        params=model.params,
-        costs=_add([result.costs for result in folds]),
-        per_user=average_folds([result.per_user for result in folds]),
-        fold_means=tuple(result.per_user.means for result in folds),
-        top_n=_lists_table([result.top_n for result in folds], job.tasks),
-        notes=tuple(_notes(folds)),
-        tuning=job.tuning,
-    )
-
-
-def _notes(folds: Sequence[TaskResult]) -> Iterator[str]:
-    """Yield what models say of their lists, with the number of the fold where there are several."""
-    for number, result in enumerate(folds):
-        yield from (f"fold {number + 1}: {note}" if len(folds) > 1 else note for note in result.lists.notes)
-
-
-def _add(costs: Sequence[Costs]) -> Costs:
-    return Costs(
-        fit_seconds=sum(c.fit_seconds for c in costs),
-        recommend_seconds=sum(c.recommend_seconds for c in costs),
-        score_seconds=sum(c.score_seconds for c in costs),
-        peak_memory_mb=max(c.peak_memory_mb for c in costs),
-        start_seconds=sum(c.start_seconds for c in costs),
-    )
-
-
-def _lists_table(lists: Sequence[TopN], tasks: Sequence[Task]) -> pa.Table:
-    """Return the lists of all folds as one table; its metadata has the digest of each fold's train data."""
-    import pyarrow as pa
-
-    trains = [task.split.train for task in tasks]
-    tables = [top_n.to_table(train) for top_n, train in zip(lists, trains, strict=True)]
-    if len(tables) > 1:
-        folds = [pa.array(np.full(len(table), fold + 1, dtype=np.int32)) for fold, table in enumerate(tables)]
-        tables = [t.append_column("fold", f) for t, f in zip(tables, folds, strict=True)]
-    described = json.dumps({"train_digests": [train.digest for train in trains]})
-    return pa.concat_tables(tables).replace_schema_metadata({"evalplugin": described})
+    results = [result for _, result in sorted(job.done.items())]
+    trains = [task.split.train for task in job.tasks[: job.folds]]
+    return model_result(job.info, job.model, results, trains, job.seeds, job.tuning)

@@ -94,6 +94,11 @@ class Command:
         if problems:
             raise ParameterError(problems)
 
+    @property
+    def stochastic(self) -> bool:
+        """Whether the program is given a seed."""
+        return any("seed" in _names_in(argument) for argument in self.command)
+
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if there is no such program."""
         programs = {"command": self.command}

@@ -67,6 +67,7 @@ class GivenLists:
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     learns = False
+    stochastic = False
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.run is None):

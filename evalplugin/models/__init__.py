@@ -8,6 +8,7 @@ from evalplugin.models.base import (
     RatingPredictor,
     Recommender,
     ScoringRecommender,
+    is_stochastic,
     model,
 )
 from evalplugin.models.factors import FactorModel
@@ -30,6 +31,7 @@ __all__ = [
     "baselines",
     "ease",
     "implicit",
+    "is_stochastic",
     "lenskit",
     "limit_threads",
     "model",

@@ -25,6 +25,7 @@ __all__ = [
     "Recommender",
     "ScoringRecommender",
     "TaskRecommender",
+    "is_stochastic",
     "model",
 ]
 
@@ -58,7 +59,7 @@ class Recommender(Protocol):
     An optional class variable or property ``compares_ratings: bool`` is whether the model finds neighbours by comparing
     ratings, so that raw counts mislead it: a bake-off on such data warns. ``learns: bool = False`` says that nothing
     is learnt from the train data, as the lists or the model were made elsewhere: it cannot be fitted on all data and
-    registered.
+    registered. ``stochastic: bool = False`` says that ``rng`` decides nothing: such a model is fitted once.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -136,6 +137,11 @@ class RatingPredictor(Protocol):
 
     def predict(self, users: Codes, items: Codes) -> npt.NDArray[np.floating[Any]]:
         """Return the predicted rating of each pair: floats (len(users),)."""
+
+
+def is_stochastic(model: Recommender) -> bool:
+    """Return whether another stream of random numbers may change a model's lists: unless it declares that none does."""
+    return bool(getattr(model, "stochastic", True))
 
 
 def _lack(cls: type) -> str | None:

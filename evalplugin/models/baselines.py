@@ -47,6 +47,11 @@ class Random:
     _streams: UserStreams | None = field(default=None, init=False, repr=False, compare=False)
     _legacy: Floats | None = field(default=None, init=False, repr=False, compare=False)
 
+    @property
+    def stochastic(self) -> bool:
+        """Whether another stream of random numbers may change the lists."""
+        return self.legacy_seed is None
+
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw the key of all streams; nothing is learned."""
         self._n_items = train.n_items
@@ -87,6 +92,7 @@ class MostPopular:
     """
 
     personalised: ClassVar[bool] = False
+    stochastic: ClassVar[bool] = False
 
     _counts: Floats | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -83,6 +83,7 @@ class _Neighbours(_LensKit):
     """Neighbours of LensKit, which scores one user at a time."""
 
     module = "lenskit.knn"
+    stochastic: ClassVar[bool] = False
     feedback: str
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.data import Interactions
+from evalplugin.models.randomness import Seeded
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -20,7 +21,7 @@ Values = Annotated[
 ]
 
 
-class MatrixModel:
+class MatrixModel(Seeded):
     """A model of the matrix of interactions, whose parameter ``values`` says what its entries are."""
 
     values: str

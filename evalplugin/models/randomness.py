@@ -14,7 +14,7 @@ from evalplugin.base.arrays import Codes, Flags, Floats, row_entries
 from evalplugin.data import Rows
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["RandomState", "UserStreams", "draw_seed"]
+__all__ = ["RandomState", "Seeded", "UserStreams", "draw_seed"]
 
 RandomState = Annotated[
     int | None,
@@ -129,6 +129,15 @@ class UserStreams:
 
         for_ranges(rows, len(users), 64)
         return drawn
+
+
+class Seeded:
+    """A model that is stochastic if it has a parameter ``random_state``, and that is null."""
+
+    @property
+    def stochastic(self) -> bool:
+        """Whether another stream of random numbers may change the lists."""
+        return getattr(self, "random_state", 0) is None
 
 
 def draw_seed(random_state: int | None, rng: np.random.Generator) -> int:

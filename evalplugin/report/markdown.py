@@ -15,6 +15,7 @@ from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import Bakeoff
 from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
 from evalplugin.report.ranks import ranks_table
+from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import MARKS, heading, location, marks_legend, tuning_lines
 
@@ -70,7 +71,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in done]
             lines += [*markdown_table(heads, rows), ""]
-        for line in tuning_lines(comparison):
+        for line in [*seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]

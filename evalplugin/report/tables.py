@@ -12,6 +12,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import Test
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
+from evalplugin.report.seeds import seed_lines, seed_texts
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.words import (
     TEST_NAMES,
@@ -63,7 +64,7 @@ def comparison_tables(comparison: Comparison, metric: str, segment: str | None =
 
     First the models; if all were compared with each other, every two models; if a segmentation is named, its groups.
     """
-    lines = tuple(legend(comparison, metric))
+    lines = (*legend(comparison, metric), *seed_lines(comparison))
     with_pairs = comparison.pairing == "all" and any(pair.metric == metric for pair in comparison.pairs)
     models = models_table(comparison, metric)._replace(verdict=verdict_sentence(comparison, metric))
     yield models if with_pairs else models._replace(legend=lines)
@@ -83,6 +84,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     tests = further_tests(comparison)
     heads = ["", "model", "mean"]
     heads += ["folds"] if with_folds else []
+    heads += ["seeds"] if comparison.n_seeds > 1 else []
     heads += _pair_heads(tests) if with_pairs else []
     shown = []
     for row in rows:
@@ -90,6 +92,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
         rank = TextCell("" if row.rank is None else str(row.rank))
         cells = [rank, name_cell(row), mean_cell(cell)._replace(mark="")]
         cells += [_folds(comparison, row, metric)] if with_folds else []
+        cells += [TextCell(*seed_texts(row, metric))] if comparison.n_seeds > 1 else []
         cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
         shown.append(tuple(cells))
     better = direction(parse(metric).metric.higher_is_better)

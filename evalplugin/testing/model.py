@@ -13,7 +13,15 @@ from evalplugin.base.arrays import Codes
 from evalplugin.base.parameters import as_mapping, build
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
-from evalplugin.models import BLOCK_BYTES, MODELS, RatingPredictor, Recommender, TopN, recommend
+from evalplugin.models import (
+    BLOCK_BYTES,
+    MODELS,
+    RatingPredictor,
+    Recommender,
+    TopN,
+    is_stochastic,
+    recommend,
+)
 from evalplugin.models.selection import NO_ITEM
 from evalplugin.testing.assertions import require
 
@@ -28,6 +36,7 @@ __all__ = [
     "check_predicts_on_the_rating_scale",
     "check_recommender",
     "check_same_seed_gives_same_lists",
+    "check_seeds_decide_only_what_is_declared",
     "check_survives_pickling",
     "checkerboard",
 ]
@@ -138,6 +147,17 @@ def check_same_seed_gives_same_lists(make: Make) -> None:
     _require_same(first, _lists(other, data, 10), message)
 
 
+def check_seeds_decide_only_what_is_declared(make: Make) -> None:
+    """Check that a model that declares ``stochastic = False`` makes the same lists with any random numbers."""
+    model, data = _fitted(make)
+    if is_stochastic(model):
+        return
+    other = make()
+    other.fit(data, generator(3, "another"))
+    message = "it declares stochastic = False, and other random numbers make other lists"
+    _require_same(_lists(model, data, 10), _lists(other, data, 10), message)
+
+
 def check_lists_do_not_depend_on_blocks(make: Make) -> None:
     """Check that a user's list does not depend on the other users of a call, and that calls can be repeated."""
     model, data = _fitted(make)
@@ -211,6 +231,7 @@ RECOMMENDER_CHECKS: tuple[Callable[[Make], None], ...] = (
     check_learns_the_checkerboard,
     check_lists_are_valid,
     check_same_seed_gives_same_lists,
+    check_seeds_decide_only_what_is_declared,
     check_lists_do_not_depend_on_blocks,
     check_leaves_data_untouched,
     check_lists_of_cold_users,

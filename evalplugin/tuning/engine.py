@@ -199,5 +199,8 @@ def _tuned(job: Job, studies: Sequence[Study]) -> Job:
     if failed:
         return replace(job, done=dict(failed))
     recipes = [replace(job.model, params=trial.task.model.params) for trial in best if trial is not None]
-    tasks = tuple(replace(task, model=recipe) for task, recipe in zip(job.tasks, recipes, strict=True))
+    # Tuned once, with the first seed: the others repeat the fit of what it has found.
+    tasks = tuple(
+        replace(task, model=recipe) for task, recipe in zip(job.tasks, recipes * job.seeds, strict=True)
+    )
     return replace(job, model=recipes[-1], tasks=tasks, tuning=tuning_of(studies))

@@ -35,7 +35,7 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
     # By identity: the models of one dataset and split share their folds.
     validation = {id(fold): _validation(config, plan, one, fold) for one in prepared for fold in one.folds}
     for number, job in enumerate(jobs):
-        for fold, task in enumerate(job.tasks if job.model.space else ()):
+        for fold, task in enumerate(job.tasks[: job.folds] if job.model.space else ()):
             split, candidates, stream, settings = validation[id(task.split)]
             base = Task(
                 model=replace(job.model, space=None),
@@ -52,9 +52,14 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
             assert job.model.space is not None
             space = SearchSpace(job.model.space)
             found.append(
-                Study(number, fold, job.label(fold), base, space, plan, settings, name=job.name(fold))
+                Study(number, fold, _label(job, fold), base, space, plan, settings, name=job.name(fold))
             )
     return found
+
+
+def _label(job: Job, fold: int) -> str:
+    """Return the name of a study for people: a model is tuned once on each fold, whatever the number of seeds."""
+    return replace(job, tasks=job.tasks[: job.folds], seeds=1).label(fold)
 
 
 def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int | None:

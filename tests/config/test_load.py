@@ -95,7 +95,18 @@ def test_every_section_declares_what_it_decides() -> None:
 
 
 def test_sections_of_each_effect() -> None:
-    scores = ["seed", "plugins", "datasets", "split", "relevance", "recommend", "metrics", "models", "tune"]
+    scores = [
+        "seed",
+        "seeds",
+        "plugins",
+        "datasets",
+        "split",
+        "relevance",
+        "recommend",
+        "metrics",
+        "models",
+        "tune",
+    ]
     assert Config.sections("scores") == scores
     assert Config.sections("comparison", "groups", "failures") == ["compare", "segments", "limits"]
     assert Config.sections("decision") == ["checks", "gate", "register"]

@@ -16,6 +16,7 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.report.ranks import ranks_table
+from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import COST_HEADS, TextCell, TextTable, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import heading, location, marks_legend, small_legend, tuning_lines
@@ -41,15 +42,16 @@ def show_plan(plan: Plan) -> None:
         table.add_row(
             *(escape(text) for text in (task.dataset, task.split, task.model, task.type)),
             *([_trials_text(task.trials)] if tuned else []),
-            *(f"{count:,}" for count in (task.folds, task.users, task.n)),
+            *(f"{count:,}" for count in (task.folds * task.seeds, task.users, task.n)),
             *(memory(mb) for mb in (task.lists_mb, task.block_mb, task.fit_mb)),
         )
     console = stdout()
     console.print(table)
     about_trials = "trials: to tune, at most, all folds together; " if tuned else ""
+    of_seeds = " times seeds" if any(task.seeds > 1 for task in plan.tasks) else ""
     console.print(
-        f"{about_trials}tasks: folds to fit; users: who get a list; lists, block, fit at peak: memory for all lists, "
-        "for a block of scores, and for fitting, where the model can tell",
+        f"{about_trials}tasks: folds{of_seeds} to fit; users: who get a list; lists, block, fit at peak: memory for "
+        "all lists, for a block of scores, and for fitting, where the model can tell",
         style="dim",
     )
 
@@ -171,7 +173,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         yield f"Users: {users} counted, {max(c.undefined for c in primary):,} undefined (no relevant truth)."
     for comparison in comparisons:
         where = location(comparison.contest.dataset, comparison.contest.split) if len(comparisons) > 1 else ""
-        for line in tuning_lines(comparison):
+        for line in [*seed_lines(comparison), *tuning_lines(comparison)]:
             yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]
     for contest, row in failed:

@@ -13,10 +13,11 @@ from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.decision import Condition, Kind
 from evalplugin.comparison.statistics import (
+    SeedSpread,
+    bound_with_seeds,
     detectable_gain,
     holm,
-    lower_bound,
-    p_above,
+    p_above_with_seeds,
     paired_difference,
     users_needed,
 )
@@ -184,7 +185,9 @@ class Judge:
 
     def _common(self, challenger: ComparedModel, metric: str) -> _Common:
         assert challenger.scores is not None and self.champion.scores is not None
-        return _Common.of(metric, challenger.scores, self.champion.scores)
+        common = _Common.of(metric, challenger.scores, self.champion.scores)
+        seeds = (row.spread_of_seeds(metric) for row in (challenger, self.champion))
+        return replace(common, seeds=tuple(seeds))
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,7 @@ class _Common:
     users: npt.NDArray[np.generic]
     a: Column  # the challenger's
     b: Column  # the champion's
+    seeds: tuple[SeedSpread | None, ...] = (None, None)  # of the challenger's mean, and of the champion's
 
     @classmethod
     def of(cls, metric: str, a: PerUserScores, b: PerUserScores) -> _Common:
@@ -203,7 +207,7 @@ class _Common:
         return cls(metric, users, of_a, of_b).only(~(np.isnan(of_a) | np.isnan(of_b)))
 
     def only(self, rows: npt.NDArray[np.bool_]) -> _Common:
-        return _Common(self.metric, self.users[rows], self.a[rows], self.b[rows])
+        return replace(self, users=self.users[rows], a=self.a[rows], b=self.b[rows])
 
     def above(self, amount: Amount, *, loss: bool) -> _Tested:
         """Test whether the gain is above an amount, or with ``loss`` whether the loss is below it.
@@ -216,9 +220,13 @@ class _Common:
         mean = float(self.b.mean()) if len(self.b) else math.nan
         limit = sign * amount.value * (mean if amount.is_share else 1.0)
         needed = sign * amount.value * self.b if amount.is_share else limit
+        # The excess has the champion's value minus once, and minus the share where it is one.
+        share = sign * amount.value if amount.is_share else 0.0
+        factors = (1.0, _direction(self.metric) + share)
         return _Tested(
-            amount, loss, limit, mean, float(gain.mean()) if len(gain) else math.nan, gain - needed
-        )
+            amount, loss, limit, mean, float(gain.mean()) if len(gain) else math.nan, gain - needed,
+            [one.scaled(factor) for one, factor in zip(self.seeds, factors, strict=True) if one is not None],
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -231,10 +239,11 @@ class _Tested:
     champion: float  # its mean
     measured: float
     excess: Column
+    seeds: Sequence[SeedSpread]  # what other seeds add to the spread of its mean
 
     @property
     def p(self) -> float:
-        return p_above(self.excess)
+        return p_above_with_seeds(self.excess, self.seeds)
 
     @property
     def is_defined(self) -> bool:
@@ -247,16 +256,24 @@ class _Tested:
         if not (self.is_defined and math.isfinite(sd) and sd > 0):
             return gain
         users, sought = len(self.excess), self.limit or self.measured
+        found = detectable_gain(sd, users, level=level, one_sided=True)
+        # Of the square of what is detectable, the seeds' part does not fall with the number of users.
+        of_seeds = found**2 * users / sd**2 * sum(spread.error**2 for spread in self.seeds)
+        left = sought**2 - of_seeds
         return replace(
             gain,
-            upper=_number(self.limit - lower_bound(-self.excess, level=level)),
-            detectable=_number(detectable_gain(sd, users, level=level, one_sided=True)),
+            upper=_number(self.limit - bound_with_seeds(-self.excess, self.seeds, level=level)),
+            detectable=_number(math.sqrt(found**2 + of_seeds)),
             sought=_number(sought) if sought > 0 else None,
-            users_needed=users_needed(sd, sought, level=level, one_sided=True) if sought > 0 else None,
+            users_needed=(
+                users_needed(sd, math.sqrt(left), level=level, one_sided=True)
+                if sought > 0 and left > 0
+                else None
+            ),
         )
 
     def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
-        bound = lower_bound(self.excess, level=confidence) + self.limit
+        bound = bound_with_seeds(self.excess, self.seeds, level=confidence) + self.limit
         rule = "loss below" if self.loss else "gain above"
         return Condition(
             challenger, kind, name,

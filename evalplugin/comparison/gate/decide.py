@@ -202,7 +202,9 @@ def _doubt(champion: str, gain: Condition) -> str:
         f"(required: {gain.required})",
         f"with {gain.users:,} users only a gain of {found} is found 4 times in 5",
     ]
-    if gain.sought is None or gain.users_needed is None:
+    if gain.sought is not None and gain.users_needed is None:
+        parts.append("no number of users shows less, as another seed gives as much: it takes more seeds")
+    elif gain.sought is None or gain.users_needed is None:
         parts.append("it takes a min_gain, the smallest that matters, to say how many users are needed")
     else:
         size = (

@@ -14,6 +14,15 @@ from evalplugin.comparison.statistics.intervals import (
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_pairs, paired_difference
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
+from evalplugin.comparison.statistics.seeds import (
+    SeedSpread,
+    bound_with_seeds,
+    interval_with_seeds,
+    p_above_with_seeds,
+    paired_with_seeds,
+    range_of_seeds,
+    seed_spread,
+)
 
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",
@@ -22,16 +31,23 @@ __all__ = [
     "Interval",
     "Method",
     "Paired",
+    "SeedSpread",
     "Test",
     "benjamini_hochberg",
+    "bound_with_seeds",
     "compare_pairs",
     "detectable_gain",
     "holm",
+    "interval_with_seeds",
     "lower_bound",
     "may_be_best",
     "mean_interval",
     "mean_intervals",
     "p_above",
+    "p_above_with_seeds",
     "paired_difference",
+    "paired_with_seeds",
+    "range_of_seeds",
+    "seed_spread",
     "users_needed",
 ]

@@ -12,6 +12,7 @@ import numpy as np
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
+from evalplugin.models.randomness import Seeded
 from evalplugin.models.surprise.estimates import Estimates
 from evalplugin.models.surprise.ratings import TrainsetArrays
 
@@ -23,7 +24,7 @@ _BYTES_A_RATING = 200
 
 
 @dataclass
-class SurpriseModel:
+class SurpriseModel(Seeded):
     """A scikit-surprise algorithm. A subclass gives its name and the ``Estimates`` class that reproduces its estimates.
 
     All arithmetic runs in the order of Surprise, so that scores tie exactly where those of Surprise do: ``scores`` is

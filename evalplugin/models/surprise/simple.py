@@ -40,6 +40,11 @@ class NormalPredictor(SurpriseModel):
 
     _streams: UserStreams | None = field(default=None, init=False, repr=False, compare=False)
 
+    @property
+    def stochastic(self) -> bool:
+        """Whether another stream of random numbers may change the lists."""
+        return True
+
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         self._streams = UserStreams.draw(rng)
         return {}

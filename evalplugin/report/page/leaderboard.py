@@ -11,6 +11,7 @@ from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, secon
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
+from evalplugin.report.seeds import seed_texts
 from evalplugin.report.words import direction, marks_legend
 
 __all__ = ["leaderboard"]
@@ -46,19 +47,33 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
             for row, model in zip(rows, models, strict=True)
         ],
         "metrics": metrics,
-        "folds": _folds(comparison, models),
+        "spreads": _spreads(comparison, models),
         "failed": [(row.model, row.error) for row in comparison.failed],
     }
 
 
-def _folds(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the lowest and the highest mean of any fold, for each model and metric; empty for a single fold."""
-    if comparison.n_folds < 2:
-        return []
+def _spreads(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return tables of the lowest and highest mean of any fold, and of any seed, where there are several."""
+    shown = []
+    if comparison.n_folds > 1:
+        shown.append(("Spread over folds", _range))
+    if comparison.n_seeds > 1:
+        shown.append(("Spread over seeds", _range_of_seeds))
     return [
-        {"model": model, "cells": [_range(row, metric) for metric in comparison.contest.metrics]}
-        for row, model in zip(comparison.scored, models, strict=True)
+        {
+            "title": title,
+            "rows": [
+                {"model": model, "cells": [text(row, metric) for metric in comparison.contest.metrics]}
+                for row, model in zip(comparison.scored, models, strict=True)
+            ],
+        }
+        for title, text in shown
     ]
+
+
+def _range_of_seeds(row: ComparedModel, metric: str) -> str:
+    text, of_variance = seed_texts(row, metric)
+    return f"{text}, {of_variance}" if of_variance else text
 
 
 def _range(row: ComparedModel, metric: str) -> str:
@@ -76,6 +91,8 @@ def _note(comparison: Comparison) -> str:
         sentences.append(marks_legend(comparison.contest.baseline, comparison.level))
     if comparison.n_folds > 1:
         sentences.append("Users' values are averaged over folds.")
+    if comparison.n_seeds > 1:
+        sentences.append("Users' values are averaged over seeds.")
     return " ".join(sentences)
 
 

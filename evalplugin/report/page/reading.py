@@ -10,6 +10,7 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.report.page.examples import MAX_TRUTH
+from evalplugin.report.seeds import seed_lines
 from evalplugin.report.words import interval_methods, permutation_test, tuning_lines
 
 __all__ = ["footer", "reading", "sample_text", "subtitle"]
@@ -32,6 +33,7 @@ def subtitle(comparison: Comparison) -> str:
 def reading(comparison: Comparison, examples: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return labelled lines: rules, intervals, tests, and the sample of users."""
     tuning = [("Tuning", line) for line in [" ".join(tuning_lines(comparison))] if line]
+    tuning += [("Seeds", line) for line in [" ".join(seed_lines(comparison))] if line]
     return [*_rules(comparison), *tuning, *_statistics(comparison), *_sample(comparison, examples)]
 
 

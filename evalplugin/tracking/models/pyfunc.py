@@ -73,6 +73,7 @@ class PyfuncModel:
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     learns = False
+    stochastic = False
 
     def __post_init__(self) -> None:
         if self.rank is not None and self.score is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -247,6 +247,7 @@ class LoggedRun:
             scores=scores,
             costs=None if all(map(math.isnan, costs.values())) else Costs(**costs),
             fold_means=() if scores is None else self._fold_means(scores),
+            seed_means=() if scores is None else self._seed_means(),
             run_id=self.id,
             error=self.error,
             tuned=self._tuned,
@@ -370,10 +371,18 @@ class LoggedRun:
     def _fold_means(self, scores: PerUserScores) -> tuple[Mapping[str, float], ...]:
         if self.folds == 1:
             return (scores.means,)
-        values = {m: self._history(f"fold/{name}") for m, name in metric_names(self.definitions).items()}
+        return self._means_at("fold", self.folds)
+
+    def _seed_means(self) -> tuple[Mapping[str, float], ...]:
+        seeds = self._number("eval.seeds", int) if self.param("eval.seeds") is not None else 1
+        return self._means_at("seed", seeds) if seeds > 1 else ()
+
+    def _means_at(self, kind: Literal["fold", "seed"], steps: int) -> tuple[Mapping[str, float], ...]:
+        """Return the means of each fold or seed."""
+        values = {m: self._history(f"{kind}/{name}") for m, name in metric_names(self.definitions).items()}
         return tuple(
-            {metric: means.get(fold, math.nan) for metric, means in values.items()}
-            for fold in range(1, self.folds + 1)
+            {metric: means.get(step, math.nan) for metric, means in values.items()}
+            for step in range(1, steps + 1)
         )
 
     def _history(self, key: str) -> dict[int, float]:

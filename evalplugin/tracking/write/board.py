@@ -189,6 +189,8 @@ def _layout(
     differences = [_bar(f"vs_baseline/{key}") for key in compared]
     yield "Difference from the baseline over the same users", differences, 3, 280
     yield "Fold by fold (step = fold)", [_line(f"fold/{key}") for key in by_fold], 3, 340
+    by_seed = headline if any(m.seed_means for m in result.models) else []
+    yield "Seed by seed (step = seed)", [_line(f"seed/{key}") for key in by_seed], 3, 340
     yield "Parameters that differ", [_DIFFERENCES] if len(result.models) > 1 else [], 1, 340
     tuned = any(m.tuning is not None for m in result.models)
     yield "Tuning", [_bar(f"tune/{key}") for key in _TUNING] if tuned else [], 3, 280

@@ -54,7 +54,7 @@ _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's descripti
 
 def model_items(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Item]:
     """Yield everything about a model but the tags it is found by, and the pictures, which need all models."""
-    cells = metric_cells(result.per_user, bakeoff.headline, bakeoff.seed)
+    cells = metric_cells(result.per_user, bakeoff.headline, bakeoff.seed, seed_means=result.seed_means)
     params, too_long = model_params(bakeoff, result)
     yield from model_metrics(bakeoff, result, cells)
     yield from params

@@ -59,16 +59,18 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
     values |= split | flatten("split", info.split_params, taken=split)
     if result.tuning is not None:
         values |= tuning_params(result.tuning)
-    params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff)]
+    params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff, len(result.seed_means) or 1)]
     return list(filter(_fits, params)), [param.key for param in params if not _fits(param)]
 
 
 def summary_params(bakeoff: Bakeoff) -> Iterator[Param]:
     """Yield the parameters of the summary run."""
-    return filter(_fits, [*_evaluation_params(bakeoff), Param("models", ", ".join(bakeoff.models))])
+    return filter(
+        _fits, [*_evaluation_params(bakeoff, bakeoff.seeds), Param("models", ", ".join(bakeoff.models))]
+    )
 
 
-def _evaluation_params(bakeoff: Bakeoff) -> Iterator[Param]:
+def _evaluation_params(bakeoff: Bakeoff, seeds: int) -> Iterator[Param]:
     yield Param("eval.n", bakeoff.n)
     yield Param("eval.candidates", bakeoff.candidates)
     yield Param("eval.threshold", bakeoff.threshold)
@@ -76,6 +78,8 @@ def _evaluation_params(bakeoff: Bakeoff) -> Iterator[Param]:
     yield Param("eval.primary", bakeoff.primary)
     yield Param("eval.baseline", bakeoff.baseline)
     yield Param("eval.seed", bakeoff.seed)
+    if bakeoff.seeds > 1:
+        yield Param("eval.seeds", seeds)
 
 
 def _fits(param: Param) -> bool:

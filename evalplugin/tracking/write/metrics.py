@@ -61,6 +61,13 @@ def _model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Ce
     if len(result.fold_means) > 1:
         for fold, means in enumerate(result.fold_means, start=1):
             yield from (Metric(f"fold/{names[m]}", v, fold) for m, v in means.items() if m in names)
+    for seed, means in enumerate(result.seed_means, start=1):
+        yield from (Metric(f"seed/{names[m]}", v, seed) for m, v in means.items() if m in names)
+    for metric, cell in cells.items():
+        if cell.seeds is not None:
+            yield Metric(f"seed_sd/{names[metric]}", cell.seeds.sd)
+        if math.isfinite(cell.seed_share):
+            yield Metric(f"seed_share/{names[metric]}", cell.seed_share)
     yield from _segment_metrics(bakeoff, result)
 
 

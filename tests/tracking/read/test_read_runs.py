@@ -45,6 +45,7 @@ def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simpl
         rules=run(experiment="rules", recommend={"n": 10}, relevance={"threshold": 3.0}),
         folds=run(
             experiment="folds",
+            seeds=2,
             split={"type": "kfold", "k": 3},
             datasets=[TINY, {**TINY, "name": "small", "n_users": 40}],
         ),
@@ -63,7 +64,7 @@ def same(one: Contest, other: Contest) -> None:
         np.testing.assert_array_equal(a.scores.values, b.scores.values)
         for mapping in ("overall", "at_k", "pr_curve"):
             assert getattr(a.scores, mapping) == getattr(b.scores, mapping)
-        assert a.fold_means == b.fold_means
+        assert (a.fold_means, a.seed_means) == (b.fold_means, b.seed_means)
     assert repr(compare(one).pairs) == repr(compare(other).pairs)  # NaN equals NaN here
     assert (one.metrics, one.baseline, one.seed, one.rules) == (
         other.metrics,
@@ -108,6 +109,9 @@ def test_folds_and_several_datasets_are_read_apart(store: SimpleNamespace) -> No
     for one, other in zip(read, made, strict=True):
         same(one, other)
         assert len(one.models[0].fold_means) == 3
+        assert [len(model.seed_means) for model in one.models] == [
+            2 if model.type == "random" else 0 for model in one.models
+        ]
 
 
 def test_runs_of_different_bake_offs_compare_when_data_split_and_metrics_agree(

@@ -117,6 +117,25 @@ def test_folds_are_logged_from_1_when_there_are_several(make: SimpleNamespace) -
     assert not any(key.startswith("fold/") for key, _ in logged(make, make.model_result("knn")))
 
 
+def test_seeds_are_logged_from_1_with_their_spread_and_share_of_the_variance(make: SimpleNamespace) -> None:
+    seeds = ({"ndcg@10": 0.28, "coverage@10": 0.1}, {"ndcg@10": 0.32, "coverage@10": 0.3})
+    values = logged(make, make.model_result("svd", seed_means=seeds))
+    deviation = math.sqrt(2) * 0.02
+    spread = values["dist/ndcg_at_10.std", 0] ** 2 / 197  # of 200 users, 3 are undefined
+    assert {k: v for k, v in values.items() if k[0].startswith("seed")} == {
+        ("seed/ndcg_at_10", 1): 0.28,
+        ("seed/ndcg_at_10", 2): 0.32,
+        ("seed/coverage_at_10", 1): 0.1,
+        ("seed/coverage_at_10", 2): 0.3,
+        ("seed_sd/ndcg_at_10", 0): pytest.approx(deviation),
+        ("seed_sd/coverage_at_10", 0): pytest.approx(math.sqrt(2) * 0.1),
+        ("seed_share/ndcg_at_10", 0): pytest.approx(deviation**2 / 2 / (deviation**2 / 2 + spread)),
+    }
+    plain = logged(make, make.model_result("svd"))
+    assert not any(key.startswith("seed") for key, _ in plain)
+    assert values["ci/ndcg_at_10.low", 0] < plain["ci/ndcg_at_10.low", 0]
+
+
 def test_a_model_that_failed_has_no_metrics(make: SimpleNamespace) -> None:
     assert logged(make, make.failed_result("broken")) == {}
 

@@ -1,0 +1,166 @@
+"""Seeds: what another seed gives, and intervals and tests that take it in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evalplugin.comparison.statistics.intervals import Column, Interval
+from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
+from evalplugin.comparison.statistics.paired import LEAST_P, Paired
+
+__all__ = [
+    "SeedSpread",
+    "bound_with_seeds",
+    "interval_with_seeds",
+    "p_above_with_seeds",
+    "paired_with_seeds",
+    "range_of_seeds",
+    "seed_spread",
+]
+
+_STEPS = 60  # of a bisection on the logarithm of p
+_LEAST = 1e-15  # p-value, as a level nearer to 1 is rounded
+
+
+@dataclass(frozen=True)
+class SeedSpread:
+    """How a model's mean varies from seed to seed."""
+
+    sd: float  # standard deviation of the mean of one seed
+    seeds: int
+
+    @property
+    def error(self) -> float:
+        """The standard error that the seeds give the mean of them all."""
+        return self.sd / math.sqrt(self.seeds)
+
+    def half_width(self, level: float) -> float:
+        """Return half of Student's interval of the mean over seeds."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.seeds - 1, (1 + level) / 2)) * self.error
+
+    def scaled(self, factor: float) -> SeedSpread:
+        """Return the spread of a multiple of the mean."""
+        return replace(self, sd=self.sd * abs(factor))
+
+
+def seed_spread(means: Sequence[float]) -> SeedSpread | None:
+    """Return the spread of a model's means, one for each seed; None below two, or where one is not finite."""
+    if len(means) < 2 or not all(map(math.isfinite, means)):
+        return None
+    return SeedSpread(float(np.std(means, ddof=1)), len(means))
+
+
+def interval_with_seeds(interval: Interval, spreads: Sequence[SeedSpread]) -> Interval:
+    """Return an interval over users that also covers what other seeds give.
+
+    The half-widths of independent sources, each side on its own, are added as squares (Zou and Donner 2008,
+    "Construction of confidence limits about effect measures", the method of variance estimates recovery). What a
+    seed changes for each user on its own is in both sources, so that the interval is rather too wide than too narrow
+    (experiments/seeds).
+    """
+    squares = sum(spread.half_width(interval.level) ** 2 for spread in spreads)
+    return replace(
+        interval,
+        low=interval.mean - math.sqrt((interval.mean - interval.low) ** 2 + squares),
+        high=interval.mean + math.sqrt((interval.high - interval.mean) ** 2 + squares),
+    )
+
+
+def paired_with_seeds(paired: Paired, a: SeedSpread | None, b: SeedSpread | None) -> Paired:
+    """Return the comparison of two models, of which at least one has several seeds.
+
+    The interval is that of ``interval_with_seeds``. The p-values of all tests are at least the one at which Student's
+    interval, widened in the same way, touches 0. The detectable difference grows as the standard error does. Models
+    without a difference for any user stay as they are: they have the same lists with each seed.
+    """
+    spreads = [spread for spread in (a, b) if spread is not None]
+    difference = paired.interval
+    if not spreads or paired.equal == 1 or not math.isfinite(difference.low):
+        return paired
+    sd = difference.mean / paired.effect if paired.effect and math.isfinite(paired.effect) else 0.0
+    of_users = SeedSpread(sd, paired.users)
+    least = _p_of([of_users, *spreads], difference.mean)
+    of_seeds = sum(spread.error**2 for spread in spreads)
+    growth = math.sqrt(1 + of_seeds / of_users.error**2) if sd else math.nan
+    return replace(
+        paired,
+        interval=interval_with_seeds(difference, spreads),
+        p={test: max(p, least) for test, p in paired.p.items()},
+        detectable=paired.detectable * growth,
+    )
+
+
+def range_of_seeds(a: SeedSpread | None, b: SeedSpread | None, level: float) -> float:
+    """Return how far the difference of two models may be from 0 if only their seeds differ: one fit of each.
+
+    In ``level`` of all cases it is within this range, by Student's distribution with Welch's degrees of freedom; NaN
+    where neither has several seeds, or their means are all equal.
+    """
+    from scipy.special import stdtrit
+
+    spreads = [spread for spread in (a, b) if spread is not None]
+    variance = sum(spread.sd**2 for spread in spreads)
+    if not variance:
+        return math.nan
+    degrees = variance**2 / sum(spread.sd**4 / (spread.seeds - 1) for spread in spreads)
+    return float(stdtrit(degrees, (1 + level) / 2)) * math.sqrt(variance)
+
+
+def bound_with_seeds(values: Column, spreads: Sequence[SeedSpread], *, level: float) -> float:
+    """Return ``lower_bound`` of users' values (U,), lowered by what other seeds give."""
+    bound = lower_bound(values, level=level)
+    if not spreads or not math.isfinite(bound):
+        return bound
+    mean = float(values.mean())
+    # One-sided at this level is two-sided at twice the error.
+    squares = sum(spread.half_width(2 * level - 1) ** 2 for spread in spreads)
+    return mean - math.sqrt((mean - bound) ** 2 + squares)
+
+
+def p_above_with_seeds(values: Column, spreads: Sequence[SeedSpread]) -> float:
+    """Return the one-sided p-value of a true mean above 0 that agrees with ``bound_with_seeds``.
+
+    It is the smallest error at which the bound is above 0; above one half it is ``p_above``.
+    """
+    p = p_above(values)
+    if not spreads or not math.isfinite(p) or p >= 0.5:
+        return p
+    low, high = math.log(max(p, _LEAST)), math.log(0.5)
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        if bound_with_seeds(values, spreads, level=1 - math.exp(middle)) > 0:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)
+
+
+def _p_of(sources: Sequence[SeedSpread], mean: float) -> float:
+    """Return the two-sided p-value at which the half-widths of all sources together reach the mean."""
+    sources = [one for one in sources if one.error > 0]
+    if not mean:
+        return 1.0
+    if not sources:
+        return LEAST_P
+    low, high = math.log(LEAST_P), 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        squares = sum(_half_width(one, math.exp(middle)) ** 2 for one in sources)
+        if squares < mean**2:
+            high = middle
+        else:
+            low = middle
+    return math.exp(high)
+
+
+def _half_width(source: SeedSpread, p: float) -> float:
+    """Return half of Student's interval at a level of 1 - p, for a p that this level would round to 1 too."""
+    from scipy.special import stdtrit
+
+    return -float(stdtrit(source.seeds - 1, p / 2)) * source.error
