@@ -83,6 +83,12 @@ def draw_family(
     return np.stack(columns, axis=2).reshape(n_users, -1), np.repeat(base, len(challengers), axis=1)
 
 
+def draw_models(tables: list[Table], n_users: int, rng: np.random.Generator) -> Table:
+    """Return the scores of several models in one bake-off (users, models)."""
+    uniforms = _uniforms(np.repeat(rng.standard_normal((n_users, 1)), len(tables), axis=1), rng)
+    return np.stack([_look_up(table, uniforms[:, i]) for i, table in enumerate(tables)], axis=1)
+
+
 def _uniform_pairs(shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Table, Table]:
     common = rng.standard_normal(shape)
     return _uniforms(common, rng), _uniforms(common, rng)
