@@ -93,6 +93,7 @@ def _standings(comparison: Comparison) -> dict[str, Any]:
         "split": contest.split,
         "metric": contest.primary,
         "baseline": contest.baseline,
+        "may_be_best": comparison.may_be_best,
         "models": models,
     }
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
+from evalplugin.comparison.best import BestModels, best_models
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair, SegmentCell, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import (
@@ -35,6 +36,9 @@ __all__ = ["LEVEL", "Comparison", "compare", "metric_cells"]
 
 LEVEL = 0.95  # default of every interval
 _VALUES_AT_ONCE = 2**22  # of all users and pairs of models that are compared together
+_VALUES_OF_EVERY_PAIR = (
+    2**19
+)  # users times models squared, up to which all metrics are compared for every pair
 
 Pairs = Literal["baseline", "all"]
 
@@ -54,6 +58,55 @@ class Comparison:
     def segments(self) -> tuple[SegmentCell, ...]:
         """Every model's means by group of users: by segmentation, metric, group, then in the order of the models."""
         return tuple(_segment_cells(self))
+
+    @cached_property
+    def best(self) -> Mapping[str, BestModels]:
+        """The models that may be the best, by metric; without metrics of which no values are better."""
+        level, seed = max(self.level, 0.5), self.contest.seed
+        found = (
+            best_models(self._scores, metric, level=level, rng=generator(seed, "best"))
+            for metric in self.contest.metrics
+        )
+        return {one.metric: one for one in found if one is not None}
+
+    @property
+    def may_be_best(self) -> tuple[str, ...]:
+        """The models that may be the best by the primary metric, the leader first; empty where none can be."""
+        best = self.best.get(self.contest.primary)
+        return () if best is None else best.models
+
+    def best_in_groups(self, segment: str, metric: str) -> tuple[BestModels, ...]:
+        """Return the models that may be the best in each group of users of a segmentation.
+
+        The level is corrected over the groups (Bonferroni): it holds for all of them together.
+        """
+        if (segment, metric) not in self._best_in_groups:
+            self._best_in_groups[segment, metric] = tuple(_best_in_groups(self, segment, metric))
+        return self._best_in_groups[segment, metric]
+
+    @cached_property
+    def _best_in_groups(self) -> dict[tuple[str, str], tuple[BestModels, ...]]:
+        return {}
+
+    @cached_property
+    def every_pair(self) -> tuple[Pair, ...]:
+        """Every two models by the primary metric, and by the others where that takes little.
+
+        Those with the baseline are the same as in ``pairs``; the others are a family of comparisons of their own.
+        """
+        contest = self.contest
+        if self.pairing == "all":
+            return self.pairs
+        n_users = max((len(s.users) for s in self._scores.values()), default=0)
+        is_little = n_users * len(self._scores) ** 2 <= _VALUES_OF_EVERY_PAIR
+        few = contest if is_little else replace(contest, metrics=(contest.primary,))
+        every = _pairs(few, self.models, "all", self.level, self.intervals, ())
+        own = {(pair.metric, pair.model, pair.against) for pair in self.pairs}
+        return (*self.pairs, *(p for p in every if (p.metric, p.model, p.against) not in own))
+
+    @cached_property
+    def _scores(self) -> Mapping[str, PerUserScores]:
+        return {row.model: row.scores for row in self.models if row.scores is not None}
 
     @property
     def scored(self) -> list[ComparedModel]:
@@ -327,6 +380,21 @@ def _group_cells(
             if (spread := spreads.get((model, metric))) is not None:
                 interval = interval_with_seeds(interval, [spread])
             yield SegmentCell(segment, label, model, metric, interval, pairs.get((metric, model)))
+
+
+def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterator[BestModels]:
+    contest = comparison.contest
+    for segmentation in contest.segments:
+        if segmentation.name != segment:
+            continue
+        level = 1 - (1 - max(comparison.level, 0.5)) / len(segmentation.labels)
+        group = {model: segmentation.of(s.users) for model, s in comparison._scores.items()}
+        for number, label in enumerate(segmentation.labels):
+            inside = {model: _only(s, group[model] == number) for model, s in comparison._scores.items()}
+            rng = generator(contest.seed, "best", segment, label)
+            found = best_models(inside, metric, level=level, rng=rng, segment=segment, label=label)
+            if found is not None:
+                yield found
 
 
 def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:

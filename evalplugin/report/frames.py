@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.text import escape_formula
+from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.report.verdict import verdict_sentence
@@ -22,23 +23,48 @@ _PAIR = (
     "pairs", "difference", "diff_low", "diff_high", "relative", "p", "p_holm", "p_bh", "effect", "better", "same",
     "worse", "detectable", "mark",
 )  # fmt: skip
-_ROW = ("dataset", "split", "metric", "rank", "model", "mean", "low", "high", "users", "undefined")
+_ROW = (
+    "dataset",
+    "split",
+    "metric",
+    "rank",
+    "model",
+    "may_be_best",
+    "mean",
+    "low",
+    "high",
+    "users",
+    "undefined",
+)
 _WHOLE = ("rank", "users", "undefined", "folds", "pairs")  # columns of whole numbers, some of them missing
 _FOLDS = ("folds", "fold_low", "fold_high")
-_SEGMENT_ROW = ("dataset", "split", "segment", "group", "metric", "model", "mean", "low", "high", "users")
+_SEGMENT_ROW = (
+    "dataset",
+    "split",
+    "segment",
+    "group",
+    "metric",
+    "model",
+    "may_be_best",
+    "mean",
+    "low",
+    "high",
+    "users",
+)
 
 
 def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row for each model, metric and other model that it is compared with.
 
-    Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by the primary metric), ``model``; ``mean`` with its
-    interval ``low`` to ``high`` over ``users``, ``undefined`` users left out; ``folds``, and their lowest and highest
-    mean ``fold_low``, ``fold_high``; ``against``, another model, and of the differences from it, over ``pairs`` users
-    who have both: the mean ``difference`` with its interval ``diff_low`` to ``diff_high``, ``relative`` to the other's
-    mean; ``p`` of the permutation test, ``p_holm`` and ``p_bh`` corrected for all comparisons by the metric,
-    ``p_wilcoxon`` and ``p_t`` if requested; ``effect`` (Cohen's d_z); the shares of users for whom the model is
-    ``better``, the ``same``, ``worse``; the smallest ``detectable`` difference (80 % power); ``mark``: ``+`` better,
-    ``-`` worse, by p_holm. Last, the ``error`` of a model that failed. Undefined values are missing.
+    Columns: ``dataset``, ``split``, ``metric``, ``rank`` (by the primary metric), ``model``; ``may_be_best``: whether
+    no other model is shown to beat it by the metric; ``mean`` with its interval ``low`` to ``high`` over ``users``,
+    ``undefined`` users left out; ``folds``, and their lowest and highest mean ``fold_low``, ``fold_high``;
+    ``against``, another model, and of the differences from it, over ``pairs`` users who have both: the mean
+    ``difference`` with its interval ``diff_low`` to ``diff_high``, ``relative`` to the other's mean; ``p`` of the
+    permutation test, ``p_holm`` and ``p_bh`` corrected for all comparisons by the metric, ``p_wilcoxon`` and ``p_t``
+    if requested; ``effect`` (Cohen's d_z); the shares of users for whom the model is ``better``, the ``same``,
+    ``worse``; the smallest ``detectable`` difference (80 % power); ``mark``: ``+`` better, ``-`` worse, by p_holm.
+    Last, the ``error`` of a model that failed. Undefined values are missing.
 
     ``metrics`` are canonical names; none: all.
     """
@@ -47,7 +73,7 @@ def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()
     rows = [row for comparison in comparisons for row in _rows(comparison, metrics)]
     tests = _tests(comparisons)
     frame = pd.DataFrame(rows, columns=[*_ROW, *_FOLDS, "against", *_PAIR, *tests, "error"])
-    return frame.astype(dict.fromkeys(_WHOLE, "Int64"))
+    return frame.astype({**dict.fromkeys(_WHOLE, "Int64"), "may_be_best": "boolean"})
 
 
 def segment_frame(
@@ -56,10 +82,16 @@ def segment_frame(
     """Return one row for each group of users, metric and model; the columns are those of ``compare_frame``.
 
     ``group`` is the group of ``segment``. ``p_holm`` and ``p_bh`` are corrected for all models and groups by the
-    metric.
+    metric, ``may_be_best`` for the groups.
     """
     import pandas as pd
 
+    best = {
+        (comparison, group.metric, group.label): group
+        for comparison in comparisons
+        for metric in metrics or comparison.contest.metrics
+        for group in comparison.best_in_groups(segment, metric)
+    }
     rows = [
         {
             **_names(comparison),
@@ -67,6 +99,7 @@ def segment_frame(
             "group": cell.label,
             "metric": cell.metric,
             "model": cell.model,
+            "may_be_best": _in(best.get((comparison, cell.metric, cell.label)), cell.model),
             "mean": cell.interval.mean,
             "low": cell.interval.low,
             "high": cell.interval.high,
@@ -78,7 +111,7 @@ def segment_frame(
         if cell.segment == segment and cell.metric in (metrics or comparison.contest.metrics)
     ]
     frame = pd.DataFrame(rows, columns=[*_SEGMENT_ROW, "against", *_PAIR])
-    return frame.astype({"users": "Int64", "pairs": "Int64"})
+    return frame.astype({"users": "Int64", "pairs": "Int64", "may_be_best": "boolean"})
 
 
 def compare_csv(
@@ -103,10 +136,12 @@ def compare_json(
     """Return comparisons as JSON with all digits: a list with one object for each dataset and split.
 
     Each has ``name``, ``dataset``, ``split``, ``metrics``, ``primary``, ``baseline``, ``level`` (of the intervals),
-    ``pairing`` (baseline: every model with it, or all), ``rules`` (common to the models), ``notes``, ``checks``
-    (the findings: ``code``, ``text``, ``severity``, ``dataset``, ``split``, ``model``), ``warnings``,
-    ``verdicts`` (a sentence or two for each metric), ``rows`` (those of ``compare_frame``) and, for a named
-    segmentation, ``segments`` (those of ``segment_frame``). Undefined values are null.
+    ``pairing`` (baseline: every model with it, or all), ``rules`` (common to the models), ``notes``, ``checks`` (the
+    findings: ``code``, ``text``, ``severity``, ``dataset``, ``split``, ``model``), ``warnings``, ``may_be_best``
+    (names of the models that may be the best by the primary metric, the leader first), ``best`` (by metric:
+    ``may_be_best``, ``users`` compared, the ``rival`` that is hardest to tell from the leader, and how many more
+    ``users_to_tell``), ``verdicts`` (some sentences for each metric), ``rows`` (those of ``compare_frame``) and, for
+    a named segmentation, ``segments`` (those of ``segment_frame``). Undefined values are null.
     """
     found = []
     for comparison in comparisons:
@@ -124,6 +159,8 @@ def compare_json(
             "notes": list(contest.notes),
             "checks": [asdict(finding) for finding in contest.findings],
             "warnings": list(contest.warnings),
+            "may_be_best": comparison.may_be_best,
+            "best": {m: _best(one) for m, one in comparison.best.items() if m in chosen},
             "verdicts": {metric: verdict_sentence(comparison, metric) for metric in chosen},
             "rows": _records(compare_frame([comparison], chosen)),
         }
@@ -144,6 +181,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             if cell is None:
                 yield {**values, "error": row.error}
                 continue
+            values |= {"may_be_best": _in(comparison.best.get(metric), row.model)}
             values |= {"mean": cell.mean, "low": cell.low, "high": cell.high}
             values |= {"users": cell.users, "undefined": cell.undefined}
             folds = [fold.get(metric, math.nan) for fold in row.fold_means]
@@ -153,6 +191,16 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             if not pairs:
                 yield values
             yield from (values | _pair_values(pair) for pair in pairs)
+
+
+def _best(best: BestModels) -> dict[str, Any]:
+    values = {"users": best.users, "rival": best.rival, "users_to_tell": best.users_to_tell}
+    return {"may_be_best": best.models, **values}
+
+
+def _in(best: BestModels | None, model: str) -> bool | None:
+    """Return whether a model may be the best; None where no model can be, or this one has no value."""
+    return None if best is None or model not in best.compared else model in best.models
 
 
 def _names(comparison: Comparison) -> dict[str, Any]:

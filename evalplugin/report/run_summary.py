@@ -47,15 +47,21 @@ def note_markdown(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cel
 
 
 def summary_markdown(
-    bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Cell], *, notes: Sequence[str] = ()
+    bakeoff: Bakeoff,
+    result: ModelResult,
+    cells: Mapping[str, Cell],
+    *,
+    notes: Sequence[str] = (),
+    verdict: str = "",
 ) -> str:
     """Return a run's summary: model, data, means of all headline metrics, costs, and decisions taken.
 
-    ``notes`` are further decisions, such as the choice of users for a sample.
+    ``notes`` are further decisions, such as the choice of users for a sample; ``verdict`` is on all models.
     """
     info = result.data
     lines = [f"# {escape(result.model)}", ""]
     lines += [f"{escape(result.type)} on {_data_name(info)}, in bake-off {escape(bakeoff.id)}", ""]
+    lines += [escape(verdict), ""] if verdict else []
     if result.error is not None:
         lines += [f"**This model failed:** {escape(result.failure)}", "", "See `traceback.txt`.", ""]
     if warnings := (*(finding.line for finding in info.findings), *result.notes):

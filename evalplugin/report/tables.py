@@ -128,7 +128,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         f"{_location(comparison)}: {heading(metric)} by {segment}",
         (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
         tuple(rows),
-        verdict=segment_verdict(cells, comparison.contest.baseline),
+        verdict=segment_verdict(comparison, segment, metric),
         legend=tuple(segment_legend(pairs, segment)),
     )
 

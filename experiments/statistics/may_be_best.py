@@ -1,7 +1,7 @@
 """How often the true best model is among those that may be the best, and how many these are.
 
-``python may_be_best.py [--users 50 200 1000 5000] [--truths ...] [--seed 0]`` writes may_be_best.csv and may_be_best.md to
-its own folder. Rows of other numbers of users and truths remain, so that it can be run in pieces.
+``python may_be_best.py [--users 50 200 1000 5000] [--truths alike half] [--seed 0]`` writes may_be_best.csv and
+may_be_best.md to its own folder. Rows of other numbers of users and truths remain, so that it can be run in pieces.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ WORSE = 0.6  # power of the shares of users: the nearer to 1, the nearer to the 
 TRUTHS = {
     "alike": "All models are equally good, each with other luck.",
     "half": "Half of the models (of 3: two) are equally good, the others clearly worse.",
-    "lopsided": "Every other model serves twice as many users half as well: all have the same mean. Kept: of the models "
-    "that serve fewer users, which are harder to keep.",
+    "lopsided": "Every other model serves twice as many users half as well: all have the same mean. Kept: of the "
+    "models that serve fewer users, which are harder to keep.",
     "one best": "One is the best, the others are worse by equal steps.",
 }
 
@@ -123,8 +123,9 @@ def markdown(cells: Sequence[Cell]) -> str:
     lines = [
         "# The models that may be the best",
         "",
-        f"Written by `may_be_best.py`: simulated bake-offs for each cell: {bakeoffs}; {sum(c.bakeoffs for c in cells):,} "
-        f"in all. **Bold**: the best are kept less often than in {LEVEL:.0%} by more than two standard errors.",
+        f"Written by `may_be_best.py`: simulated bake-offs for each cell: {bakeoffs}; "
+        f"{sum(c.bakeoffs for c in cells):,} in all. **Bold**: kept less often than in {LEVEL:.0%} by "
+        "more than two standard errors.",
         "",
         f"Cells below: {sum(c.is_low for c in cells)} of {len(cells)}. Lowest: "
         f"{min(c.covered for c in cells):.1%}. Largest standard error: {max(c.error for c in cells):.1%}.",

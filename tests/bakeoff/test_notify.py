@@ -275,6 +275,7 @@ def test_payload_holds_standings_and_decision_without_credentials(
     assert message["links"] == {"board": "http://***@h/x"}
     (standings,) = message["standings"]
     assert (standings["dataset"], standings["metric"], standings["baseline"]) == ("toy", "ndcg@10", "random")
+    assert list(standings["may_be_best"]) == ["svd"]
     assert [(row["model"], row["rank"]) for row in standings["models"]] == [
         ("svd", 1), ("knn", 2), ("random", 3), ("broken", None),
     ]  # fmt: skip

@@ -23,7 +23,7 @@ from evalplugin.report.frames import compare_csv, compare_frame, compare_json, s
 from evalplugin.report.latex import compare_latex
 from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
 from evalplugin.report.tables import models_table, pairs_table, segment_table
-from evalplugin.report.verdict import verdict_sentence
+from evalplugin.report.verdict import best_sentence, group_sentences, verdict_sentence
 from evalplugin.report.words import legend
 from evalplugin.segments import Segmentation
 
@@ -86,6 +86,8 @@ def test_csv_and_json_hold_every_digit_of_the_frame(comparison: Comparison) -> N
                 assert (from_csv, from_json) == ("", None)
             elif isinstance(value, str):
                 assert (from_csv, from_json) == (value, value)
+            elif column == "may_be_best":
+                assert (from_csv, from_json) == (str(value), value)
             else:
                 assert (float(from_csv), from_json) == (value, value)
     assert rows[0]["users"] == "197"
@@ -118,31 +120,28 @@ def test_groups_are_computed_over_their_users_alone(comparison: Comparison) -> N
     assert compare_csv([comparison], ["rr"], "half").count("\n") == 1 + 6
 
 
-def test_segment_verdict_names_groups_with_better_and_worse_models(make: SimpleNamespace) -> None:
+def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) -> None:
     base = make.model_result("base", 0.4)
     mixed = base.per_user.values.copy()
-    mixed[3:100] += 0.1
+    mixed[3:100] += 0.2
     mixed[100:] -= 0.1
     models = (
         base,
         make.model_result("mixed", scores=replace(base.per_user, values=mixed)),
         make.model_result("same", scores=base.per_user),
-        make.model_result("good", scores=replace(base.per_user, values=base.per_user.values + 0.2)),
     )
     names = [m.model for m in models]
     (contest,) = contests_of(BakeoffResult(make.bakeoff(names, baseline="base"), models))
     users = np.arange(200)
     halves = Segmentation("half", ("first", "second"), users, (users >= 100).astype(np.int32))
-
-    def said(*chosen: str) -> str:
-        kept = tuple(c for c in contest.models if c.model in chosen)
-        return segment_table(compare(replace(contest, models=kept, segments=(halves,))), "rr", "half").verdict
-
-    assert said(*names) == (
-        "Better than base: good in every group; mixed in first. Worse than base: mixed in second."
-    )
-    assert said("base", "same") == "No model is shown to differ from base in any group by half."
-    assert said("same", "good") == ""
+    comparison = compare(replace(contest, segments=(halves,)))
+    table = segment_table(comparison, "rr", "half")
+    assert table.verdict == "first: mixed is the best. second: any of base, same may be the best."
+    # Over both halves mixed leads, which is not so for the second one.
+    assert group_sentences(comparison, "rr") == ["Not for half second: any of base, same may be the best"]
+    frame = segment_frame([comparison], "half", ["rr"]).set_index(["group", "model"])["may_be_best"]
+    assert frame["first"].to_dict() == {"mixed": True, "base": False, "same": False}
+    assert frame["second"].to_dict() == {"mixed": False, "base": True, "same": True}
 
 
 def test_every_two_models_have_a_row_of_their_own(make: SimpleNamespace) -> None:
@@ -213,15 +212,18 @@ def test_latex_is_a_booktabs_table_with_balanced_columns(comparison: Comparison)
     assert f"& +{frame.loc['svd', 'difference']:.4f}$^{{+}}$ " in svd
 
 
-def test_the_verdict_says_who_won_and_whether_it_is_real(
+def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_the_baseline(
     comparison: Comparison, make: SimpleNamespace
 ) -> None:
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
     assert verdict_sentence(comparison, "ndcg@10") == (
-        f"svd wins by ndcg@10: +{row.difference:.4f} (+{100 * row.relative:.0f} %) against random, "
+        f"svd is the best by ndcg@10 (95 %). svd against random: +{row.difference:.4f} "
+        f"(+{100 * row.relative:.0f} %), 95 % interval {row.diff_low:.4f} to {row.diff_high:.4f}; "
         f"p = {row.p_holm:.4f}; better for {100 * row.better:.0f} % of users, worse for {100 * row.worse:.0f} %."
     )
-    assert verdict_sentence(comparison, "coverage@10") == "svd has the best coverage@10: 0.5000."
+    assert verdict_sentence(comparison, "coverage@10") == (
+        "svd has the best coverage@10, 0.5000: one number, without a test."
+    )
 
     def against(baseline: str | None, *models: Any) -> Comparison:
         names = [m.model for m in models]
@@ -229,44 +231,41 @@ def test_the_verdict_says_who_won_and_whether_it_is_real(
 
     best = make.model_result("best", 0.5)
     assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "rr") == (
-        "No model beats the baseline best by rr. All others are shown to be worse."
-    )
-    assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "coverage@10") == (
-        "No model beats the baseline best by coverage@10."
+        "best is the best by rr (95 %). The baseline best leads."
     )
     scores = best.per_user
     nudged = scores.values.copy()
     nudged[10:20] += 0.01
     nudged[20:30] -= 0.009
     close = make.model_result("close", scores=replace(scores, values=nudged))
-    assert verdict_sentence(against("best", best, close), "rr").startswith("close is ahead by rr, +0.0001 ")
-    assert "but that may be chance (p = " in verdict_sentence(against("best", best, close), "rr")
-    assert verdict_sentence(against("close", close, best), "rr") == (
-        "No model beats the baseline close by rr. Not shown to be worse: best."
+    said = verdict_sentence(against("best", best, close), "rr")
+    assert said.startswith("Any of close, best may be the best by rr (95 %); ")
+    assert " more users would tell. close against best: +0.0001 " in said
+    assert "may be chance (p = " in said
+    assert verdict_sentence(against("close", close, best), "rr").endswith(
+        " would tell. The baseline close leads."
     )
-    assert (
-        verdict_sentence(against(None, best, close), "rr")
-        == f"close has the best rr: {np.nanmean(nudged[:, 2]):.4f}."
-    )
-    assert verdict_sentence(against(None, best), "rr") == "Only best has a value of rr."
+    assert verdict_sentence(against(None, best, close), "rr").endswith(" more users would tell.")
+    assert verdict_sentence(against(None, best), "rr") == "best is the only model with a value of rr."
     assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
 
 
-def test_verdict_of_all_pairs_compares_the_winner_with_the_runner_up(make: SimpleNamespace) -> None:
-    # By coverage and by rr the order differs: the pair is turned round.
-    a, b = make.model_result("a", 0.5), make.model_result("b", 0.3)
-    swapped = b.per_user.values.copy()
-    swapped[:, 2] = 0.9
-    b = replace(b, per_user=replace(b.per_user, values=swapped))
-    comparison = compare(
-        contests_of(BakeoffResult(make.bakeoff(["a", "b"], baseline=None), (a, b)))[0], pairs="all"
+def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) -> None:
+    one = make.model_result("one", 0.5)
+    models = (one, make.model_result("twin", scores=one.per_user))
+    (contest,) = contests_of(BakeoffResult(make.bakeoff(["one", "twin"], baseline="one"), models))
+    comparison = compare(contest)
+    assert comparison.may_be_best == ("one", "twin")
+    assert comparison.best["rr"].users_to_tell is None
+    assert best_sentence(comparison.best["rr"]) == (
+        "Any of one, twin may be the best by rr (95 %); one and twin have equal means, which no number of "
+        "users tells apart"
     )
-    assert verdict_sentence(comparison, "ndcg@10").startswith("a wins by ndcg@10: +")
-    said = verdict_sentence(comparison, "rr")
-    gain = 0.9 - np.nanmean(a.per_user.column("rr"))
-    assert said.startswith(
-        f"b wins by rr: +{gain:.4f} (+{100 * gain / (0.9 - gain):.0f} %) against a, p < 0.0001; "
-    )
+    (page,) = json.loads(compare_json([comparison], ["rr"]))
+    assert page["may_be_best"] == ["one", "twin"]
+    assert page["best"]["rr"] == {
+        "may_be_best": ["one", "twin"], "users": 197, "rival": "twin", "users_to_tell": None,
+    }  # fmt: skip
 
 
 def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:

@@ -31,8 +31,9 @@ def colours_of(comparison: Comparison) -> dict[str, str]:
 def contest_data(comparison: Comparison) -> dict[str, Any]:
     """Return everything that the page shows of one comparison, as JSON values; models are numbered best first.
 
-    Keys: ``models``, ``metrics`` (with means, spread, quantiles and pairs of each), ``curves`` (metric at k),
-    ``precision``, ``costs``, ``segments``, ``examples`` (None without two models to compare).
+    Keys: ``opening`` (the leader and its strongest rival), ``models``, ``metrics`` (with means, spread, quantiles and
+    pairs of each), ``curves`` (metric at k), ``precision``, ``costs``, ``segments``, ``examples`` (None without two
+    models to compare).
     """
     contest, rows = comparison.contest, comparison.scored
     position = {row.model: i for i, row in enumerate(rows)}
@@ -40,6 +41,7 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "n": contest.rules.n,
         "threshold": contest.rules.threshold,
         "baseline": next((i for i, row in enumerate(rows) if row.is_baseline), None),
+        "opening": _opening(comparison, position),
         "models": _models(comparison, rows),
         "metrics": [_metric(comparison, rows, position, metric) for metric in contest.metrics],
         "curves": _curves(rows),
@@ -48,6 +50,12 @@ def contest_data(comparison: Comparison) -> dict[str, Any]:
         "segments": [_segmentation(comparison, position, s) for s in contest.segments],
         "examples": examples(comparison),
     }
+
+
+def _opening(comparison: Comparison, position: Mapping[str, int]) -> list[int] | None:
+    """Return the leader and its strongest rival by the primary metric; None where there is no such pair."""
+    best = comparison.best.get(comparison.contest.primary)
+    return None if best is None or best.rival is None else [position[best.leader], position[best.rival]]
 
 
 def _models(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[str, Any]]:
@@ -88,7 +96,7 @@ def _metric(
             None if c is None or c.summary is None else [rounded(v) for v in c.summary.quantiles.tolist()]
             for c in cells
         ],
-        "pairs": [_pair(p, position) for p in comparison.pairs if p.metric == metric],
+        "pairs": [_pair(p, position) for p in comparison.every_pair if p.metric == metric],
     }
 
 

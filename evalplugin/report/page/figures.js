@@ -21,8 +21,7 @@ class Contest {
     if (!this.data.models.length) return;
     const { models, metrics, baseline } = this.data;
     this.metric = 0;
-    this.focus = models.findIndex((_, i) => i !== baseline);
-    if (this.focus < 0) this.focus = 0;
+    this.focus = Math.max(0, models.findIndex((_, i) => i !== baseline));
     this.against = this.rivals()[0] ?? null;
     const names = models.map((model, i) => [i, model.name]);
     this.control("metric", metrics.map((metric, i) => [i, metric.name]), this.metric);
@@ -160,7 +159,9 @@ function differenceFigures(contest, metric) {
   const way = { 1: "higher is better", "-1": "lower is better", 0: "neither way is better" }[metric.better];
   const title = other ? `${metric.name}: model − ${other.name} (${way})` : "";
   const why = !metric.perUser ? `${metric.name} is one number a model; see the leaderboard.`
-    : contest.data.baseline === null ? "There is no baseline to compare with." : "Nothing was compared: no users in common.";
+    : contest.data.baseline === null ? "There is no baseline to compare with."
+      : against !== contest.data.baseline && metric !== contest.data.metrics[0] ? `Only by ${contest.data.metrics[0].name} were all models compared with ${other.name}.`
+        : "Nothing was compared: no users in common.";
   contest.one(".differences > .note").textContent = pairs.length
     ? `Every model against ${other.name}, user by user, over the ${Math.min(...pairs.map((pair) => pair.users)).toLocaleString("en")} users both are defined for.` : "";
   const tests = [...new Set(pairs.flatMap((pair) => Object.keys(pair.tests)))];
@@ -182,7 +183,7 @@ function differenceFigures(contest, metric) {
         ...values(...tests.map((name) => `p, ${name}`)), ...values("Detectable", "Users")],
       numbers: pairs.map((pair) => ({ cells: [
         nameCell(models[pair.model]),
-        { value: pair.difference, content: marked(signed(pair.difference), pair.mark) },
+        { value: pair.difference, content: marked(signed(pair.difference), pair.mark, other.name) },
         fixed(pair.low), fixed(pair.high),
         shownAs(pair.relative, pair.relative == null ? NONE : `${signed(100 * pair.relative, Math.abs(pair.relative) < 0.1 ? 1 : 0)} %`),
         shownAs(pair.effect, signed(pair.effect, 2)),

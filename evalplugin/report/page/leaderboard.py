@@ -38,6 +38,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
                 "model": model,
                 "type": "" if row.type == row.model else row.type,
                 "tuned": "" if row.tuned is None else row.tuned.budget,
+                "best": row.model in comparison.may_be_best,
                 "baseline": row.is_baseline,
                 "cells": [
                     *(_metric_cell(row.cells.get(metric), best[metric]) for metric in metrics),

@@ -47,9 +47,9 @@ function markOf(mark) {
   return mark in MARKS ? MARKS[mark][1] : "";
 }
 
-function marked(text, mark) {
+function marked(text, mark, than = "the baseline") {
   const [word, sign] = MARKS[mark] || ["", ""];
-  const spoken = word && el("span", { class: "spoken" }, ` ${word} than the baseline`);
+  const spoken = word && el("span", { class: "spoken" }, ` ${word} than ${than}`);
   return [text, el("span", { class: `mark ${word}` }, sign, spoken)];
 }
 

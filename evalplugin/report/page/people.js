@@ -4,12 +4,10 @@ class People {
   constructor(contest) {
     this.contest = contest;
     this.held = contest.data.examples;
-    const { models, baseline } = contest.data;
     const metric = contest.data.metrics.find((m) => m.name === this.held.metric);
     this.sign = metric.better < 0 ? 1 : -1;
-    this.first = contest.focus;
-    this.second = baseline ?? models.findIndex((_, i) => i !== this.first);
-    if (this.second === this.first) this.second = models.findIndex((_, i) => i !== this.first);
+    // The leader and its strongest rival.
+    [this.first, this.second] = contest.data.opening ?? [0, 1];
     for (const name of ["first", "second"])
       contest.one(`.people .${name}`).addEventListener("change", (event) => this.choose(name, Number(event.target.value)));
     contest.one(".people .swap").addEventListener("click", () => {

@@ -43,6 +43,7 @@ __all__ = [
     "per_user_table",
     "picture_artifacts",
     "sampled_users",
+    "summary_artifact",
 ]
 
 SAMPLE = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
@@ -67,15 +68,9 @@ def model_artifacts(
     The files for people and for MLflow's compare page are at the root, under the same names in every run; those for
     programs are in ``data/``.
     """
-    notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
     yield from config_artifacts(bakeoff)
     if (scores := result.per_user) is not None:
         rows = sampled_users(scores.users)
-        if len(rows) < len(scores.users):
-            notes.append(
-                f"{TABLE} holds {len(rows):,} of {len(scores.users):,} users: those with the smallest hash of their "
-                f"id, the same in every run; data/per_user.parquet holds all"
-            )
         table = json.dumps(per_user_table(scores, rows), ensure_ascii=False)
         yield Artifact(TABLE, table.encode("utf-8", "backslashreplace"))
         yield _parquet("per_user", _per_user_arrow(scores))
@@ -88,7 +83,27 @@ def model_artifacts(
         yield Artifact(PARAMS, json.dumps(dict(result.params)))
     if result.error is not None:
         yield Artifact("traceback.txt", result.error)
-    yield Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes))
+    yield summary_artifact(bakeoff, result, cells, left_out_params=left_out_params)
+
+
+def summary_artifact(
+    bakeoff: Bakeoff,
+    result: ModelResult,
+    cells: Mapping[str, Cell],
+    *,
+    left_out_params: Sequence[str] = (),
+    verdict: str = "",
+) -> Artifact:
+    """Return the summary of a model's run for people; ``verdict`` on all models, once they are compared."""
+    notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
+    if (scores := result.per_user) is not None and (kept := len(sampled_users(scores.users))) < len(
+        scores.users
+    ):
+        notes.append(
+            f"{TABLE} holds {kept:,} of {len(scores.users):,} users: those with the smallest hash of their id, the "
+            f"same in every run; data/per_user.parquet holds all"
+        )
+    return Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes, verdict=verdict))
 
 
 def config_artifacts(bakeoff: Bakeoff) -> Iterator[Artifact]:

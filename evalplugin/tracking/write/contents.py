@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from evalplugin.base.inputs import Inputs
+from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison, metric_cells
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
@@ -20,7 +21,7 @@ from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.report.words import location
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
-from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts
+from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import (
     dataset_inputs,
@@ -31,12 +32,13 @@ from evalplugin.tracking.write.labels import (
     warnings_tag,
 )
 from evalplugin.tracking.write.links import PAGE, Links
-from evalplugin.tracking.write.metrics import model_metrics, summary_metrics
+from evalplugin.tracking.write.metrics import difference_metrics, model_metrics, summary_metrics
 
 __all__ = [
     "DECISION",
     "INPUTS",
     "RANKS",
+    "compared_summary",
     "decision_files",
     "decision_tags",
     "findings_of",
@@ -44,11 +46,13 @@ __all__ = [
     "model_items",
     "page_artifact",
     "rank_files",
+    "standing_items",
     "summary_items",
     "summary_name",
 ]
 
 DECISION, INPUTS, RANKS = "decision.json", "data/inputs.json", "data/ranks.json"
+_BEST = "evalplugin.may_be_best"
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
 
@@ -84,10 +88,12 @@ def summary_items(
     """Yield what the summary run holds besides the tags it is found by, and the page."""
     yield from summary_metrics(bakeoff, comparisons)
     yield from summary_params(bakeoff)
-    leaderboard = leaderboard_markdown(bakeoff, comparisons)
+    parts = [*_verdict_lines(comparisons, decision), leaderboard_markdown(bakeoff, comparisons)]
+    leaderboard = "\n\n".join(parts)
     pages = {"Board": links.board_url, "Compare": links.compare_url}
     line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
-    yield Tag(_NOTE, "\n\n".join([*_verdict_lines(comparisons, decision), f"{leaderboard}\n{line}"]))
+    yield Tag(_NOTE, f"{leaderboard}\n{line}")
+    yield from _best_tags(comparisons)
     yield Tag("evalplugin.board", links.board_url_path)
     # A link to very many runs would be shortened and lead nowhere.
     if links.compare_url_path is not None and len(links.compare_url_path) <= MAX_TAG:
@@ -125,6 +131,30 @@ def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[
             colours = model_colours(bakeoff.models, bakeoff.baseline)
             yield Artifact("ranks.png", rank_png(drawn, colours))
         yield Artifact(RANKS, json.dumps([ranks.to_json() for ranks in found], indent=1, ensure_ascii=False))
+
+
+def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Item]:
+    """Yield what a model's run holds once all models are compared: differences, and whether it may be the best."""
+    yield from difference_metrics(bakeoff, row)
+    if row.error is None and comparison.may_be_best:
+        yield Tag(_BEST, "yes" if row.model in comparison.may_be_best else "no")
+
+
+def compared_summary(
+    bakeoff: Bakeoff, result: ModelResult, comparison: Comparison, row: ComparedModel
+) -> Artifact:
+    """Return the summary of a model's run with the verdict on all models; without it, it was logged before."""
+    _, too_long = model_params(bakeoff, result)
+    said = verdict_sentence(comparison, bakeoff.primary)
+    return summary_artifact(bakeoff, result, row.cells, left_out_params=too_long, verdict=said)
+
+
+def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
+    """Yield the tag of the models that may be the best: a list, or lists by dataset and split."""
+    best = {_place(one): one.may_be_best for one in comparisons}
+    text = json.dumps(best if len(best) > 1 else next(iter(best.values())), ensure_ascii=False)
+    if len(text) <= MAX_TAG:  # shortened it would be no JSON
+        yield Tag(_BEST, text)
 
 
 def page_artifact(

@@ -27,10 +27,12 @@ from evalplugin.tracking.read.runs import DONE
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
+    compared_summary,
     findings_of,
     inputs_files,
     model_items,
     page_artifact,
+    standing_items,
     summary_items,
     summary_name,
 )
@@ -39,7 +41,6 @@ from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, findings_tag, model_tags
 from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logged_model, with_logged_model
-from evalplugin.tracking.write.metrics import difference_metrics
 from evalplugin.tracking.write.provenance import process_tags
 from evalplugin.tracking.write.writer import RunWriter
 
@@ -203,7 +204,9 @@ class MlflowTracker:
             inputs: Fingerprints of the files and other inputs that the models have used.
             pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
         """
-        rows = {(c.contest.dataset, c.contest.split, row.model): row for c in comparisons for row in c.models}
+        rows = {
+            (c.contest.dataset, c.contest.split, row.model): (c, row) for c in comparisons for row in c.models
+        }
         run_of = {
             (m.data.dataset, m.data.split, m.model): run_id
             for m, run_id in zip(result.models, run_ids, strict=True)
@@ -211,8 +214,8 @@ class MlflowTracker:
         name = summary_name(comparisons)
         page = page_artifact(comparisons, decision, past)
         with tracking_call(self.uri, "log the differences"):
-            for key, row in rows.items():
-                self.writer.log(run_of[key], difference_metrics(self.bakeoff, row))
+            for key, standing in rows.items():
+                self.writer.log(run_of[key], standing_items(self.bakeoff, *standing))
         with tracking_call(self.uri, "log the findings"):
             for key, findings in findings_of(comparisons).items():
                 self.writer.log(run_of[key], [findings_tag(findings)])
@@ -220,7 +223,7 @@ class MlflowTracker:
         if board:
             made = board_of(result, comparisons)
             saved, warning = save_board(self.client, self.uri, self.experiment_id, made)
-        compared = tuple(run_of[key] for key, row in rows.items() if row.error is None)
+        compared = tuple(run_of[key] for key, (_, row) in rows.items() if row.error is None)
         links = Links(
             tracking_uri=redact(self.uri),
             experiment_id=self.experiment_id,
@@ -235,8 +238,11 @@ class MlflowTracker:
             self.writer.log(links.summary_run_id, [*summary, page, *inputs_files(inputs or {})])
         drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
         with tracking_call(self.uri, "log the pictures"):
-            for key, files in drawn.items():
-                self.writer.log(run_of[key], files)
+            for model in result.models:
+                key = (model.data.dataset, model.data.split, model.model)
+                if key in drawn:  # no model that failed
+                    text = compared_summary(self.bakeoff, model, *rows[key])
+                    self.writer.log(run_of[key], [text, *drawn[key]])
         with tracking_call(self.uri, "end the summary run"):
             failed = len(result.failed) == len(result.models)
             self.writer.end(links.summary_run_id, "FAILED" if failed else "FINISHED")

@@ -52,7 +52,7 @@ def text(client: MlflowClient, run: Run, path: str) -> str:
     return Path(client.download_artifacts(run.info.run_id, path)).read_text(encoding="utf-8")
 
 
-SUMMARY = "svd leads by ndcg@10, and beats the baseline random"  # named after the winner
+SUMMARY = "svd is the best by ndcg@10 (95 %)"  # named after the winner
 
 
 def test_there_is_one_flat_run_a_model_and_a_summary(logged: SimpleNamespace) -> None:
@@ -91,10 +91,10 @@ def test_a_run_takes_a_fixed_number_of_requests(make: SimpleNamespace, uri: str)
         assert client.called == ["create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated"]
         client.called.clear()
     tracker.finish_bakeoff(result, [compare(contest) for contest in contests_of(result)], run_ids)
-    differences = ["log_batch"] * 2  # of two models from the baseline
+    standings = ["log_batch"] * 3  # of the models that did not fail
     summary = ["create_run", "log_batch", "log_artifacts"]
     pictures = ["log_artifacts"] * 3  # last, as they are drawn meanwhile
-    assert client.called == [*differences, *summary, *pictures, "set_terminated"]
+    assert client.called == [*standings, *summary, *pictures, "set_terminated"]
 
 
 def test_numbers_are_read_back_as_they_were(logged: SimpleNamespace, make: SimpleNamespace) -> None:
@@ -166,8 +166,15 @@ def test_the_summary_run_compares_all_models(logged: SimpleNamespace) -> None:
     assert summary.data.metrics["models_failed"] == 1
     assert "| 1 | svd |" in text(logged.client, summary, "leaderboard.md")
     note = summary.data.tags["mlflow.note.content"]
-    assert note.splitlines()[0].startswith("svd wins by ndcg@10: \\+0.")
+    assert note.splitlines()[0].startswith("svd is the best by ndcg@10 \\(95 %\\). ")
     assert logged.links.board_url_path in note
+
+
+def test_runs_say_which_models_may_be_the_best(logged: SimpleNamespace) -> None:
+    tags = {name: run.data.tags.get("evalplugin.may_be_best") for name, run in logged.runs.items()}
+    assert tags == {"svd": "yes", "knn": "no", "random": "no", "broken": None, SUMMARY: '["svd"]'}
+    for path, run in (("leaderboard.md", SUMMARY), ("summary.md", "knn")):
+        assert "svd is the best by ndcg@10 \\(95 %\\)." in text(logged.client, logged.runs[run], path)
 
 
 def test_links_have_ui_command_board_and_compare_page(logged: SimpleNamespace) -> None:

@@ -1,0 +1,109 @@
+"""The models that may be the best by a metric, among all users or in one group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.comparison.compared import aligned
+from evalplugin.comparison.statistics import may_be_best, paired_difference, users_needed
+from evalplugin.comparison.statistics.paired import standard_deviation
+from evalplugin.metrics import parse
+from evalplugin.metrics.scores import PerUserScores
+
+__all__ = ["BestModels", "best_models"]
+
+
+@dataclass(frozen=True)
+class BestModels:
+    """The models that no other is shown to beat, over the users who have values of all models."""
+
+    metric: str  # canonical name
+    level: float  # least probability that the true best is among them
+    models: tuple[str, ...]  # the leader first, then by their means
+    compared: tuple[str, ...]  # all models with a value, in the same order
+    users: int  # below two, nothing is shown and all models may be the best
+    rival: str | None  # the one that is hardest to tell from the leader; None: there is no other model
+    # How many more would tell the leader from the rival, 4 times out of 5; None: there is nothing to tell, or no
+    # number is known, as their means are equal or there are fewer than two users.
+    users_to_tell: int | None
+    segment: str = ""  # a segmentation and one of its groups; empty: all users
+    label: str = ""
+
+    @property
+    def leader(self) -> str:
+        """The model with the best mean."""
+        return self.models[0]
+
+
+def best_models(
+    scores: Mapping[str, PerUserScores],
+    metric: str,
+    *,
+    level: float,
+    rng: np.random.Generator,
+    segment: str = "",
+    label: str = "",
+) -> BestModels | None:
+    """Return the models that may be the best by a metric; see ``may_be_best``.
+
+    None where the metric has no better direction, is one number for each model, or has no values.
+
+    Args:
+        scores: By model, users in any order.
+        metric: Canonical name.
+        level: At least 0.5.
+        rng: Draws the critical values.
+        segment, label: The group that the users are of.
+    """
+    up = parse(metric).metric.higher_is_better
+    having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}
+    if up is None or not having:
+        return None
+    _, values = aligned(list(having.values()), metric)
+    values = values[np.isfinite(values).all(axis=1)] * (1 if up else -1)
+    users, names = len(values), list(having)
+    means = values.mean(axis=0) if users else np.zeros(len(names))
+    order = np.argsort(-means, kind="stable")
+    stays = may_be_best(values, level=level, rng=rng)
+    kept = [i for i in order if stays[i]]
+    rival = users_to_tell = None
+    if len(order) > 1:
+        rival, users_to_tell = _rival(values, kept[0], kept[1:] or list(order[1:]), level)
+    return BestModels(
+        metric,
+        level,
+        models=tuple(names[i] for i in kept),
+        compared=tuple(names[i] for i in order),
+        users=users,
+        rival=None if rival is None else names[rival],
+        users_to_tell=users_to_tell if len(kept) > 1 else None,
+        segment=segment,
+        label=label,
+    )
+
+
+def _rival(
+    values: npt.NDArray[np.float64], leader: int, others: list[int], level: float
+) -> tuple[int, int | None]:
+    """Return the model with the smallest effect of the leader's lead, and how many more users would tell them."""
+    if len(values) < 2:
+        return others[0], None
+    leads = [paired_difference(values[:, leader], values[:, other]) for other in others]
+    gains = [float(lead.mean()) for lead in leads]
+    spreads = [standard_deviation(lead) for lead in leads]
+    effects = [
+        gain / sd if sd else math.copysign(math.inf, gain) if gain else 0.0
+        for gain, sd in zip(gains, spreads, strict=True)
+    ]
+    hardest = int(np.argmin(effects))
+    if not 0 < effects[hardest] < math.inf:
+        return others[hardest], None
+    # As one test of many: the critical value of the set is at most Bonferroni's.
+    corrected = 1 - (1 - level) / (values.shape[1] - 1)
+    needed = users_needed(spreads[hardest], gains[hardest], level=corrected, one_sided=True)
+    return others[hardest], max(1, needed - len(values))
