@@ -23,7 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 from evalplugin.base.parameters import Parameter, parameters_of
 from evalplugin.base.registry import Entry
 from evalplugin.checks import CHECKS, check_of
-from evalplugin.checks.base import of_data
+from evalplugin.checks.base import of_data, of_models
 from evalplugin.cli.list import registry_of
 from evalplugin.lists.profiles import PROFILES
 
@@ -70,6 +70,17 @@ class ConfigKeys(SphinxDirective):
         return self.parse_text_to_nodes("\n".join(map(_definition, keys)))
 
 
+_LOOKS_AT = {
+    "data": "the data, before anything is fitted",
+    "models": "the models on a sample of the data, by `evalplugin validate --data`",
+    "results": "the results",
+}
+
+
+def _kind_of(code: str) -> str:
+    return "data" if code in of_data else "models" if code in of_models else "results"
+
+
 class CheckTexts(SphinxDirective):
     """``{check} EV101``: when a check finds something, why it matters, what to do."""
 
@@ -78,7 +89,7 @@ class CheckTexts(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the page's paragraphs."""
         check = check_of(self.arguments[0])
-        kind = "the data, before anything is fitted" if check.code in of_data else "the results"
+        kind = _LOOKS_AT[_kind_of(check.code)]
         parts = {
             f"A check of {kind}.": check.rule,
             "Why it matters.": check.why,
@@ -94,8 +105,7 @@ class CheckIndex(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the table."""
         rows = [
-            (f"[{code}]({code}.md)", check.title, "data" if code in of_data else "results")
-            for code, check in sorted(CHECKS.items())
+            (f"[{code}]({code}.md)", check.title, _kind_of(code)) for code, check in sorted(CHECKS.items())
         ]
         return self.parse_text_to_nodes(_table(("code", "finds", "looks at"), rows))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalplugin.checks import settings
+from evalplugin.checks import determinism, lists, logs, outcomes, settings, splits
 from evalplugin.checks.base import CHECKS, Check, check_of, page_of
 from evalplugin.checks.run import data_findings, with_data_findings, with_result_findings
 
@@ -11,8 +11,13 @@ __all__ = [
     "Check",
     "check_of",
     "data_findings",
+    "determinism",
+    "lists",
+    "logs",
+    "outcomes",
     "page_of",
     "settings",
+    "splits",
     "with_data_findings",
     "with_result_findings",
 ]

@@ -68,6 +68,7 @@ class Check(Generic[Find]):
 _checks: dict[str, Check[DataFinder] | Check[ResultFinder]] = {}
 CHECKS: Mapping[str, Check[DataFinder] | Check[ResultFinder]] = MappingProxyType(_checks)
 of_data: dict[str, Check[DataFinder]] = {}
+of_models: dict[str, Check[DataFinder]] = {}
 of_results: dict[str, Check[ResultFinder]] = {}
 
 
@@ -76,6 +77,16 @@ def data_check(code: str, **declared: str) -> Callable[[DataFinder], DataFinder]
 
     def register(find: DataFinder) -> DataFinder:
         of_data[code] = _registered(Check(code, find=find, **declared))
+        return find
+
+    return register
+
+
+def model_check(code: str, **declared: str) -> Callable[[DataFinder], DataFinder]:
+    """Return a decorator that registers a function as a check of the data that fits models; as ``data_check``."""
+
+    def register(find: DataFinder) -> DataFinder:
+        of_models[code] = _registered(Check(code, find=find, **declared))
         return find
 
     return register

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError
-from evalplugin.checks.base import Found, Results, of_data, of_results
+from evalplugin.checks.base import Found, Results, of_data, of_models, of_results
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import CheckedConfig
 from evalplugin.config.sections import CheckRules
@@ -17,13 +17,19 @@ from evalplugin.execution.runner import PreparedData
 __all__ = ["data_findings", "with_data_findings", "with_result_findings"]
 
 
-def data_findings(config: CheckedConfig, prepared: Sequence[PreparedData]) -> list[Finding]:
-    """Return what the checks of the data find, each finding once, by dataset, split and code."""
+def data_findings(
+    config: CheckedConfig, prepared: Sequence[PreparedData], *, fit: bool = False
+) -> list[Finding]:
+    """Return what the checks of the data find, each finding once, by dataset, split and code.
+
+    ``fit``: whether to make the checks too that fit the models on a sample.
+    """
     rules = _rules(config)
+    checks = of_data | of_models if fit else of_data
     found = [
         _finding(one.info, code, text, rules)
         for one in prepared
-        for code, check in sorted(of_data.items())
+        for code, check in sorted(checks.items())
         if code not in rules.ignore
         for text in check.find(config, one)
     ]

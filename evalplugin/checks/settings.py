@@ -18,7 +18,7 @@ from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
 
-__all__ = ["relevance_warnings"]
+__all__ = ["kind_of_values", "relevance_warnings"]
 
 # Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
 _LONG_TAIL = 20.0
@@ -133,7 +133,7 @@ def relevance_warnings(
     setting: str = "relevance.threshold",
 ) -> Iterator[str]:
     """Yield the text of EV114 where the threshold, called ``setting``, does not suit explicit ratings."""
-    if not looks_at_relevance(specs) or _kind(data) != "ratings":
+    if not looks_at_relevance(specs) or kind_of_values(data) != "ratings":
         return
     lowest, highest = data.rating_scale
     median = float(np.median(data.rating))
@@ -156,7 +156,7 @@ def relevance_warnings(
         )
 
 
-def _kind(data: Interactions) -> Literal["ratings", "counts", "other"]:
+def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
     """Return the kind of values: ratings on a scale, counts with a long tail, or other ones (such as 0 and 1)."""
     rating = data.rating
     lowest, highest = data.rating_scale
@@ -186,7 +186,7 @@ def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Fo
         for model in config.models
         if getattr(MODELS.create(model.type, model.params), "compares_ratings", False)
     ]
-    if not models or _kind(data.info.full) != "counts":
+    if not models or kind_of_values(data.info.full) != "counts":
         return
     lowest, highest = data.info.full.rating_scale
     names = ", ".join(model.name for model in models)

@@ -1,15 +1,19 @@
-"""The command ``validate``: configs checked without reading data."""
+"""The command ``validate``: configs checked, and their data where that is asked for."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from evalplugin.base.errors import EXIT_DONE
+from evalplugin.base.errors import EXIT_DONE, EXIT_USAGE
 from evalplugin.base.units import count_text
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, load_all
+
+if TYPE_CHECKING:
+    from evalplugin.config import CheckedConfig
 
 __all__ = ["validate"]
 
@@ -18,9 +22,21 @@ __all__ = ["validate"]
 @options.configs
 @options.set_value
 @options.data_home
+@click.option(
+    "--data",
+    "with_data",
+    is_flag=True,
+    help="Read and split the data too, fit the models on a small sample, and show what checks find.",
+)
 @options.debug
-def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: Path | None) -> int:
-    """Check configs without reading data: every mistake is shown with its location."""
+def validate(
+    configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: Path | None, with_data: bool
+) -> int:
+    """Check configs: every mistake is shown with its location. Data is not read, unless --data is given.
+
+    With --data, the exit code is 2 where a check finds what the config calls an error (`checks.error`).
+    """
+    code = EXIT_DONE
     for config in load_all(configs, overrides, data_home):
         sizes = " x ".join(
             count_text(len(parts), kind)
@@ -31,4 +47,23 @@ def validate(configs: tuple[Path, ...], overrides: tuple[str, ...], data_home: P
             )
         )
         echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
-    return EXIT_DONE
+        if with_data:
+            code = max(code, _check_data(config, data_home))
+    return code
+
+
+def _check_data(config: CheckedConfig, data_home: Path | None) -> int:
+    """Print what checks find in the data of a config, one line each; return the exit code."""
+    from evalplugin.checks import data_findings
+    from evalplugin.cli import show
+    from evalplugin.execution.runner import prepare
+
+    observer = show.observer()
+    prepared = prepare(config, data_home, observer)
+    with observer.progress("check the data, and the models on a sample of it"):
+        found = data_findings(config, prepared, fit=True)
+    for finding in found:
+        echo(f"{config.name}: {finding.severity}: {finding.line}")
+    if not found:
+        echo(f"{config.name}: checks found nothing")
+    return EXIT_USAGE if any(finding.severity == "error" for finding in found) else EXIT_DONE

@@ -100,7 +100,10 @@ class Compare(Closed):
 
 
 # Of the checks in `evalplugin.checks`, a layer above this one; a test compares them.
-Code = Literal["EV105", "EV107", "EV113", "EV114", "EV115", "EV116"]
+Code = Literal[
+    "EV101", "EV102", "EV103", "EV104", "EV105", "EV106", "EV107", "EV108",
+    "EV109", "EV110", "EV111", "EV112", "EV113", "EV114", "EV115", "EV116",
+]  # fmt: skip
 
 
 class CheckRules(Closed):
@@ -110,7 +113,7 @@ class CheckRules(Closed):
         list[Code],
         Field(
             description="Codes of checks that are not made; a comment beside them should say why.",
-            examples=[["EV105"]],
+            examples=[["EV103"]],
         ),
     ] = []
     error: Annotated[
@@ -118,7 +121,7 @@ class CheckRules(Closed):
         Field(
             description="Codes whose findings are errors: in the data, nothing is fitted (exit code 2); in the "
             "results, nothing is registered (exit code 1).",
-            examples=[["EV114"]],
+            examples=[["EV101"]],
         ),
     ] = []
 

@@ -19,7 +19,7 @@ from evalplugin.tuning.study import Outcome, Study, Trial
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["tuning_of", "values_text"]
+__all__ = ["is_at_end", "tuning_of", "values_text"]
 
 _EDGE = 0.02  # share of a range of floats that counts as its end
 
@@ -118,7 +118,7 @@ def _notes_on_best(study: Study, trial: Trial) -> Iterator[str]:
     if trial.number == 0 and len(study.trials) > 1:
         yield "no trial was better than the defaults on validation data"
     for key, value in trial.values.items():
-        if _at_end(study.space.spaces[key], value):
+        if is_at_end(study.space.spaces[key], value):
             low, high = study.space.spaces[key].ends
             yield (
                 f"the best {key}, {_text(value)}, is at an end of its range, {_text(low)} to {_text(high)}: "
@@ -126,7 +126,8 @@ def _notes_on_best(study: Study, trial: Trial) -> Iterator[str]:
             )
 
 
-def _at_end(space: Space, value: Any) -> bool:
+def is_at_end(space: Space, value: Any) -> bool:
+    """Return whether a value is at an end of a range, or, of floats, within 2 % of it."""
     if space.choices is not None or isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     low, high = space.ends

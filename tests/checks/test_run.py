@@ -53,8 +53,8 @@ def test_a_finding_has_code_severity_and_place() -> None:
 
 
 def test_ignored_checks_find_nothing_and_findings_of_error_checks_are_errors() -> None:
-    assert found(relevance={}, checks={"ignore": ["EV114"]}) == []
-    (finding,) = found(relevance={}, checks={"error": ["EV114"]})
+    assert found(relevance={}, checks={"ignore": ["EV101", "EV114"]}) == []
+    (finding,) = found(relevance={}, checks={"ignore": ["EV101"], "error": ["EV114"]})
     assert finding.severity == "error"
 
 
