@@ -19,6 +19,7 @@ outcome = evalplugin.run(
         "experiment": "example",
         "datasets": [{"name": "shop", "type": "dataframe", "frame": ratings, "timestamp": "time"}],
         "split": {"type": "last_n", "n": 2},
+        "checks": {"ignore": ["EV101"]},  # made-up users do not change over time
         "metrics": ["ndcg@10", "recall@10"],
         "models": ["popularity", {"name": "neighbours", "type": "sklearn.NearestNeighbors"}],
         "compare": {"baseline": "popularity"},

@@ -40,6 +40,7 @@ if __name__ == "__main__":
             "experiment": "example",
             "datasets": [{"type": "synthetic", "n_users": 500, "n_items": 300, "n_interactions": 20_000}],
             "split": {"type": "last_n", "n": 3},
+            "checks": {"ignore": ["EV101"]},  # made-up users do not change over time
             "relevance": {"threshold": 4},
             "metrics": ["ndcg@10"],
             "models": ["popularity", {"type": "co-occurrence", "grid": {"damping": [0.0, 0.5, 1.0]}}],

@@ -14,8 +14,8 @@ from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import PreparedData
 
 __all__ = [
-    "CHECKS", "Check", "DataFinder", "Found", "ResultFinder", "Results", "check_of", "data_check", "page_of",
-    "result_check",
+    "CHECKS", "Check", "DataFinder", "Found", "ResultFinder", "Results", "check_of", "data_check", "model_check",
+    "page_of", "result_check",
 ]  # fmt: skip
 
 Find = TypeVar("Find")
