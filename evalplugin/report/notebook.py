@@ -13,10 +13,12 @@ from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate import Decision
+from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import History, PastBakeoff
 from evalplugin.metrics import parse
 from evalplugin.report.frames import compare_frame, segment_frame
 from evalplugin.report.history import history_tables, worse_lines
+from evalplugin.report.ranks import ranks_table
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
 
@@ -129,6 +131,7 @@ class Comparisons:
             parts += [
                 f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.all_warnings
             ]
+        parts += [_table_html(ranks_table(ranks)) for ranks in ranks_of(self.comparisons)]
         return "".join(parts)
 
     def _metric(self, text: str) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import nan
 
 import pytest
 
 from evalplugin.comparison.ranks import Ranks, rank_models
+from evalplugin.report.notebook import Comparisons
 from evalplugin.report.ranks import rank_png, rank_svg, ranks_headline, ranks_lines, ranks_table
+from tests.samples import comparisons, whole
 
 
 def ranked(n: int, models: str, **more: list[float]) -> Ranks:
@@ -88,3 +91,12 @@ def test_picture_is_png_and_names_are_escaped() -> None:
     assert "&lt;b&gt;$a$" in svg
     assert "<b>" not in svg
     assert "a name that is much lon...  2.00" in svg
+
+
+def test_a_notebook_shows_ranks_of_several_datasets_alone() -> None:
+    (one,) = comparisons(whole())
+    rules = replace(one.contest.rules, test_digest="another")
+    other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
+    title = "Ranks over 2 datasets by ndcg@10"
+    assert title in Comparisons((one, other))._repr_html_()
+    assert title not in Comparisons((one,))._repr_html_()
