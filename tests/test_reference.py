@@ -237,7 +237,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
             ],
             "tune": {"budget": {"trials": 4, "seconds": 600}},
             "compare": {"baseline": "random"},
-            "gate": {"min_users": 20, "fail_on": "never"},
+            "gate": {"min_users": 20, "decisions": 30, "fail_on": "never"},
             "register": {"name": "shop"},
         },
         tracking_uri="sqlite:///mlflow.db",

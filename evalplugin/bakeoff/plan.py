@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from evalplugin.bakeoff.budget import check_budget
+from evalplugin.bakeoff.power_command import PowerReport, power_of_config
 from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.bakeoff.unchanged import check_stored
 from evalplugin.checks import with_data_findings
@@ -46,6 +47,7 @@ class Plan:
     config: str
     experiment: str
     tasks: tuple[PlannedTask, ...]
+    power: PowerReport  # of the gate, or else of the comparison
 
 
 def plan(
@@ -94,4 +96,5 @@ def plan(
                     trials=planned_trials(config, named, info.n_folds),
                 )
             )
-    return Plan(config.name, config.spec.experiment, tuple(tasks))
+    power = power_of_config(config, data, tracking_uri=uri)
+    return Plan(config.name, config.spec.experiment, tuple(tasks), power)

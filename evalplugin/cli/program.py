@@ -30,6 +30,7 @@ from evalplugin.cli.gate import gate
 from evalplugin.cli.history import history
 from evalplugin.cli.list import list_
 from evalplugin.cli.new import new
+from evalplugin.cli.power import power
 from evalplugin.cli.run import run
 from evalplugin.cli.schedule import schedule
 from evalplugin.cli.schema import schema
@@ -116,6 +117,7 @@ for command in (
     score,
     compare,
     gate,
+    power,
     schedule,
     history,
     sync,

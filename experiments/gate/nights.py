@@ -30,6 +30,7 @@ CHALLENGERS = (1, 3, 10)
 # Mean of a challenger's statistic, in standard errors: 2.8 is found in 80 % of single two-sided tests at 95 %.
 GAINS = (0.5, 1.0, 2.0, 2.8)
 USERS = 500  # the gate's default min_users
+WORST = "ndcg, 85 % zeros", "many gain little, few lose much"
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ def measure(histories: int, seed: int) -> Iterator[Share]:
         for models in ("alike", "many gain little, few lose much"):
             for users in (USERS, 4 * USERS):
                 yield from tails(scores, models, users, 10 * histories, seed)
+    yield from tails(*WORST, 10 * USERS, 10 * histories, seed)
 
 
 def markdown(shares: Sequence[Share]) -> str:

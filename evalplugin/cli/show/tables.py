@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
+from evalplugin.bakeoff.power_command import power_sentences
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
 from evalplugin.cli.shared import show_warning
@@ -54,6 +55,9 @@ def show_plan(plan: Plan) -> None:
         "all lists, for a block of scores, and for fitting, where the model can tell",
         style="dim",
     )
+    for line in power_sentences(plan.power):
+        console.print(escape(line), highlight=False)
+    console.print(escape("; ".join([plan.power.test.words, *plan.power.notes])), style="dim")
 
 
 def _trials_text(trials: int | None) -> str:

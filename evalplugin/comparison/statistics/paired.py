@@ -19,7 +19,7 @@ from evalplugin.comparison.statistics.intervals import (
     intervals_of,
 )
 from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
-from evalplugin.comparison.statistics.power import detectable_gain
+from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 
 __all__ = [
     "LEAST_P",
@@ -58,6 +58,13 @@ class Paired:
     p: Mapping[Test, float]  # two-sided, above 0; "permutation" is always there
     permutations: str  # method of the permutation test: "exact", "10,000 sign flips", "normal limit"
     detectable: float  # smallest |mean difference| shown 4 times in 5 with these pairs; NaN without spread
+
+    @property
+    def users_needed(self) -> int | None:
+        """The number of users with whom the measured difference is detectable; None where there is none."""
+        if not (np.isfinite(self.effect) and self.effect):
+            return None
+        return users_needed(1.0, abs(self.effect), level=self.interval.level)
 
 
 def compare_pairs(

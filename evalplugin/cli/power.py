@@ -1,0 +1,119 @@
+"""The command ``power``: users needed for a gain, and the gain that the users show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evalplugin.base.errors import EXIT_DONE
+from evalplugin.cli import options
+from evalplugin.cli.shared import echo_data, load_all
+
+__all__ = ["power"]
+
+
+@click.command()
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@click.option("--sd", type=float, help="Standard deviation of users' differences; else what was logged.")
+@click.option("--users", type=int, help="How many there are; else those of the data or of the bake-off.")
+@click.option(
+    "--gain", type=float, help="The true gain that is to be found; else min_gain, or what was measured."
+)
+@click.option("--experiment", metavar="NAME", help="Take the spreads of its last bake-off.")
+@click.option("--bakeoff", metavar="ID", help="Take the spreads of this one; latest: the last one.")
+@click.option(
+    "-m", "--metric", "metrics", multiple=True, metavar="NAME", help="Such as ndcg@10, several times."
+)
+@click.option("--level", type=float, help="Confidence of the test.  [default: 0.95]")
+@click.option("--one-sided", is_flag=True, help="Test for a gain alone, as a gate does.")
+@click.option(
+    "--comparisons",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Models compared with one, which share the error.",
+)
+@click.option(
+    "--decisions", type=click.IntRange(1), metavar="N", help="Decisions of a gate, which share it too."
+)
+@click.option(
+    "--power",
+    "probability",
+    type=float,
+    default=0.8,
+    show_default=True,
+    help="Probability of finding the gain.",
+)
+@click.option("--tracking-uri", help="MLflow tracking URI.")
+@click.option("--format", "shown", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@options.set_value
+@options.data_home
+@options.plugin
+@options.debug
+def power(
+    config: Path | None,
+    sd: float | None,
+    users: int | None,
+    gain: float | None,
+    experiment: str | None,
+    bakeoff: str | None,
+    metrics: tuple[str, ...],
+    level: float | None,
+    one_sided: bool,
+    comparisons: int | None,
+    decisions: int | None,
+    probability: float,
+    tracking_uri: str | None,
+    shown: str,
+    overrides: tuple[str, ...],
+    data_home: Path | None,
+) -> int:
+    """Tell how many users a gain needs, and what gain the users show.
+
+    From a spread that is given (--sd), from the last bake-off that was logged (--experiment, --bakeoff), or for a
+    CONFIG: with the users of its data, the test of its gate, and the spreads of its experiment's last bake-off. Where
+    there is none, spreads are assumed.
+    """
+    from evalplugin.bakeoff import power_command
+    from evalplugin.cli import show
+    from evalplugin.cli.show.power import show_power
+
+    observer = show.observer()
+    own = {"--level": level, "--comparisons": comparisons, "--decisions": decisions, "--users": users, "--sd": sd,
+           "--bakeoff": bakeoff, "--metric": metrics or None, "--one-sided": one_sided or None}  # fmt: skip
+    test = power_command.PowerTest(
+        0.95 if level is None else level, probability, one_sided, comparisons or 1, decisions or 1
+    )
+    if config is not None:
+        if given := [name for name, value in own.items() if value is not None]:
+            raise click.UsageError(
+                f"{', '.join(given)}: the config says it; --set changes a value of the config"
+            )
+        (checked,) = load_all([config], overrides, data_home)
+        report = power_command.power_of_config(
+            checked,
+            power_command.prepared_data(checked, data_home, observer),
+            tracking_uri=tracking_uri,
+            experiment=experiment,
+            power=probability,
+            gain=gain,
+        )
+    elif sd is not None:
+        if experiment or bakeoff or metrics:
+            raise click.UsageError(
+                "--sd is a spread, and a bake-off or metric has one of its own: give one of them"
+            )
+        report = power_command.power_of_spread(test, sd, users=users, gain=gain)
+    else:
+        if overrides:
+            raise click.UsageError("--set sets a value of a CONFIG: give one")
+        with observer.progress("read the bake-off"):
+            report = power_command.power_of_runs(
+                test, users=users, gain=gain, tracking_uri=tracking_uri, experiment=experiment, bakeoff=bakeoff,
+                metrics=metrics,
+            )  # fmt: skip
+    if shown == "json":
+        echo_data(power_command.power_json(report))
+    else:
+        show_power(report)
+    return EXIT_DONE

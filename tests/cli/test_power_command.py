@@ -1,0 +1,126 @@
+"""The command ``power``."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evalplugin.bakeoff.power_command import (
+    ASSUMED,
+    PowerTest,
+    power_of_config,
+    power_of_runs,
+    power_sentences,
+)
+from evalplugin.cli import main
+from evalplugin.comparison.statistics import detectable_gain, users_needed
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
+from evalplugin.tracking import MlflowTracker
+
+
+def test_a_given_spread(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [
+        "--sd",
+        "0.2",
+        "--gain",
+        "0.01",
+        "--users",
+        "600",
+        "--one-sided",
+        "--comparisons",
+        "2",
+        "--decisions",
+        "45",
+    ]
+    assert main(["power", *asked, "--format", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    (row,) = found["rows"]
+    level = found["test"]["confidence"]
+    assert level == pytest.approx(1 - 0.05 / 90)
+    assert row["users_needed"] == users_needed(0.2, 0.01, level=level, one_sided=True) == 6738
+    assert row["detectable"] == detectable_gain(0.2, 600, level=level, one_sided=True)
+    assert main(["power", *asked]) == 0
+    out = capsys.readouterr().out
+    assert "6,738 users" in out
+    assert "one-sided at 95 % for 2 comparisons in 45 decisions, so 99.944 % each" in out
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (["--sd", "0.2"], "give --users, to learn what gain they show, or --gain"),
+        (["--sd", "0.2", "--gain", "0"], "the gain to be found must be above 0, not 0"),
+        (["--sd", "0", "--gain", "0.1"], "the standard deviation of differences must be above 0, not 0"),
+        (["--sd", "nan", "--gain", "0.1"], "must be above 0, not nan"),
+        (["--sd", "0.2", "--users", "1"], "needs at least 2 users, not 1"),
+        (["--sd", "0.2", "--users", "9", "--level", "1"], "the level must be above 0 and below 1, not 1"),
+        (
+            ["--sd", "0.2", "--users", "9", "--power", "1"],
+            "the power must be at least 0.6 and below 1, not 1",
+        ),
+        (["--sd", "0.2", "--users", "9", "--decisions", "0"], "0 is not in the range x>=1"),
+        (["--sd", "0.2", "--experiment", "shop"], "a bake-off or metric has one of its own"),
+        (["--set", "seed=1"], "--set sets a value of a CONFIG: give one"),
+        (["a.yaml", "--users", "9"], "--users: the config says it"),
+        (["a.yaml"], "a.yaml: no such file"),
+    ],
+)
+def test_bad_input_is_an_error(asked: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["power", *asked]) == 2
+    assert told in capsys.readouterr().err
+
+
+def config(uri: str, **gate: object) -> dict[str, object]:
+    return {
+        "experiment": "nightly",
+        "datasets": [
+            {"name": "shop", "type": "synthetic", "n_users": 40, "n_items": 30, "n_interactions": 600}
+        ],
+        "split": {"type": "last_n", "n": 2},
+        "metrics": ["ndcg@10"],
+        "models": ["popularity", "random", {"name": "other", "type": "random"}],
+        "compare": {"baseline": "popularity"},
+        "tracking": {"uri": uri},
+        **({"gate": gate} if gate else {}),
+    }
+
+
+def test_without_a_bakeoff_spreads_are_assumed_and_that_is_said(uri: str) -> None:
+    checked = load(config(uri, min_gain=0.01, decisions=30))
+    data = prepare(checked, None, Observer())
+    found = power_of_config(checked, data)
+    assert found.test == PowerTest(0.95, one_sided=True, comparisons=2, decisions=30)
+    assert [(row.origin, row.sd, row.users, row.gain) for row in found.rows] == [
+        ("assumed", sd, 40, 0.02) for sd in ASSUMED
+    ]
+    level = 1 - 0.05 / 60
+    assert found.rows[0].detectable == 0.01 + detectable_gain(0.1, 40, level=level, one_sided=True)
+    assert found.rows[0].users_needed == users_needed(0.1, 0.01, level=level, one_sided=True)
+    assert "spreads of 0.1, 0.2, 0.3 are assumed" in found.notes[0]
+    (sentence,) = power_sentences(found)
+    assert sentence.startswith("shop, last_n: 40 users show a gain of 0.0")
+    plain = power_of_config(load(config(uri)), data)
+    assert plain.test == PowerTest(0.95, comparisons=2)
+    share = power_of_config(load(config(uri, min_gain="1 %")), data)
+    assert "min_gain is a share of a mean that is not known yet: gains are above 1 %" in share.notes
+
+
+def test_a_share_of_a_decision_is_needed_for_a_logged_spread(make: SimpleNamespace, uri: str) -> None:
+    asked = make.bakeoff(("random", "knn"), experiment="nightly")
+    tracker = MlflowTracker.open(asked, uri)
+    results = [make.model_result("random", 0.2), make.model_result("knn", 0.5)]
+    for result in results:
+        tracker.finish_model(tracker.start_model(result.data, result.model, result.type), result)
+    tracker.client.set_terminated(tracker._start_summary("summary"), "FINISHED")
+    report = power_of_runs(PowerTest(), tracking_uri=uri, experiment="nightly", gain=0.01)
+    (row,) = report.rows
+    knn, random = (r.per_user.column("ndcg@10") for r in reversed(results))
+    difference = (knn - random)[~np.isnan(knn - random)]
+    assert (row.model, row.against, row.users) == ("knn", "random", len(difference))
+    assert (row.sd, row.measured) == pytest.approx((difference.std(ddof=1), difference.mean()))
+    assert row.users_needed == users_needed(row.sd, 0.01)
