@@ -242,7 +242,8 @@ class Gate(Closed):
             ge=1,
             description="Over how many decisions, such as nights, the confidence holds: each spends its share of the "
             "error. Those taken are counted in the history of the experiment, by dataset and split; when all are "
-            "taken the gate refuses. Left out: it holds for each decision alone.",
+            "taken the gate refuses. Left out: it holds for each decision alone. Strict levels need users: "
+            "set min_users to some thousands where most scores are 0.",
             examples=[90],
         ),
     ] = None
