@@ -64,7 +64,7 @@ def error_line(decision: Decision) -> str:
         )
     left = f"{decision.decisions_left:,} of {budget.decisions:,} decisions are left"
     if decision.outcome == "refuse":
-        return f"Error: nothing of the {error} over {budget.decisions:,} decisions is spent; {left}"
+        return f"Error: this decision spends nothing of the {error} over all {budget.decisions:,} decisions; {left}"
     return (
         f"Error: up to {error} over all {budget.decisions:,} decisions that a challenger is promoted that is no "
         f"better, so this one was taken at {percent(1 - decision.error)}; {left}"
