@@ -203,9 +203,8 @@ def test_it_is_said_for_how_long_the_confidence_holds() -> None:
         "at 99.944 %; 77 of 90 decisions are left"
     )
     refused = decided(decisions=90, budget=Budget(90, 12, 12 * 0.05 / 90))
-    assert (
-        error_line(refused)
-        == "Error: nothing of the 5 % over 90 decisions is spent; 78 of 90 decisions are left"
+    assert error_line(refused) == (
+        "Error: this decision spends nothing of the 5 % over all 90 decisions; 78 of 90 decisions are left"
     )
     assert "so this one was taken at 99.944 %; 77 of 90 decisions are left.\n" in decision_markdown(spending)
 
