@@ -44,11 +44,11 @@ def compare_markdown(
     for comparison in comparisons:
         for metric in metrics or [comparison.contest.primary]:
             for table in comparison_tables(comparison, metric, segment):
-                lines += [f"## {escape(table.title)}", ""]
-                lines += [escape(table.verdict), ""] if table.verdict else []
-                lines += [*_table(table), "", *(f"{escape(line)}  " for line in table.legend), ""]
+                lines += _titled(table)
         lines += [f"- {escape(note)}" for note in comparison.contest.notes]
         lines += _warnings(comparison)
+    for ranks in ranks_of(comparisons):
+        lines += ["", *_titled(ranks_table(ranks))]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -76,10 +76,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]
     for ranks in ranks_of(comparisons):
-        table = ranks_table(ranks)
-        lines += [f"## {escape(table.title)}", "", escape(table.verdict), ""]
-        lines += [*_table(table), ""] if table.rows else []
-        lines += [*(f"{escape(line)}  " for line in table.legend), ""]
+        lines += _titled(ranks_table(ranks))
     if any(comparison.pairs for comparison in comparisons):
         lines.append(escape(marks_legend(bakeoff.baseline, LEVEL)))
     lines += ["", "Users and undefined are those of the metric that ranks."]
@@ -107,6 +104,13 @@ def decision_markdown(decision: Decision) -> str:
 
 def _warnings(comparison: Comparison) -> list[str]:
     return [f"- **Warning:** {escape(warning)}" for warning in comparison.contest.all_warnings]
+
+
+def _titled(table: TextTable) -> list[str]:
+    lines = [f"## {escape(table.title)}", ""]
+    lines += [escape(table.verdict), ""] if table.verdict else []
+    lines += [*_table(table), ""] if table.rows else []
+    return [*lines, *(f"{escape(line)}  " for line in table.legend), ""]
 
 
 def _table(table: TextTable) -> list[str]:

@@ -8,7 +8,9 @@ from math import nan
 
 import pytest
 
+from evalplugin.cli.show.compare import show_comparisons
 from evalplugin.comparison.ranks import Ranks, rank_models
+from evalplugin.report.markdown import compare_markdown
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.ranks import rank_png, rank_svg, ranks_headline, ranks_lines, ranks_table
 from tests.samples import comparisons, whole
@@ -93,10 +95,18 @@ def test_picture_is_png_and_names_are_escaped() -> None:
     assert "a name that is much lon...  2.00" in svg
 
 
-def test_a_notebook_shows_ranks_of_several_datasets_alone() -> None:
+def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (one,) = comparisons(whole())
     rules = replace(one.contest.rules, test_digest="another")
     other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
     title = "Ranks over 2 datasets by ndcg@10"
     assert title in Comparisons((one, other))._repr_html_()
     assert title not in Comparisons((one,))._repr_html_()
+    assert title in compare_markdown((one, other))
+    assert title not in compare_markdown((one,))
+    show_comparisons((one, other))
+    assert title in capsys.readouterr().out
+    show_comparisons((one,))
+    assert title not in capsys.readouterr().out

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.markup import escape
-
-from evalplugin.cli.show.console import rich_table, stdout
+from evalplugin.cli.show.console import show_text_table, stdout
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.ranks import ranks_of
+from evalplugin.report.ranks import ranks_table
 from evalplugin.report.tables import comparison_tables
 
 __all__ = ["show_comparisons"]
@@ -21,13 +21,8 @@ def show_comparisons(
     for comparison in comparisons:
         for metric in metrics or [comparison.contest.primary]:
             for table in comparison_tables(comparison, metric, segment):
-                # Not as the table's own title: a narrow table would break it over several lines.
-                console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
-                if table.verdict:
-                    console.print(escape(table.verdict), highlight=False)
-                console.print(rich_table(table))
-                for line in table.legend:
-                    console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
-                console.print()
+                show_text_table(table)
         if comparison.pairing == "baseline" and len(comparison.models) > 2 and comparison.pairs:
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
+    for ranks in ranks_of(comparisons):
+        show_text_table(ranks_table(ranks))

@@ -15,7 +15,17 @@ from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import Mark
 from evalplugin.report.tables import TextCell, TextTable
 
-__all__ = ["MARKS", "WIDTH", "Terminal", "coloured", "new_table", "rich_table", "show_titled", "stdout"]
+__all__ = [
+    "MARKS",
+    "WIDTH",
+    "Terminal",
+    "coloured",
+    "new_table",
+    "rich_table",
+    "show_text_table",
+    "show_titled",
+    "stdout",
+]
 
 MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
 WIDTH = 110  # of a table that is split to fit and goes to a file
@@ -84,6 +94,20 @@ def rich_table(table: TextTable) -> Table:
     for row in table.rows:
         shown.add_row(*map(_cell, row))
     return shown
+
+
+def show_text_table(table: TextTable) -> None:
+    """Print a table of text with its title, verdict and legend."""
+    console = stdout()
+    # Not as the table's own title: a narrow table would break it over several lines.
+    console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
+    if table.verdict:
+        console.print(escape(table.verdict), highlight=False)
+    if table.rows:
+        console.print(rich_table(table))
+    for line in table.legend:
+        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
+    console.print()
 
 
 def show_titled(table: Table, title: str) -> None:

@@ -12,13 +12,21 @@ from evalplugin.bakeoff.power_command import power_sentences
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
 from evalplugin.cli.shared import show_warning
-from evalplugin.cli.show.console import MARKS, WIDTH, coloured, new_table, rich_table, show_titled, stdout
+from evalplugin.cli.show.console import (
+    MARKS,
+    WIDTH,
+    coloured,
+    new_table,
+    show_text_table,
+    show_titled,
+    stdout,
+)
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import LEVEL, Comparison
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines
-from evalplugin.report.tables import COST_HEADS, TextCell, TextTable, cost_texts, mean_cell
+from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import heading, location, marks_legend, small_legend, tuning_lines
 
@@ -72,7 +80,7 @@ def show_outcome(outcome: Outcome) -> None:
     for comparison in outcome.comparisons:
         _show_leaderboard(console, comparison)
     for ranks in ranks_of(outcome.comparisons):
-        _show_ranks(console, ranks_table(ranks))
+        show_text_table(ranks_table(ranks))
     for line in _legend(outcome.comparisons, bakeoff):
         console.print(line, highlight=False)
     console.print()
@@ -136,16 +144,6 @@ def _show_leaderboard(console: Console, comparison: Comparison) -> None:
             name = escape(row.model) + (" [dim](baseline)[/dim]" if row.is_baseline else "")
             table.add_row(rank, name, *_leaderboard_cells(row, chunk, len(heads)))
         console.print(table)
-
-
-def _show_ranks(console: Console, table: TextTable) -> None:
-    console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
-    if table.rows:
-        console.print(rich_table(table))
-    console.print(escape(table.verdict), highlight=False)
-    for line in table.legend:
-        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
-    console.print()
 
 
 def _leaderboard_cells(row: ComparedModel, metrics: Sequence[str] | None, n: int) -> list[str]:

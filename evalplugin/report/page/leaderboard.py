@@ -24,6 +24,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
     """Return columns, rows and failed models; ``models`` are the page's, in the same order as the rows."""
     rows, metrics = comparison.scored, comparison.contest.metrics
     best = {metric: _best(metric, rows) for metric in metrics}
+    best_tag = "the best" if len(comparison.may_be_best) == 1 else "may be best"
     return {
         "note": _note(comparison),
         "columns": [
@@ -38,7 +39,7 @@ def leaderboard(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> 
                 "model": model,
                 "type": "" if row.type == row.model else row.type,
                 "tuned": "" if row.tuned is None else row.tuned.budget,
-                "best": row.model in comparison.may_be_best,
+                "best": best_tag if row.model in comparison.may_be_best else "",
                 "baseline": row.is_baseline,
                 "cells": [
                     *(_metric_cell(row.cells.get(metric), best[metric]) for metric in metrics),
