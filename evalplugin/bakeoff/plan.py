@@ -51,11 +51,17 @@ class Plan:
 
 
 def plan(
-    config: CheckedConfig, data_home: Path | None, observer: Observer, *, tracking_uri: str | None = None
+    config: CheckedConfig,
+    data_home: Path | None,
+    observer: Observer,
+    *,
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
 ) -> Plan:
     """Return the tasks of a bake-off; the data is read and split, nothing is fitted and nothing is logged.
 
-    ``tracking_uri``: where a champion from MLflow is looked up; wins over the config's.
+    ``tracking_uri``: where a champion from MLflow, earlier decisions and bake-offs are looked up. It and ``experiment``
+    win over the config's.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
@@ -66,7 +72,8 @@ def plan(
     config = config if gated is None else gated.config
     uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
     check_stored(config, uri)
-    check_budget(config, uri, config.spec.experiment, observer)
+    experiment = experiment or config.spec.experiment
+    check_budget(config, uri, experiment, observer)
     tasks = []
     n = config.spec.recommend.n
     data = with_data_findings(config, prepare(config, data_home, observer), observer)
@@ -96,5 +103,5 @@ def plan(
                     trials=planned_trials(config, named, info.n_folds),
                 )
             )
-    power = power_of_config(config, data, tracking_uri=uri)
-    return Plan(config.name, config.spec.experiment, tuple(tasks), power)
+    power = power_of_config(config, data, tracking_uri=uri, experiment=experiment)
+    return Plan(config.name, experiment, tuple(tasks), power)

@@ -82,7 +82,9 @@ def run(
         from evalplugin.bakeoff.plan import plan
 
         for config in checked:
-            show.show_plan(plan(config, data_home, observer, tracking_uri=tracking_uri))
+            show.show_plan(
+                plan(config, data_home, observer, tracking_uri=tracking_uri, experiment=experiment)
+            )
         return EXIT_DONE
 
     from evalplugin.bakeoff.notify import run_and_notify

@@ -489,7 +489,7 @@ def test_decisions_are_counted_over_the_nights(uri: str, capsys: pytest.CaptureF
     assert [n.decision.outcome for n in nights] == ["promote", "keep", "refuse"]
     assert [n.decision.decisions_left for n in nights] == [1, 0, 0]
     assert "1 of 2 decisions of the gate are left" in nights[1].reports
-    assert "the 2 decisions of gate.decisions are taken" in nights[2].decision.reason
+    assert "all of the 2 decisions of gate.decisions are taken" in nights[2].decision.reason
     tags = [MlflowClient(uri).get_run(n.links.summary_run_id).data.tags for n in nights]
     assert [t["evalplugin.decisions_left"] for t in tags] == ["1", "0", "0"]
     assert [float(t["evalplugin.error_spent"]) for t in tags] == pytest.approx([0.025, 0.025, 0])

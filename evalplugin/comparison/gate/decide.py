@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import number, percent, signed
+from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
@@ -181,10 +182,9 @@ def _nothing_left(decision: Decision) -> str | None:
     """Return the reason why nothing may be promoted any more; None where something may."""
     if decision.error or decision.budget is None:
         return None
-    spent = percent(1 - decision.confidence)
+    taken = count_text(decision.budget.decisions, "decision")
     return (
-        f"the {decision.budget.taken:,} decisions of gate.decisions are taken, and with them the error of {spent} is "
-        f"spent; to begin anew, give the config another experiment"
+        f"all of the {taken} of gate.decisions are taken; to begin anew, give the config another experiment"
     )
 
 

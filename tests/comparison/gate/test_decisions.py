@@ -175,8 +175,8 @@ def test_the_gate_refuses_when_all_decisions_are_taken() -> None:
     decision = decided(gaining(0.05), decisions=30, budget=spent)
     assert (decision.outcome, decision.promoted, decision.decisions_left) == ("refuse", None, 0)
     assert decision.reason == (
-        "the gate cannot decide: the 30 decisions of gate.decisions are taken, and with them the error of 5 % is "
-        "spent; to begin anew, give the config another experiment"
+        "the gate cannot decide: all of the 30 decisions of gate.decisions are taken; to begin anew, give the config "
+        "another experiment"
     )
     assert decision.exit_code("refuse") == 1
 
