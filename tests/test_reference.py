@@ -237,7 +237,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
             ],
             "tune": {"budget": {"trials": 4, "seconds": 600}},
             "compare": {"baseline": "random"},
-            "gate": {"min_users": 20, "decisions": 30, "fail_on": "never"},
+            "gate": {"min_users": 20, "decisions": 30, "challengers": ["popularity"], "fail_on": "never"},
             "register": {"name": "shop"},
         },
         tracking_uri="sqlite:///mlflow.db",
@@ -473,6 +473,7 @@ def test_the_commands_for_contributors_exist() -> None:
 
 def test_every_check_has_a_page_with_its_title_and_texts() -> None:
     folder = ROOT / "docs" / "checks"
+    assert (ROOT / "experiments" / "checks" / "found.md").read_text() in (folder / "index.md").read_text()
     assert {page.stem for page in folder.glob("EV*.md")} == set(CHECKS)
     for code, check in CHECKS.items():
         page = (folder / f"{code}.md").read_text()
