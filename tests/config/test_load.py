@@ -118,7 +118,7 @@ def test_config_fingerprints_are_stable_between_versions() -> None:
     asked = fingerprints_of(config, [], experiment="x", tracking="y")
     assert config.hash == "1c99570bf5aa84c1"
     assert asked["config"] == "f76d4494efdb5337"
-    assert inputs_of(config, asked)["config"] == "5e6c0f1200b8ddba"
+    assert inputs_of(config, asked)["config"] == "de4155554cedc82d"
 
 
 def test_declared_inputs_change_the_hash_and_are_resolved() -> None:
