@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.statistics.intervals import ROUNDING
+from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.one_sided import weakest
 from evalplugin.comparison.statistics.paired import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.seeds import SeedSpread
 
 __all__ = ["may_be_best"]
 
@@ -23,7 +25,13 @@ _VALUES_AT_ONCE = 2**20
 _ALIKE = 1e-6
 
 
-def may_be_best(scores: Matrix, *, level: float = 0.95, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+def may_be_best(
+    scores: Matrix,
+    *,
+    level: float = 0.95,
+    seeds: Sequence[SeedSpread | None] = (),
+    rng: np.random.Generator,
+) -> npt.NDArray[np.bool_]:
     """Return which models may have the highest true mean: bool (M,), higher scores being better.
 
     A model is left out if another one beats it: by a one-sided test of its paired differences from all others
@@ -31,6 +39,9 @@ def may_be_best(scores: Matrix, *, level: float = 0.95, rng: np.random.Generator
     ``lower_bound``; its critical value is that of the largest of as many t statistics with the covariance of the
     users' scores, from random draws. So the true best is among the models returned in ``level`` of all bake-offs,
     however many models there are: only the test of the best itself can lose it.
+
+    Where models were fitted with several ``seeds``, what another seed gives counts as a further source of chance, which
+    is independent between models: variances are added, with the fewest of Welch's degrees of freedom of any pair.
 
     Models with equal scores stay or are left out together. With a single user all stay, as nothing is known of the
     spread; so does a single model. A difference that is the same for every user needs no test.
@@ -41,6 +52,7 @@ def may_be_best(scores: Matrix, *, level: float = 0.95, rng: np.random.Generator
     Args:
         scores: float64 (U, M), a row for each user; without NaN.
         level: Least probability that the best is among them.
+        seeds: How the mean of each model varies from seed to seed; None for one that was fitted once.
         rng: Draws the critical values.
 
     Raises:
@@ -57,14 +69,15 @@ def may_be_best(scores: Matrix, *, level: float = 0.95, rng: np.random.Generator
 
     # In an order of their own, so that the draws do not depend on that of the columns.
     order = np.lexsort((np.arange(n_users) @ scores, -scores.mean(axis=0)))
-    gains = _gains(scores[:, order])
+    spreads = [seeds[model] for model in order] if any(seeds) else []
+    gains = _gains(scores[:, order], spreads)
     statistic = gains.statistic.max(axis=1)
     # One test alone, and Bonferroni's correction: the critical value is between them.
-    low, high = stdtrit(n_users - 1, [level, 1 - (1 - level) / (n_models - 1)])
+    low, high = stdtrit(gains.degrees, [level, 1 - (1 - level) / (n_models - 1)])
     left_out = statistic > high
     undecided = np.flatnonzero((statistic > low) & ~left_out)
     if n_models > 2 and len(undecided):
-        draws = _draws(gains.covariance, n_users - 1, rng)
+        draws = _draws(gains.covariance, gains.degrees, rng)
         for model in undecided:
             others = gains.spread[model] > 0
             largest = (draws[:, others] - draws[:, [model]]) / gains.spread[model, others]
@@ -82,9 +95,10 @@ class _Gains(NamedTuple):
     spread: Matrix  # (M, M), standard deviation; 0: the same difference for every user
     statistic: Matrix  # (M, M), t or lower; without spread infinite with the sign of the difference, or 0
     covariance: Matrix  # (M, M), of the models' scores
+    degrees: float  # of freedom
 
 
-def _gains(scores: Matrix) -> _Gains:
+def _gains(scores: Matrix, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     n = len(scores)
     means = scores.mean(axis=0)
     difference = means - means[:, None]
@@ -101,12 +115,36 @@ def _gains(scores: Matrix) -> _Gains:
         third[a, b] = float((((gain - mean) / unit) ** 3).mean())
         third[b, a] = -third[a, b]
     np.fill_diagonal(square, 0)
+    degrees: float = n - 1
+    if seeds:
+        # As if every user had this much more variance, of which the mean keeps what the seeds give it.
+        added = (n - 1) * np.array([0.0 if one is None else one.error**2 for one in seeds]) / unit**2
+        degrees = _fewest_degrees(square / (n - 1), added / (n - 1), seeds, n)
+        products = products + np.diag(added)
+        square = np.where((square > 0) | (difference != 0), square + added[:, None] + added, 0)
     spread = unit * np.sqrt(square * n / (n - 1))
     varies = spread > 0
     statistic = np.where(difference == 0, 0, np.copysign(np.inf, difference))
     skewness = third[varies] / square[varies] ** 1.5
     statistic[varies] = weakest(difference[varies] / spread[varies], skewness, n)
-    return _Gains(difference, spread, statistic, products * unit**2)
+    return _Gains(difference, spread, statistic, products * unit**2, degrees)
+
+
+def _fewest_degrees(of_users: Matrix, of_seeds: Column, seeds: Sequence[SeedSpread | None], n: int) -> float:
+    """Return the fewest degrees of freedom (Welch) of any pair; n - 1 where no seeds add to a variance.
+
+    Args:
+        of_users: Variances of the mean differences over users, (M, M).
+        of_seeds: Variances that the seeds give each mean, (M,).
+        seeds: Those with a variance have several seeds.
+        n: Number of users.
+    """
+    fits = np.array([2 if one is None else one.seeds for one in seeds])
+    parts = of_seeds**2 / (fits - 1)
+    whole = (of_users + of_seeds[:, None] + of_seeds) ** 2
+    split = of_users**2 / (n - 1) + parts[:, None] + parts
+    pairs = (split > 0) & ~np.eye(len(seeds), dtype=np.bool_)
+    return float(np.min(whole[pairs] / split[pairs], initial=n - 1))
 
 
 def _moments(scores: Matrix, means: Matrix) -> tuple[Matrix, Matrix, float]:
@@ -124,7 +162,7 @@ def _moments(scores: Matrix, means: Matrix) -> tuple[Matrix, Matrix, float]:
     return products / n_users, cubes / n_users, unit
 
 
-def _draws(covariance: Matrix, degrees: int, rng: np.random.Generator) -> Matrix:
+def _draws(covariance: Matrix, degrees: float, rng: np.random.Generator) -> Matrix:
     """Return draws (D, M) of mean 0 from the multivariate t with a covariance."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0))
