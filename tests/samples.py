@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evalplugin.comparison.cells import metric_cells
 from evalplugin.comparison.compared import Cell
-from evalplugin.comparison.comparison import Comparison, compare, metric_cells
+from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning

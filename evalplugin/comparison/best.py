@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.comparison.compared import aligned
-from evalplugin.comparison.statistics import may_be_best, paired_difference, users_needed
+from evalplugin.comparison.statistics import (
+    SeedSpread,
+    detectable_gain,
+    may_be_best,
+    paired_difference,
+    users_needed,
+)
 from evalplugin.comparison.statistics.paired import standard_deviation
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
@@ -31,6 +37,8 @@ class BestModels:
     # How many more would tell the leader from the rival, 4 times out of 5; None: there is nothing to tell, or no
     # number is known, as their means are equal or there are fewer than two users.
     users_to_tell: int | None
+    # Whether more users alone would not tell them, as other seeds move the means as much.
+    needs_seeds: bool = False
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
 
@@ -46,6 +54,7 @@ def best_models(
     *,
     level: float,
     rng: np.random.Generator,
+    seeds: Mapping[str, SeedSpread | None],
     segment: str = "",
     label: str = "",
 ) -> BestModels | None:
@@ -58,6 +67,7 @@ def best_models(
         metric: Canonical name.
         level: At least 0.5.
         rng: Draws the critical values.
+        seeds: How the mean of each model varies from seed to seed.
         segment, label: The group that the users are of.
     """
     up = parse(metric).metric.higher_is_better
@@ -69,11 +79,15 @@ def best_models(
     users, names = len(values), list(having)
     means = values.mean(axis=0) if users else np.zeros(len(names))
     order = np.argsort(-means, kind="stable")
-    stays = may_be_best(values, level=level, rng=rng)
+    spreads = [seeds.get(name) for name in names]
+    stays = may_be_best(values, level=level, seeds=spreads, rng=rng)
     kept = [i for i in order if stays[i]]
     rival = users_to_tell = None
+    needs_seeds = False
     if len(order) > 1:
-        rival, users_to_tell = _rival(values, kept[0], kept[1:] or list(order[1:]), level)
+        rival, users_to_tell, needs_seeds = _rival(
+            values, kept[0], kept[1:] or list(order[1:]), level, spreads
+        )
     return BestModels(
         metric,
         level,
@@ -82,17 +96,25 @@ def best_models(
         users=users,
         rival=None if rival is None else names[rival],
         users_to_tell=users_to_tell if len(kept) > 1 else None,
+        needs_seeds=needs_seeds and len(kept) > 1,
         segment=segment,
         label=label,
     )
 
 
 def _rival(
-    values: npt.NDArray[np.float64], leader: int, others: list[int], level: float
-) -> tuple[int, int | None]:
-    """Return the model with the smallest effect of the leader's lead, and how many more users would tell them."""
+    values: npt.NDArray[np.float64],
+    leader: int,
+    others: list[int],
+    level: float,
+    seeds: Sequence[SeedSpread | None],
+) -> tuple[int, int | None, bool]:
+    """Return the model with the smallest effect of the leader's lead, and how many more users would tell them.
+
+    And whether it takes more seeds, as no number of users would.
+    """
     if len(values) < 2:
-        return others[0], None
+        return others[0], None, False
     leads = [paired_difference(values[:, leader], values[:, other]) for other in others]
     gains = [float(lead.mean()) for lead in leads]
     spreads = [standard_deviation(lead) for lead in leads]
@@ -102,8 +124,15 @@ def _rival(
     ]
     hardest = int(np.argmin(effects))
     if not 0 < effects[hardest] < math.inf:
-        return others[hardest], None
+        return others[hardest], None, False
     # As one test of many: the critical value of the set is at most Bonferroni's.
     corrected = 1 - (1 - level) / (values.shape[1] - 1)
-    needed = users_needed(spreads[hardest], gains[hardest], level=corrected, one_sided=True)
-    return others[hardest], max(1, needed - len(values))
+    gain, sd, users = gains[hardest], spreads[hardest], len(values)
+    found = detectable_gain(sd, users, level=corrected, one_sided=True)
+    errors = sum(one.error**2 for one in (seeds[leader], seeds[others[hardest]]) if one is not None)
+    # What the seeds add to the variance of the difference does not fall with the number of users.
+    left = 1 - found**2 * users * errors / (sd * gain) ** 2
+    if left <= 0:
+        return others[hardest], None, True
+    needed = users_needed(sd, gain * math.sqrt(left), level=corrected, one_sided=True)
+    return others[hardest], max(1, needed - users), False

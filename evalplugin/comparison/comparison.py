@@ -13,10 +13,10 @@ import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
-from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair, SegmentCell, aligned
+from evalplugin.comparison.cells import LEVEL, metric_cells
+from evalplugin.comparison.compared import ComparedModel, Mark, Pair, SegmentCell, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import (
-    Interval,
     Method,
     SeedSpread,
     Test,
@@ -27,14 +27,12 @@ from evalplugin.comparison.statistics import (
     mean_intervals,
     paired_with_seeds,
     range_of_seeds,
-    seed_spread,
 )
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores, Summary, summarise
+from evalplugin.metrics.scores import PerUserScores
 
-__all__ = ["LEVEL", "Comparison", "compare", "metric_cells"]
+__all__ = ["LEVEL", "Comparison", "compare"]
 
-LEVEL = 0.95  # default of every interval
 _VALUES_AT_ONCE = 2**22  # of all users and pairs of models that are compared together
 _VALUES_OF_EVERY_PAIR = (
     2**19
@@ -64,7 +62,9 @@ class Comparison:
         """The models that may be the best, by metric; without metrics of which no values are better."""
         level, seed = max(self.level, 0.5), self.contest.seed
         found = (
-            best_models(self._scores, metric, level=level, rng=generator(seed, "best"))
+            best_models(
+                self._scores, metric, level=level, rng=generator(seed, "best"), seeds=self._seeds(metric)
+            )
             for metric in self.contest.metrics
         )
         return {one.metric: one for one in found if one is not None}
@@ -103,6 +103,9 @@ class Comparison:
         every = _pairs(few, self.models, "all", self.level, self.intervals, ())
         own = {(pair.metric, pair.model, pair.against) for pair in self.pairs}
         return (*self.pairs, *(p for p in every if (p.metric, p.model, p.against) not in own))
+
+    def _seeds(self, metric: str) -> dict[str, SeedSpread | None]:
+        return {row.model: row.spread_of_seeds(metric) for row in self.models}
 
     @cached_property
     def _scores(self) -> Mapping[str, PerUserScores]:
@@ -172,63 +175,6 @@ def compare(
         tuple(_with_differences(row, to_baseline) for row in models),
         found_pairs,
     )
-
-
-def metric_cells(
-    scores: PerUserScores | None,
-    metrics: Sequence[str],
-    seed: int,
-    *,
-    seed_means: Sequence[Mapping[str, float]] = (),
-    level: float = LEVEL,
-) -> dict[str, Cell]:
-    """Return a model's value of each metric, in the order of ``metrics``; empty for a model that failed.
-
-    The intervals take in what other seeds give, if there are ``seed_means``.
-    """
-    if scores is None:
-        return {}
-    own = [m for m in metrics if m in scores.metrics]
-    values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
-    # One random stream for all, so that no number depends on the names of models and data or on other metrics.
-    intervals = mean_intervals(values, level=level, rng=generator(seed, "interval"))
-    cells = {
-        m: _cell(m, values[:, i], interval, _spread(seed_means, m))
-        for i, (m, interval) in enumerate(zip(own, intervals, strict=True))
-    }
-    cells |= {
-        m: Cell(m, float(value), users=len(scores.users), seeds=_spread(seed_means, m))
-        for m, value in scores.overall.items()
-    }
-    return {m: cells[m] for m in metrics if m in cells}
-
-
-def _spread(seed_means: Sequence[Mapping[str, float]], metric: str) -> SeedSpread | None:
-    return seed_spread([means.get(metric, math.nan) for means in seed_means])
-
-
-def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seeds: SeedSpread | None) -> Cell:
-    summary = summarise(values)
-    if seeds is not None:
-        interval = interval_with_seeds(interval, [seeds])
-    return Cell(
-        metric,
-        mean=summary.mean,
-        low=interval.low,
-        high=interval.high,
-        method=interval.method,
-        users=summary.n,
-        undefined=summary.undefined,
-        summary=summary,
-        seeds=seeds,
-        seed_share=math.nan if seeds is None else _seed_share(seeds, summary),
-    )
-
-
-def _seed_share(seeds: SeedSpread, summary: Summary) -> float:
-    """Return the seeds' share of the variance of a mean over users and seeds; NaN without any."""
-    of_seeds, of_users = seeds.error**2, summary.std**2 / max(1, summary.n)
-    return of_seeds / (of_seeds + of_users) if of_seeds + of_users > 0 else math.nan
 
 
 def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair]) -> ComparedModel:
@@ -392,7 +338,10 @@ def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterat
         for number, label in enumerate(segmentation.labels):
             inside = {model: _only(s, group[model] == number) for model, s in comparison._scores.items()}
             rng = generator(contest.seed, "best", segment, label)
-            found = best_models(inside, metric, level=level, rng=rng, segment=segment, label=label)
+            seeds = comparison._seeds(metric)
+            found = best_models(
+                inside, metric, level=level, rng=rng, seeds=seeds, segment=segment, label=label
+            )
             if found is not None:
                 yield found
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
-from evalplugin.comparison.comparison import LEVEL
+from evalplugin.comparison.cells import LEVEL
 from evalplugin.metrics import parse
 
 __all__ = ["Change", "History", "PastBakeoff", "PastModel", "Point", "Role", "Value", "history_of"]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, number, span
-from evalplugin.comparison.comparison import LEVEL
+from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.trends import History, Point, Role
 from evalplugin.report.decision import outcome_words
 from evalplugin.report.tables import TextCell, TextTable

@@ -7,7 +7,7 @@ from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import percent
-from evalplugin.comparison.comparison import LEVEL
+from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.trends import History, Point
 from evalplugin.report.palette import model_colours
 from evalplugin.report.words import NO_LINE, PROMOTED, WORSE, location

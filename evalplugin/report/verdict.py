@@ -12,6 +12,7 @@ from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
+from evalplugin.report.seeds import seed_range
 
 __all__ = ["Verdict", "best_sentence", "group_sentences", "segment_verdict", "verdict", "verdict_sentence"]
 
@@ -59,6 +60,10 @@ def best_sentence(best: BestModels) -> str:
     if best.users < 2:
         counted = "a single user has" if best.users == 1 else "no user has"
         return f"{sentence}: {counted} values of all models"
+    if best.needs_seeds:
+        return (
+            f"{sentence}; more seeds would tell {best.leader} from {best.rival}, more users alone would not"
+        )
     if best.users_to_tell is None:
         return f"{sentence}; {best.leader} and {best.rival} have equal means, which no number of users tells apart"
     users = "user" if best.users_to_tell == 1 else "users"
@@ -182,9 +187,10 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         return f"{text}; too few users to test"
     if not pair.mark:
         least = number(pair.paired.detectable)
-        return f"{text}; may be chance ({p_equals(pair.p_holm)}), as only {least} is found in 4 of 5 such bake-offs"
+        chance = f"may be chance ({p_equals(pair.p_holm)}), as only {least} is found in 4 of 5 such bake-offs"
+        return f"{text}; {chance}{seed_range(pair)}"
     shares = f"better for {share(pair.better)} of users, worse for {share(pair.worse)}"
-    return f"{text}; {p_equals(pair.p_holm)}; {shares}"
+    return f"{text}; {p_equals(pair.p_holm)}; {shares}{seed_range(pair)}"
 
 
 def _interval(comparison: Comparison, low: float, high: float) -> str:

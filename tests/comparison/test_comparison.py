@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from evalplugin.comparison import comparison
+from evalplugin.comparison.cells import metric_cells
 from evalplugin.comparison.compared import Cell, ComparedModel
-from evalplugin.comparison.comparison import compare, metric_cells
+from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.comparison.statistics import Paired, compare_pairs
 from evalplugin.data import Interactions
@@ -20,6 +21,7 @@ from evalplugin.data.background import HISTORY
 from evalplugin.execution.results import BakeoffResult, DataInfo, ModelResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE, model_colours
+from evalplugin.report.verdict import verdict_sentence
 from evalplugin.segments import Segmentation
 
 
@@ -282,3 +284,26 @@ def test_metrics_share_the_draws_of_a_group_as_far_as_memory_allows(
 def two_metrics(seed: int) -> PerUserScores:
     values = np.random.default_rng(seed).uniform(size=(40, 2))
     return PerUserScores(np.arange(40), values, ("ndcg@10", "rr"))
+
+
+def test_seeds_of_models_widen_intervals_and_decide_who_may_be_the_best(make: SimpleNamespace) -> None:
+    def compared(spread: float) -> Comparison:
+        means = [{"ndcg@10": 0.3 + spread * step} for step in (-1, 0, 1)]
+        models = [
+            make.model_result("random", 0.3, seed_means=tuple(means)),
+            make.model_result("knn", 0.4, seed_means=tuple(means)),
+        ]
+        return compare(contests_of(BakeoffResult(make.bakeoff(("random", "knn")), tuple(models)))[0])
+
+    small, large = compared(1e-6), compared(0.1)
+    assert (small.may_be_best, large.may_be_best) == (("knn",), ("knn", "random"))
+    assert large.best["ndcg@10"].needs_seeds
+    assert "more seeds would tell knn from random" in verdict_sentence(large, "ndcg@10")
+    [before, after] = [one.pair("ndcg@10", "knn", "random") for one in (small, large)]
+    assert before is not None
+    assert after is not None
+    assert (before.mark, after.mark) == ("+", "")
+    assert after.paired.interval.low < before.paired.interval.low
+    assert not before.is_within_seeds
+    assert after.is_within_seeds
+    assert "smaller than what another seed gives" in verdict_sentence(large, "ndcg@10")

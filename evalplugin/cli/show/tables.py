@@ -21,8 +21,9 @@ from evalplugin.cli.show.console import (
     show_titled,
     stdout,
 )
+from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.comparison import LEVEL, Comparison
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 
 from evalplugin.base.inputs import Inputs
+from evalplugin.comparison.cells import metric_cells
 from evalplugin.comparison.compared import ComparedModel
-from evalplugin.comparison.comparison import Comparison, metric_cells
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import PastBakeoff
