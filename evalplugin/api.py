@@ -120,7 +120,7 @@ def compare(
                 "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
             )
         (outcome,) = outcomes
-        shown = {"past": lambda: outcome.past, "decision": outcome.decision}
+        shown = {"past": lambda: outcome.past, "decision": outcome.decision, "data": outcome.data}
         contests = [with_choice(c.contest, baseline=baseline, primary=primary) for c in outcome.comparisons]
     else:
         from evalplugin.tracking.read.contests import read_contests, with_lists

@@ -3,9 +3,9 @@
     python docs/pictures/make.py              # needs the extras test and lenskit, and a Chromium
     python docs/pictures/make.py shop tuned   # some of shop, tuned and libraries
 
-Writes to its own folder. shop: verdict.png, differences.png, groups.png and people.png of the page, and models.png,
-which is MLflow's tab Models; tuned and libraries: the head
-of the page of the config of this name, and of tuned the pictures of the study of one model.
+Writes to its own folder. shop: verdict.png, differences.png, groups.png, people.png and data.png of the page, and
+models.png, which is MLflow's tab Models; tuned and libraries: the head of the page of the config of this name, and of
+tuned the pictures of the study of one model.
 """
 
 from __future__ import annotations
@@ -72,6 +72,9 @@ def shop(page: Page) -> None:
     page.screenshot(path=HERE / "verdict.png")
     for name, section in PICTURES.items():
         page.locator(section).first.screenshot(path=HERE / f"{name}.png")
+    page.locator("details.data summary").first.click()
+    page.locator("details.data figure:last-child svg.marks path").first.wait_for()
+    page.locator("details.data").screenshot(path=HERE / "data.png")
 
     with ui(Path("mlflow.db")) as address:
         size = page.viewport_size

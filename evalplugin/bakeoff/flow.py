@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.bakeoff.budget import check_budget
+from evalplugin.bakeoff.data_command import cards_of
 from evalplugin.bakeoff.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
 from evalplugin.bakeoff.resuming import (
     Mode,
@@ -38,6 +39,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import stored_uris
+from evalplugin.data.drift import DescribedData, Drift
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding, new_id
@@ -55,6 +57,7 @@ from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.execution.worker import Limits, refuse_in_worker
 from evalplugin.metrics import definitions_hash
+from evalplugin.report.data_card import drift_sentence
 from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
@@ -83,6 +86,7 @@ class Outcome:
     decision: Decision | None = None  # of the gate, where there is one
     past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
     unregistered: str | None = None  # why the winner could not be registered, where the config has a register
+    data: DescribedData | None = None  # cards of the datasets, and what has changed in them
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -108,7 +112,7 @@ class Outcome:
 
     @property
     def _shown(self) -> Comparisons:
-        return Comparisons(self.comparisons, past=lambda: self.past, decision=self.decision)
+        return Comparisons(self.comparisons, past=lambda: self.past, decision=self.decision, data=self.data)
 
     def _repr_html_(self) -> str:
         return self._shown._repr_html_()
@@ -324,6 +328,11 @@ def _compare_and_log(
         decision = None if gated is None else decide_bakeoff(gated, contests, result.bakeoff, tracker.uri)
     with observer.progress("check the results"):
         checked = tuple(with_result_findings(config, prepared, result, comparisons, observer))
+    with observer.progress("describe the data"):
+        data = tracker.described(cards_of(prepared))
+    for name, drift in data.drifts.items():
+        if isinstance(drift, Drift):
+            observer.report(f"{name}: {drift_sentence(drift)}")
     with observer.progress("log the bake-off"):
         past = tracker.past_bakeoffs(decision)
         links = tracker.finish_bakeoff(
@@ -335,8 +344,9 @@ def _compare_and_log(
             past=past,
             inputs=inputs,
             pictures=pictures,
+            data=data,
         )
-    return Outcome(result, checked, links, decision, past)
+    return Outcome(result, checked, links, decision, past, data=data)
 
 
 def _register(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evalplugin.checks import determinism, lists, logs, outcomes, settings, splits
+from evalplugin.checks import determinism, filters, lists, logs, outcomes, settings, splits
 from evalplugin.checks.base import CHECKS, Check, check_of, page_of
 from evalplugin.checks.run import data_findings, with_data_findings, with_result_findings
 
@@ -12,6 +12,7 @@ __all__ = [
     "check_of",
     "data_findings",
     "determinism",
+    "filters",
     "lists",
     "logs",
     "outcomes",

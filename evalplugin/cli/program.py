@@ -25,6 +25,7 @@ from evalplugin.base.signals import ignore_signals
 from evalplugin.cli import options
 from evalplugin.cli.cache import cache
 from evalplugin.cli.compare import compare
+from evalplugin.cli.data import data
 from evalplugin.cli.describe import describe
 from evalplugin.cli.gate import gate
 from evalplugin.cli.history import history
@@ -114,6 +115,7 @@ for command in (
     run,
     tune,
     validate,
+    data,
     score,
     compare,
     gate,

@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.times import time_text, timestamp_of
+from evalplugin.data.times import is_date, time_text, timestamp_of
 
 __all__ = ["KCore", "MinCount", "Period", "RatingRange", "filter_text", "filtered"]
 
@@ -217,8 +217,7 @@ def _contents(data: Interactions) -> str:
 
 
 def _moment(timestamp: int) -> str:
-    date = time_text(timestamp)
-    return str(timestamp) if date == f"{timestamp:,}" else f"{timestamp} ({date})"
+    return f"{timestamp} ({time_text(timestamp)})" if is_date(timestamp) else str(timestamp)
 
 
 class _Side:

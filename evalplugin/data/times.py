@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-__all__ = ["time_text", "timestamp_of"]
+__all__ = ["is_date", "time_text", "timestamp_of"]
 
 _SINCE_1971 = 31_536_000  # smaller numbers are no seconds since 1970, but an order such as 1, 2, 3
+
+_YEAR_5138 = 10**11
 
 
 def timestamp_of(time: int | str, name: str) -> int:
@@ -31,9 +33,9 @@ def timestamp_of(time: int | str, name: str) -> int:
 
 def time_text(timestamp: int) -> str:
     """Return a timestamp as a date (UTC) if it can be seconds since 1970, else as a number."""
-    if timestamp < _SINCE_1971:
-        return f"{timestamp:,}"
-    try:
-        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d}"
-    except (OverflowError, ValueError, OSError):  # milliseconds, or no time at all
-        return f"{timestamp:,}"
+    return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d}" if is_date(timestamp) else f"{timestamp:,}"
+
+
+def is_date(timestamp: int) -> bool:
+    """Return whether a timestamp can be seconds since 1970; milliseconds of today cannot."""
+    return _SINCE_1971 <= timestamp < _YEAR_5138

@@ -15,6 +15,7 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import History, PastBakeoff
+from evalplugin.data.drift import DescribedData
 from evalplugin.metrics import parse
 from evalplugin.report.frames import compare_frame, segment_frame
 from evalplugin.report.history import history_tables, worse_lines
@@ -47,6 +48,7 @@ class Comparisons:
     # Returns the bake-offs of the experiment, which only the page needs.
     past: Callable[[], Sequence[PastBakeoff]] = field(default=tuple, repr=False)
     decision: Decision | None = None  # of the gate, where there is one
+    data: DescribedData | None = field(default=None, repr=False)  # of a bake-off that has just run
 
     def __getitem__(self, index: int) -> Comparison:
         return self.comparisons[index]
@@ -97,7 +99,7 @@ class Comparisons:
         path = Path(path)
         if not path.absolute().parent.is_dir():
             raise DataError(f"{path}: there is no folder {path.absolute().parent} to write to")
-        page = comparison_page(self._complete(), decision=self.decision, past=self.past())
+        page = comparison_page(self._complete(), decision=self.decision, past=self.past(), data=self.data)
         try:
             path.write_text(page, encoding="utf-8", newline="\n")
         except OSError as error:

@@ -199,6 +199,12 @@ def _served(seeded: Seeded, rng: np.random.Generator) -> Seeded:
     return frame, config | {"models": [*config["models"], served]}
 
 
+def _filtered(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    frame, config = seeded
+    dataset = config["datasets"][0] | {"filters": [{"type": "k_core", "k": 20}]}
+    return frame, config | {"datasets": [dataset]}
+
+
 # What each defect is, and the function that seeds it.
 DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] = {
     "EV101": ("each user's last five interactions are held out, instead of the latest fifth of all", _future),
@@ -217,4 +223,5 @@ DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] 
     "EV114": ("no threshold", _no_threshold),
     "EV115": ("log-normal counts in place of ratings", _counts),
     "EV116": ("a registered model among the models", _served),
+    "EV117": ("a 20-core is taken before the split", _filtered),
 }

@@ -15,8 +15,10 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import Ranks, ranks_of
 from evalplugin.comparison.trends import PastBakeoff
+from evalplugin.data.drift import DescribedData
 from evalplugin.report.decision import error_line, headline_of, outcome_words
 from evalplugin.report.page.data import colours_of, contest_data
+from evalplugin.report.page.data_section import data_section
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.reading import footer, reading, sample_text, subtitle
@@ -27,7 +29,7 @@ from evalplugin.report.verdict import verdict
 
 __all__ = ["comparison_page"]
 
-_SCRIPTS = ("page.js", "figures.js", "trend.js", "people.js")
+_SCRIPTS = ("page.js", "figures.js", "trend.js", "card.js", "people.js")
 # Inside a script element these could end it, open a comment, or, in older engines, break a line of a string.
 _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -38,6 +40,7 @@ def comparison_page(
     title: str | None = None,
     decision: Decision | None = None,
     past: Sequence[PastBakeoff] = (),
+    data: DescribedData | None = None,
 ) -> str:
     """Return a deterministic HTML document that shows comparisons, a tab for each.
 
@@ -48,6 +51,7 @@ def comparison_page(
         title: The heading; None: named after the bake-off.
         decision: Of the gate, if it has decided.
         past: Bake-offs of the experiment, this one included; from two on, the page has a trend.
+        data: Cards of the datasets.
 
     Raises:
         DataError: ``comparisons`` is empty.
@@ -55,7 +59,7 @@ def comparison_page(
     if not comparisons:
         raise DataError("a page needs at least one comparison")
     library = chart_library()
-    shown = [_contest(comparison, decision, past) for comparison in comparisons]
+    shown = [_contest(comparison, decision, past, data) for comparison in comparisons]
     page: str = _template().render(
         title=title if title is not None else f"Comparison {comparisons[0].contest.name}",
         contests=shown,
@@ -70,13 +74,17 @@ def comparison_page(
 
 
 def _contest(
-    comparison: Comparison, decision: Decision | None, past: Sequence[PastBakeoff]
+    comparison: Comparison,
+    decision: Decision | None,
+    past: Sequence[PastBakeoff],
+    described: DescribedData | None,
 ) -> dict[str, Any]:
     contest = comparison.contest
     data = contest_data(comparison)
     names = (contest.dataset, contest.split)
     is_decided = decision is not None and (decision.dataset, decision.split) == names
     data["trend"] = trend(comparison, past, data["models"])
+    card, data["card"] = data_section(described, *names)
     return {
         "name": " · ".join(filter(None, names)),
         "subtitle": subtitle(comparison),
@@ -84,6 +92,7 @@ def _contest(
         "findings": [asdict(finding) | {"url": page_of(finding.code)} for finding in contest.findings],
         "warnings": contest.warnings,
         "verdict": verdict(comparison),
+        "card": card,
         "decision": _decision(decision) if decision and is_decided else None,
         "leaderboard": leaderboard(comparison, data["models"]),
         "reading": reading(comparison, data["examples"]),

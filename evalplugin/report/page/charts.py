@@ -42,6 +42,10 @@ def chart_specs() -> dict[str, dict[str, Any]]:
         "groups": _groups(),
         "group_differences": _forest("group"),
         "trend": _trend(),
+        "card_popularity": _popularity(),
+        "card_times": _bars("start:T", "end:T"),
+        "card_order": _bars("start:Q", "end:Q"),
+        "card_ratings": _bars("model:N"),
     }
 
 
@@ -186,6 +190,57 @@ def _trend() -> dict[str, Any]:
         .encode(text="sign:N", color=_as_is(alt.Color, "signColour:N"))
     )
     return _layered(shade, bar, line, points, signs, height=_HEIGHT)
+
+
+def _popularity() -> dict[str, Any]:
+    """Share of the interactions that the busiest share of items, and of users, have."""
+    axis = alt.Axis(format=".0%", tickCount=5)
+    domain = alt.Scale(domain=[0, 1], nice=False)
+    base = _base().encode(
+        x=alt.X("x:Q", title="share of items or users, busiest first", scale=domain, axis=axis),
+        y=alt.Y("y:Q", title="share of interactions", scale=domain, axis=axis),
+        color=_as_is(alt.Color, "colour:N"),
+        detail="model:N",
+    )
+    line = base.mark_line(strokeWidth=2.5, aria=False)
+    points = base.mark_point(filled=True, size=60, opacity=0).encode(
+        description="label:N", tooltip=_tooltip("model", "text")
+    )
+    names = (
+        base.transform_filter("datum.name !== ''")
+        .mark_text(align="right", fontSize=12, aria=False)
+        .encode(x=alt.X("labelX:Q"), y=alt.Y("labelY:Q"), text="name:N")
+    )
+    return _layered(line, points, names, height=220)
+
+
+def _bars(start: str, end: str | None = None) -> dict[str, Any]:
+    """Numbers of interactions: by name, or between two points of an axis, with lines at the cuts."""
+    count = alt.Y("count:Q", title="interactions", axis=alt.Axis(tickCount=4, format="~s"))
+    bars = (
+        _base()
+        .transform_filter("isValid(datum.count)")
+        .encode(y=count, description="label:N", tooltip=_tooltip("model", "text"))
+    )
+    if end is None:
+        return _layered(
+            bars.mark_bar(color="var(--accent)", opacity=0.7).encode(
+                x=alt.X(start, title="rating", sort=None, axis=alt.Axis(labelAngle=0, labelOverlap=True))
+            ),
+            height=220,
+        )
+    scale = alt.Scale(type="utc", nice=False) if end.endswith("T") else alt.Scale(nice=False, zero=False)
+    x = alt.X(start, title="$title", scale=scale, axis=alt.Axis(tickCount=4))
+    cuts = (
+        _base()
+        .transform_filter("isValid(datum.cut)")
+        .mark_rule(color="var(--quiet)", strokeWidth=2)
+        .encode(x=alt.X(f"cut:{end[-1]}"), description="label:N")
+    )
+    shown = bars.mark_bar(color="var(--accent)", opacity=0.7).encode(
+        x=x, x2=end.partition(":")[0], y2=alt.datum(0)
+    )
+    return _layered(shown, cuts, height=220)
 
 
 def _base() -> alt.Chart:

@@ -18,6 +18,7 @@ class Contest {
     this.section = section;
     this.data = JSON.parse(section.querySelector("script.data").textContent);
     this.drawing = 0;
+    openCard(this);
     if (!this.data.models.length) return;
     const { models, metrics, baseline } = this.data;
     this.metric = 0;

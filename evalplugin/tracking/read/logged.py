@@ -264,6 +264,12 @@ class LoggedRun:
             return None
         return self._read(path, lambda file: read_table(file, name))
 
+    def json_file(self, path: str) -> Any:
+        """Return the content of a JSON file in the folder ``data``, checked; None where the run has none."""
+        if path not in self._files:
+            return None
+        return self._read(path, lambda file: json.loads(file.read_bytes()))
+
     @property
     def background(self) -> Background | None:
         """The truth, history and titles; None where they are not there."""

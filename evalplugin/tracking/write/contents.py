@@ -12,7 +12,9 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import PastBakeoff
+from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, Finding, ModelResult
+from evalplugin.report.data_card import card_markdown
 from evalplugin.report.decision import title_of
 from evalplugin.report.markdown import decision_markdown, escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
@@ -22,6 +24,7 @@ from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.report.words import location
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
+from evalplugin.tracking.read.cards import CARD
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import (
@@ -39,6 +42,7 @@ __all__ = [
     "DECISION",
     "INPUTS",
     "RANKS",
+    "card_files",
     "compared_summary",
     "decision_files",
     "decision_tags",
@@ -159,10 +163,23 @@ def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
 
 
 def page_artifact(
-    comparisons: Sequence[Comparison], decision: Decision | None, past: Sequence[PastBakeoff]
+    comparisons: Sequence[Comparison],
+    decision: Decision | None,
+    past: Sequence[PastBakeoff],
+    data: DescribedData | None = None,
 ) -> Artifact:
     """Return the comparison page."""
-    return Artifact(PAGE, comparison_page(comparisons, decision=decision, past=past))
+    return Artifact(PAGE, comparison_page(comparisons, decision=decision, past=past, data=data))
+
+
+def card_files(data: DescribedData | None) -> Iterator[Artifact]:
+    """Yield the cards of the datasets for people and for programs."""
+    if data is not None:
+        lines = ["# Data", ""]
+        for card in data.cards:
+            lines += card_markdown(card, data.drifts.get(card.name))
+        yield Artifact("data_card.md", "\n".join(lines))
+        yield Artifact(CARD, json.dumps(data.as_mapping(), ensure_ascii=False, allow_nan=False))
 
 
 def _verdict_lines(comparisons: Sequence[Comparison], decision: Decision | None) -> Iterator[str]:

@@ -16,17 +16,21 @@ from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
+from evalplugin.data.card import DataCard
+from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.report.palette import model_colours
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
+from evalplugin.tracking.read.cards import drifts_since
 from evalplugin.tracking.read.past import past_of
 from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import DONE
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
+    card_files,
     compared_summary,
     findings_of,
     inputs_files,
@@ -180,6 +184,12 @@ class MlflowTracker:
         values["decided"] = (decision.dataset, decision.split)
         return tuple(replace(one, **values) if one.id == self.bakeoff.id else one for one in past)
 
+    def described(self, cards: Sequence[DataCard]) -> DescribedData:
+        """Return cards of datasets, and how each dataset differs from that of an earlier bake-off."""
+        with tracking_call(self.uri, "read the data cards before"):
+            drifts = drifts_since(self.client, self.experiment_id, cards, bakeoff=self.bakeoff.id)
+        return DescribedData(tuple(cards), drifts)
+
     def finish_bakeoff(
         self,
         result: BakeoffResult,
@@ -191,6 +201,7 @@ class MlflowTracker:
         past: Sequence[PastBakeoff] = (),
         inputs: Inputs | None = None,
         pictures: Pictures | None = None,
+        data: DescribedData | None = None,
     ) -> Links:
         """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
@@ -203,6 +214,7 @@ class MlflowTracker:
             past: The bake-offs of the page, from ``past_bakeoffs``.
             inputs: Fingerprints of the files and other inputs that the models have used.
             pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
+            data: The cards of the datasets, from ``described``.
         """
         rows = {
             (c.contest.dataset, c.contest.split, row.model): (c, row) for c in comparisons for row in c.models
@@ -212,7 +224,7 @@ class MlflowTracker:
             for m, run_id in zip(result.models, run_ids, strict=True)
         }
         name = summary_name(comparisons)
-        page = page_artifact(comparisons, decision, past)
+        page = page_artifact(comparisons, decision, past, data)
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
                 self.writer.log(run_of[key], standing_items(self.bakeoff, *standing))
@@ -235,7 +247,9 @@ class MlflowTracker:
         )
         with tracking_call(self.uri, "log the summary run"):
             summary = summary_items(self.bakeoff, comparisons, links, decision)
-            self.writer.log(links.summary_run_id, [*summary, page, *inputs_files(inputs or {})])
+            self.writer.log(
+                links.summary_run_id, [*summary, page, *card_files(data), *inputs_files(inputs or {})]
+            )
         drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
         with tracking_call(self.uri, "log the pictures"):
             for model in result.models:

@@ -1,0 +1,96 @@
+"""Datasets described: cards, drift and findings of a config's data; nothing is fitted and nothing is logged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from evalplugin.checks import data_findings
+from evalplugin.config import CheckedConfig
+from evalplugin.data.card import DataCard, card_of, split_card
+from evalplugin.data.drift import DescribedData
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import Finding
+from evalplugin.execution.runner import PreparedData, prepare
+from evalplugin.report.data_card import card_picture
+from evalplugin.tracking.read.cards import read_drifts
+
+__all__ = ["DataReport", "cards_of", "describe_data", "write_pictures"]
+
+
+@dataclass(frozen=True)
+class DataReport:
+    """The data of a config: cards, drift, and what the checks find in it."""
+
+    config: str  # the file
+    data: DescribedData
+    findings: tuple[Finding, ...]
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return everything as plain JSON values: ``config``, ``datasets`` and ``checks``."""
+        return {
+            "config": self.config,
+            **self.data.as_mapping(),
+            "checks": [asdict(finding) for finding in self.findings],
+        }
+
+
+def describe_data(
+    config: CheckedConfig,
+    *,
+    data_home: Path | None = None,
+    tracking_uri: str | None = None,
+    experiment: str | None = None,
+    observer: Observer | None = None,
+) -> DataReport:
+    """Return the cards of a config's datasets, how they differ from the previous bake-off, and findings.
+
+    Args:
+        config: From ``evalplugin.config.load``.
+        data_home: Folder where datasets are looked up before they are downloaded.
+        tracking_uri, experiment: Where the previous bake-off is looked for; win over the config's.
+        observer: Receives progress.
+
+    Raises:
+        DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
+    """
+    observer = observer or Observer()
+    prepared = prepare(config, data_home, observer)
+    with observer.progress("count"):
+        cards = cards_of(prepared)
+    with observer.progress("look for the previous bake-off"):
+        drifts = read_drifts(
+            tracking_uri or config.spec.tracking.uri, experiment or config.spec.experiment, cards
+        )
+    with observer.progress("check the data"):
+        findings = tuple(data_findings(config, prepared))
+    return DataReport(config.name, DescribedData(cards, drifts), findings)
+
+
+def cards_of(prepared: Sequence[PreparedData]) -> tuple[DataCard, ...]:
+    """Return a card for each dataset, with all its splits, in config order."""
+    of_dataset: dict[str, list[PreparedData]] = {}
+    for one in prepared:
+        of_dataset.setdefault(one.info.dataset, []).append(one)
+    return tuple(
+        card_of(
+            name,
+            parts[0].info.type,
+            parts[0].info.full,
+            [split_card(one.info.split, one.info.split_type, one.folds) for one in parts],
+        )
+        for name, parts in of_dataset.items()
+    )
+
+
+def write_pictures(cards: Sequence[DataCard], folder: Path) -> list[Path]:
+    """Write a picture of each dataset into a folder, which is made; return the files, in the order of the cards."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for number, card in enumerate(cards, start=1):
+        file = folder / ("data_card.png" if len(cards) == 1 else f"data_card_{number}.png")
+        file.write_bytes(card_picture(card))
+        written.append(file)
+    return written

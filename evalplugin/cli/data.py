@@ -1,0 +1,77 @@
+"""The command ``data``: what a config's datasets hold, and how their splits divide them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from evalplugin.base.errors import EXIT_DONE
+from evalplugin.cli import options
+from evalplugin.cli.shared import echo, echo_data, load_all
+
+__all__ = ["data"]
+
+
+@click.command()
+@options.configs
+@options.set_value
+@options.tracking_uri
+@options.experiment
+@options.data_home
+@click.option(
+    "--format",
+    "shown",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one object for a config, a list for several.",
+)
+@click.option(
+    "--pictures",
+    "folder",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write a picture of each dataset into this folder.",
+)
+@options.debug
+def data(
+    configs: tuple[Path, ...],
+    overrides: tuple[str, ...],
+    tracking_uri: str | None,
+    experiment: str | None,
+    data_home: Path | None,
+    shown: str,
+    folder: Path | None,
+) -> int:
+    """Describe the data of configs: sizes, inequality, ratings, time, splits, drift, and what checks find.
+
+    The data is read, filtered and split; nothing is fitted and nothing is logged.
+    """
+    from evalplugin.bakeoff.data_command import describe_data, write_pictures
+    from evalplugin.cli import show
+    from evalplugin.cli.show.data import show_data
+
+    observer = show.observer()
+    reports = [
+        describe_data(
+            config,
+            data_home=data_home,
+            tracking_uri=tracking_uri,
+            experiment=experiment,
+            observer=observer,
+        )
+        for config in load_all(configs, overrides, data_home, runs_here=False)
+    ]
+    if shown == "json":
+        values = [report.as_mapping() for report in reports]
+        content = values[0] if len(values) == 1 else values
+        echo_data(json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        for report in reports:
+            show_data(report)
+    if folder is not None:
+        for file in write_pictures([card for report in reports for card in report.data.cards], folder):
+            echo(str(file), err=shown == "json")
+    return EXIT_DONE

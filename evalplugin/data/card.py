@@ -1,0 +1,241 @@
+"""``DataCard``: what a dataset holds and how its splits divide it, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.base import Split
+from evalplugin.data.interactions import Interactions
+
+__all__ = ["DataCard", "FoldCard", "Inequality", "Rating", "SplitCard", "Times", "card_of", "split_card"]
+
+Ints = npt.NDArray[np.int64]
+
+_HEAD = 0.2  # of the catalogue, the most popular items; the others are the long tail
+_PERCENTILES = (0, 10, 25, 50, 75, 90, 100)
+_CURVE_POINTS = 51  # one for each 2 % of the users or items
+_MOST_LEVELS = 20  # ratings that are counted one by one; of more, ranges are counted
+_PERIODS = 40  # equally long, from the first interaction to the last
+
+
+@dataclass(frozen=True)
+class Inequality:
+    """How unequally interactions are divided among users, or among items."""
+
+    # G = sum_i (2 i - n - 1) x_i / (n sum_i x_i) over counts x_1 <= ... <= x_n: 0 where all are equal.
+    gini: float
+    percentiles: Mapping[str, int]  # of the counts: "0" (the lowest), "10", "25", "50", "75", "90", "100"
+    # Share of the interactions that the first 0 %, 2 %, ..., 100 % have, those with the most interactions first.
+    curve: tuple[float, ...]
+    # Number of users or items with 0, 1, 2 to 3, 4 to 7, 8 to 15 ... interactions.
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Rating:
+    """How many interactions have a rating, or one within a range: from ``low`` to ``high``, both included."""
+
+    low: float
+    high: float
+    interactions: int
+
+
+@dataclass(frozen=True)
+class Times:
+    """Timestamps: the first, the last, and the interactions of equally long periods from the one to the other."""
+
+    first: int
+    last: int
+    interactions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FoldCard:
+    """Train data and truth of one fold; cold users and items have no train data."""
+
+    train_interactions: int
+    test_interactions: int
+    test_users: int
+    test_items: int
+    cold_users: int  # of the test users
+    cold_items: int  # of the test items
+    cold_interactions: int  # of the test interactions: their user or their item is cold
+    train_last: int | None = None  # timestamps; None: there are none
+    test_first: int | None = None
+    test_last: int | None = None
+
+
+@dataclass(frozen=True)
+class SplitCard:
+    """A split of the dataset."""
+
+    name: str
+    type: str
+    folds: tuple[FoldCard, ...]
+
+    def cold_shares(self) -> dict[str, float]:
+        """Return the shares of ``users``, ``items`` and ``interactions`` of the truth that are cold, over all folds."""
+        parts = {
+            "users": ("cold_users", "test_users"),
+            "items": ("cold_items", "test_items"),
+            "interactions": ("cold_interactions", "test_interactions"),
+        }
+        return {
+            name: sum(getattr(fold, cold) for fold in self.folds)
+            / sum(getattr(fold, of) for fold in self.folds)
+            for name, (cold, of) in parts.items()
+        }
+
+
+@dataclass(frozen=True)
+class DataCard:
+    """A dataset in numbers, after its filters. Users and items are those of the vocabularies."""
+
+    name: str
+    type: str
+    digest: str
+    users: int
+    items: int
+    interactions: int
+    density: float  # interactions / (users x items)
+    # Share of the interactions with items other than the most popular 20 %.
+    long_tail: float
+    by_user: Inequality
+    by_item: Inequality
+    ratings: tuple[Rating, ...] | None  # None: all are 1, as without a rating column
+    times: Times | None  # None: no timestamps
+    notes: tuple[str, ...] = ()  # of reading and of the filters
+    splits: tuple[SplitCard, ...] = ()
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the card as plain JSON values; what does not apply is None."""
+        return asdict(self)
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> DataCard:
+        """Return the card that ``as_mapping`` has made plain values of.
+
+        Raises:
+            KeyError, TypeError: They are of no card.
+        """
+        ratings, times = values["ratings"], values["times"]
+        card = cls(**{**values, "ratings": None, "times": None, "splits": ()})
+        return replace(
+            card,
+            by_user=_inequality_from(values["by_user"]),
+            by_item=_inequality_from(values["by_item"]),
+            ratings=None if ratings is None else tuple(Rating(**one) for one in ratings),
+            times=None if times is None else Times(**{**times, "interactions": tuple(times["interactions"])}),
+            notes=tuple(values["notes"]),
+            splits=tuple(
+                SplitCard(one["name"], one["type"], tuple(FoldCard(**fold) for fold in one["folds"]))
+                for one in values["splits"]
+            ),
+        )
+
+
+def card_of(name: str, type: str, data: Interactions, splits: Sequence[SplitCard] = ()) -> DataCard:
+    """Return the card of a dataset, under its name and type in the config."""
+    by_item = data.item_counts
+    popular = np.sort(by_item)[::-1]
+    head = int(np.ceil(_HEAD * len(popular)))
+    return DataCard(
+        name=name,
+        type=type,
+        digest=data.digest,
+        users=data.n_users,
+        items=data.n_items,
+        interactions=len(data),
+        density=len(data) / (data.n_users * data.n_items),
+        long_tail=float(popular[head:].sum() / len(data)),
+        by_user=_inequality(np.bincount(data.user, minlength=data.n_users)),
+        by_item=_inequality(by_item),
+        ratings=_ratings(data.rating),
+        times=None if data.timestamp is None else _times(data.timestamp),
+        notes=data.notes,
+        splits=tuple(splits),
+    )
+
+
+def split_card(name: str, type: str, folds: Sequence[Split]) -> SplitCard:
+    """Return the card of a split, under its name and type in the config."""
+    return SplitCard(name, type, tuple(map(_fold, folds)))
+
+
+def _fold(fold: Split) -> FoldCard:
+    train, test = fold.train, fold.test
+    known_user = np.bincount(train.user, minlength=train.n_users) > 0
+    known_item = train.item_counts > 0
+    tested_user = np.bincount(test.user, minlength=test.n_users) > 0
+    tested_item = test.item_counts > 0
+    is_known = known_user[test.user] & known_item[test.item]
+    times: dict[str, int] = {}
+    if train.timestamp is not None and test.timestamp is not None:
+        times = {
+            "train_last": int(train.timestamp.max()),
+            "test_first": int(test.timestamp.min()),
+            "test_last": int(test.timestamp.max()),
+        }
+    return FoldCard(
+        train_interactions=len(train),
+        test_interactions=len(test),
+        test_users=int(tested_user.sum()),
+        test_items=int(tested_item.sum()),
+        cold_users=int((tested_user & ~known_user).sum()),
+        cold_items=int((tested_item & ~known_item).sum()),
+        cold_interactions=int((~is_known).sum()),
+        **times,
+    )
+
+
+def _inequality(counts: Ints) -> Inequality:
+    """Return how unequal some counts are; their sum is above 0."""
+    ascending = np.sort(counts)
+    n, total = len(counts), int(counts.sum())
+    # Whole numbers: 2 i - n - 1 is at most n, and the sum fits into 64 bits for any data that fits into memory.
+    gini = float(((2 * np.arange(1, n + 1) - n - 1) * ascending).sum() / (n * total))
+    positions = [(n - 1) * percentile // 100 for percentile in _PERCENTILES]
+    held = np.concatenate([[0], np.cumsum(ascending[::-1])]) / total
+    curve = np.interp(np.linspace(0, n, _CURVE_POINTS), np.arange(n + 1), held)
+    # The exponent of the binary representation: 1 for 1, 2 for 2 and 3, 3 for 4 to 7.
+    sizes = np.bincount(np.frexp(counts)[1])
+    return Inequality(
+        gini=gini,
+        percentiles={str(p): int(ascending[i]) for p, i in zip(_PERCENTILES, positions, strict=True)},
+        curve=tuple(round(value, 6) for value in curve.tolist()),
+        sizes=tuple(sizes.tolist()),
+    )
+
+
+def _inequality_from(values: Mapping[str, Any]) -> Inequality:
+    return Inequality(**{**values, "curve": tuple(values["curve"]), "sizes": tuple(values["sizes"])})
+
+
+def _ratings(rating: npt.NDArray[np.float32]) -> tuple[Rating, ...] | None:
+    levels, counts = np.unique(rating, return_counts=True)
+    if levels.tolist() == [1.0]:
+        return None
+    if len(levels) <= _MOST_LEVELS:
+        # As text, 3.3 in float32 is 3.3 and not 3.299999952316284.
+        texts = [float(str(level)) for level in levels]
+        return tuple(Rating(text, text, count) for text, count in zip(texts, counts.tolist(), strict=True))
+    edges = np.linspace(float(levels[0]), float(levels[-1]), _MOST_LEVELS + 1)
+    group = np.clip(np.searchsorted(edges, levels, side="right") - 1, 0, _MOST_LEVELS - 1)
+    inside = np.bincount(group, counts, minlength=_MOST_LEVELS).astype(np.int64).tolist()
+    return tuple(
+        Rating(float(f"{low:.6g}"), float(f"{high:.6g}"), count)
+        for low, high, count in zip(edges[:-1], edges[1:], inside, strict=True)
+    )
+
+
+def _times(timestamp: Ints) -> Times:
+    first, last = int(timestamp.min()), int(timestamp.max())
+    # As float64, as (time - first) x periods may not fit into 64 bits.
+    period = ((timestamp - first) / max(1, last - first) * _PERIODS).astype(np.int64)
+    counts = np.bincount(np.minimum(period, _PERIODS - 1), minlength=_PERIODS)
+    return Times(first, last, tuple(counts.tolist()))

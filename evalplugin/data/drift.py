@@ -1,0 +1,172 @@
+"""What has changed in a dataset since an earlier card of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from evalplugin.data.card import DataCard, Inequality, Rating
+
+__all__ = ["THRESHOLD", "Change", "DescribedData", "Drift", "drift_between", "total_variation"]
+
+# Of sizes, relative to before; of shares, Gini coefficients and distributions, the difference.
+THRESHOLD = 0.05
+
+
+@dataclass(frozen=True)
+class Change:
+    """One number of a card that differs by more than the threshold."""
+
+    name: str  # such as "interactions", "cold users, split last_n" or "ratings"
+    # size: relative change; share: difference; shape: total variation distance of two distributions.
+    kind: str
+    before: float | None  # None: a distribution, or there was none
+    now: float | None
+    change: float | None  # relative for sizes, else the difference or distance; None: it has come or gone
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A dataset now and in an earlier bake-off. Sizes and distributions are compared, not who users and items are."""
+
+    dataset: str
+    bakeoff: str  # id of the earlier one
+    at: str  # when that was started: ISO 8601, UTC
+    same: bool  # equal digests: the same interactions
+    changes: tuple[Change, ...] = ()
+    # Timestamps of the first and the last interaction then; None: no timestamps.
+    span_before: tuple[int, int] | None = None
+    span_now: tuple[int, int] | None = None
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return the drift as plain JSON values."""
+        return asdict(self)
+
+
+def drift_between(before: DataCard, now: DataCard, *, bakeoff: str, at: str) -> Drift:
+    """Return what has changed by more than ``THRESHOLD`` from one card of a dataset to another.
+
+    Args:
+        before: The card of the earlier bake-off.
+        now: The card of today.
+        bakeoff: The id of the earlier bake-off.
+        at: When that was started.
+    """
+    if before.digest == now.digest:
+        # The same interactions may still be split in another way.
+        changes = tuple(_cold(before, now))
+    else:
+        changes = (*_sizes(before, now), *_shares(before, now), *_shapes(before, now), *_cold(before, now))
+    spans = [None if card.times is None else (card.times.first, card.times.last) for card in (before, now)]
+    return Drift(now.name, bakeoff, at, before.digest == now.digest, changes, *spans)
+
+
+def total_variation(before: Sequence[float], now: Sequence[float]) -> float:
+    """Return the total variation distance of two distributions, given by counts of the same values.
+
+    Half the sum of the absolute differences of the shares: the part that would have to move to make them equal.
+
+    Source: D. A. Levin, Y. Peres, Markov Chains and Mixing Times, 2nd edition, American Mathematical Society (2017),
+    proposition 4.2.
+    """
+    size = max(len(before), len(now))
+    parts = [[*counts, *[0] * (size - len(counts))] for counts in (before, now)]
+    shares = [[count / sum(counts) for count in counts] for counts in parts]
+    return 0.5 * sum(abs(a - b) for a, b in zip(shares[0], shares[1], strict=True))
+
+
+def _sizes(before: DataCard, now: DataCard) -> Iterator[Change]:
+    for name in ("interactions", "users", "items"):
+        then, today = getattr(before, name), getattr(now, name)
+        if abs(today - then) > THRESHOLD * then:
+            yield Change(name, "size", then, today, today / then - 1)
+
+
+def _shares(before: DataCard, now: DataCard) -> Iterator[Change]:
+    values: dict[str, Callable[[DataCard], float]] = {
+        "Gini coefficient of users": lambda card: card.by_user.gini,
+        "Gini coefficient of items": lambda card: card.by_item.gini,
+        "long tail": lambda card: card.long_tail,
+    }
+    for name, value in values.items():
+        yield from _difference(name, value(before), value(now))
+
+
+def _shapes(before: DataCard, now: DataCard) -> Iterator[Change]:
+    parts: dict[str, Callable[[DataCard], Inequality]] = {
+        "interactions per user": lambda card: card.by_user,
+        "interactions per item": lambda card: card.by_item,
+    }
+    for name, part in parts.items():
+        yield from _distance(name, part(before).sizes, part(now).sizes)
+    if before.ratings is not None and now.ratings is not None:
+        counts = _aligned(before.ratings, now.ratings)
+        if counts is None:
+            yield Change("ratings: other values", "shape", None, None, None)
+        else:
+            yield from _distance("ratings", *counts)
+    elif before.ratings is not now.ratings:
+        yield Change(
+            f"ratings: {'none before' if before.ratings is None else 'none now'}", "shape", None, None, None
+        )
+
+
+def _cold(before: DataCard, now: DataCard) -> Iterator[Change]:
+    earlier = {split.name: split for split in before.splits}
+    for split in now.splits:
+        if split.name in earlier:
+            then = earlier[split.name].cold_shares()
+            for name, share in split.cold_shares().items():
+                yield from _difference(f"cold {name}, split {split.name}", then[name], share)
+
+
+def _difference(name: str, before: float, now: float) -> Iterator[Change]:
+    if abs(now - before) > THRESHOLD:
+        yield Change(name, "share", before, now, now - before)
+
+
+def _distance(name: str, before: Sequence[float], now: Sequence[float]) -> Iterator[Change]:
+    if (distance := total_variation(before, now)) > THRESHOLD:
+        yield Change(name, "shape", None, None, distance)
+
+
+def _aligned(before: Sequence[Rating], now: Sequence[Rating]) -> tuple[list[float], list[float]] | None:
+    """Return the counts of the same ratings; None where ranges differ, or single ratings are compared with ranges."""
+    counts = [{(one.low, one.high): float(one.interactions) for one in ratings} for ratings in (before, now)]
+    every = sorted({*counts[0], *counts[1]})
+    if any(low != high for low, high in every) and counts[0].keys() != counts[1].keys():
+        return None
+    return [counts[0].get(key, 0.0) for key in every], [counts[1].get(key, 0.0) for key in every]
+
+
+@dataclass(frozen=True)
+class DescribedData:
+    """The cards of all datasets of a bake-off, and how each dataset differs from an earlier bake-off's."""
+
+    cards: tuple[DataCard, ...]
+    drifts: Mapping[str, Drift | str]  # by dataset; text: why it is not known
+
+    def as_mapping(self) -> dict[str, Any]:
+        """Return everything as plain JSON values: ``datasets``, each with ``drift`` and, without one, ``no_drift``."""
+        datasets = []
+        for card in self.cards:
+            drift = self.drifts.get(card.name)
+            known: dict[str, Any] = {"drift": None, "no_drift": drift}
+            if isinstance(drift, Drift):
+                known = {"drift": drift.as_mapping(), "no_drift": None}
+            datasets.append(card.as_mapping() | known)
+        return {"datasets": datasets}
+
+    @staticmethod
+    def cards_from(values: Mapping[str, Any]) -> dict[str, DataCard]:
+        """Return the cards that ``as_mapping`` has made plain values of, by dataset.
+
+        Raises:
+            KeyError, TypeError: They are no cards.
+        """
+        plain = (
+            {key: value for key, value in one.items() if key not in ("drift", "no_drift")}
+            for one in values["datasets"]
+        )
+        return {card.name: card for card in map(DataCard.from_mapping, plain)}

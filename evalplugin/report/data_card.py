@@ -1,0 +1,235 @@
+"""Data cards and drift in words, tables and pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from evalplugin.base.numbers import count_range, number, share
+from evalplugin.base.units import count_text
+from evalplugin.data.card import DataCard, Inequality, SplitCard
+from evalplugin.data.drift import THRESHOLD, Change, Drift
+from evalplugin.data.times import is_date, time_text
+from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "SPLIT_HEADS",
+    "card_facts",
+    "card_markdown",
+    "card_picture",
+    "card_title",
+    "cuts_of",
+    "drift_lines",
+    "drift_sentence",
+    "split_rows",
+]
+
+SPLIT_HEADS = (
+    "split", "folds", "train", "test", "test users", "cold users", "cold items", "cold interactions",
+)  # fmt: skip
+_CURVE_SHARE = 10  # position on the curve: the first 20 %
+_DAYS = 86_400
+
+
+def card_title(card: DataCard) -> str:
+    """Return what a dataset holds, in a line."""
+    return (
+        f"{card.name} ({card.type}): {count_text(card.interactions, 'interaction')} of "
+        f"{count_text(card.users, 'user')} with {count_text(card.items, 'item')}"
+    )
+
+
+def card_facts(card: DataCard) -> list[tuple[str, str]]:
+    """Return what else there is to know about a dataset: names and values."""
+    return [
+        ("density", f"{100 * card.density:.3g} % of all pairs of user and item"),
+        ("time", _time_text(card)),
+        ("per user", _inequality_text(card.by_user)),
+        ("per item", _inequality_text(card.by_item)),
+        (
+            "long tail",
+            f"{share(card.long_tail)} of the interactions are outside the most popular 20 % of the items",
+        ),
+        ("ratings", _ratings_text(card)),
+        *(("note", note) for note in card.notes),
+        ("digest", card.digest),
+    ]
+
+
+def split_rows(card: DataCard) -> list[tuple[str, ...]]:
+    """Return a row for each split, below ``SPLIT_HEADS``; shares are over all folds."""
+    return [_split_row(split) for split in card.splits]
+
+
+def card_markdown(card: DataCard, drift: Drift | str | None) -> list[str]:
+    """Return a card as lines of Markdown; ``drift`` may be why there is none."""
+    from evalplugin.report.markdown import escape, markdown_table
+
+    lines = [f"**{escape(card_title(card))}**", ""]
+    if drift is not None:
+        lines += [escape(drift_sentence(drift)), ""]
+    lines += markdown_table(SPLIT_HEADS, [[*map(escape, row)] for row in split_rows(card)])
+    return [*lines, "", *(f"- {name}: {escape(text)}" for name, text in card_facts(card)), ""]
+
+
+def drift_sentence(drift: Drift | str) -> str:
+    """Return how a dataset differs from the one of an earlier bake-off, or why that is not known."""
+    head, parts = _drift_text(drift)
+    return f"{head}: {'; '.join(parts)}" if parts else head
+
+
+def drift_lines(drift: Drift | str) -> list[str]:
+    """Return the same as lines: one, or a head and a line for each number that has changed."""
+    head, parts = _drift_text(drift)
+    return [f"{head}: {parts[0]}"] if len(parts) == 1 else [head, *(f"- {part}" for part in parts)]
+
+
+def _drift_text(drift: Drift | str) -> tuple[str, list[str]]:
+    """Return with what a dataset is compared, and what has changed."""
+    if isinstance(drift, str):
+        return drift, []
+    parts = [*_span_parts(drift), *map(_change_text, drift.changes)]
+    if drift.same:
+        parts.insert(0, "the same data")
+    nothing = f"other data, but no number differs by more than {share(THRESHOLD)}"
+    return f"since the bake-off {drift.bakeoff} of {drift.at[:10]}", parts or [nothing]
+
+
+def card_picture(card: DataCard) -> bytes:
+    """Return a PNG with the popularity of items, interactions over time with the cuts of the splits, and ratings."""
+    from matplotlib.figure import Figure
+
+    panels = [_draw_popularity]
+    panels += [_draw_times] if card.times is not None else []
+    panels += [_draw_ratings] if card.ratings is not None else []
+    width = 4.2 * len(panels)  # inches
+    figure = Figure(figsize=(width, 3.4), dpi=100)
+    # A layout that Matplotlib finds takes longer than the drawing.
+    place = {"left": 0.6 / width, "right": 1 - 0.2 / width, "bottom": 0.17, "top": 0.9, "wspace": 0.25}
+    axes = figure.subplots(1, len(panels), squeeze=False, gridspec_kw=place)[0]
+    for panel, one in zip(panels, axes, strict=True):
+        style_axes(one, QUIET, grid="y")
+        panel(one, card)
+    return png_of(figure)
+
+
+def _split_row(split: SplitCard) -> tuple[str, ...]:
+    cold = split.cold_shares()
+    counts = ("train_interactions", "test_interactions", "test_users")
+    return (
+        split.name,
+        str(len(split.folds)),
+        *(count_range([getattr(fold, name) for fold in split.folds]) for name in counts),
+        *(share(cold[name]) for name in ("users", "items", "interactions")),
+    )
+
+
+def _time_text(card: DataCard) -> str:
+    if card.times is None:
+        return "no timestamps"
+    first, last = card.times.first, card.times.last
+    text = f"{time_text(first)} to {time_text(last)}"
+    return f"{text}, {(last - first) / _DAYS:,.0f} days" if is_date(first) and is_date(last) else text
+
+
+def _inequality_text(part: Inequality) -> str:
+    counts = part.percentiles
+    return (
+        f"{counts['0']:,} to {counts['100']:,} interactions, median {counts['50']:,}; the busiest 20 % have "
+        f"{share(part.curve[_CURVE_SHARE])}; Gini {number(part.gini, 2)}"
+    )
+
+
+def _ratings_text(card: DataCard) -> str:
+    if card.ratings is None:
+        return "none: every interaction counts 1"
+    parts = []
+    for one in card.ratings:
+        if one.interactions:
+            name = f"{one.low:g}" if one.low == one.high else f"{one.low:g} to {one.high:g}"
+            parts.append(f"{name}: {share(one.interactions / card.interactions)}")
+    return ", ".join(parts)
+
+
+def _span_parts(drift: Drift) -> Iterator[str]:
+    """Yield where the first or the last interaction is another one."""
+    if drift.same or drift.span_before == drift.span_now:
+        return
+    if drift.span_before is None or drift.span_now is None:
+        yield "timestamps have come" if drift.span_before is None else "timestamps are gone"
+        return
+    for name, then, now in zip(("begins", "ends"), drift.span_before, drift.span_now, strict=True):
+        if time_text(then) != time_text(now):
+            yield f"{name} {time_text(now)} (then {time_text(then)})"
+
+
+def _change_text(change: Change) -> str:
+    if change.kind == "size":
+        assert change.before is not None and change.now is not None and change.change is not None
+        more = "more" if change.change > 0 else "fewer"
+        return (
+            f"{share(abs(change.change))} {more} {change.name} ({change.now:,.0f}, then {change.before:,.0f})"
+        )
+    if change.kind == "share":
+        assert change.before is not None and change.now is not None
+        if change.name.startswith("Gini"):
+            return f"{change.name} {number(change.now, 2)} (then {number(change.before, 2)})"
+        return f"{change.name} {share(change.now)} (then {share(change.before)})"
+    if change.change is None:
+        return change.name
+    return f"{change.name}: {share(change.change)} of the distribution has moved"
+
+
+def _draw_popularity(axes: Axes, card: DataCard) -> None:
+    x = np.linspace(0, 100, len(card.by_item.curve))
+    for name, part, colour in (("items", card.by_item, PALETTE[0]), ("users", card.by_user, PALETTE[1])):
+        label = f"{name}: Gini {number(part.gini, 2)}"
+        axes.plot(x, [100 * y for y in part.curve], color=colour, linewidth=2.5, label=label)
+    axes.plot([0, 100], [0, 100], color=QUIET, linewidth=1, linestyle=(0, (3, 3)))
+    axes.set_xlabel("% of items or users, most interactions first", color=QUIET)
+    _titled(axes, "% of the interactions that they have")
+    axes.legend(frameon=False, loc="lower right", fontsize=10)
+
+
+def _draw_times(axes: Axes, card: DataCard) -> None:
+    assert card.times is not None
+    first, last, counts = card.times.first, card.times.last, card.times.interactions
+    edges = np.linspace(first, last, len(counts) + 1)
+    axes.stairs(counts, edges, fill=True, color=PALETTE[0], alpha=0.6)
+    for split in card.splits:
+        for cut in cuts_of(split):
+            axes.axvline(cut, color=PALETTE[1], linewidth=1.5)
+    axes.set_xlim(first, max(last, first + 1))
+    ticks = [first, (first + last) // 2]
+    axes.set_xticks(ticks, [time_text(tick) for tick in ticks])
+    cut = any(list(cuts_of(split)) for split in card.splits)
+    axes.set_xlabel("time; line: where train ends and test begins" if cut else "time", color=QUIET)
+    _titled(axes, "interactions")
+
+
+def cuts_of(split: SplitCard) -> Sequence[int]:
+    """Return the first time of the test data of each fold whose train data is all older."""
+    return [
+        fold.test_first
+        for fold in split.folds
+        if fold.test_first is not None and fold.train_last is not None and fold.train_last <= fold.test_first
+    ]
+
+
+def _draw_ratings(axes: Axes, card: DataCard) -> None:
+    assert card.ratings is not None
+    names = [f"{one.low:g}" for one in card.ratings]
+    axes.bar(range(len(names)), [one.interactions for one in card.ratings], color=PALETTE[0], alpha=0.6)
+    step = max(1, len(names) // 10)
+    axes.set_xticks(range(0, len(names), step), names[::step])
+    axes.set_xlabel("rating", color=QUIET)
+    _titled(axes, "interactions")
+
+
+def _titled(axes: Axes, title: str) -> None:
+    axes.set_title(title, loc="left", fontsize=11, color=INK)

@@ -1,0 +1,151 @@
+"""`evalplugin data`: table, JSON, pictures, drift against logged bake-offs, findings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from evalplugin.bakeoff.data_command import cards_of, describe_data
+from evalplugin.base.errors import TrackingError
+from evalplugin.cli import main
+from evalplugin.config import load
+from evalplugin.data.card import DataCard
+from evalplugin.data.drift import DescribedData, Drift
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
+from evalplugin.tracking.read import cards as module
+from evalplugin.tracking.read.cards import drifts_since, read_drifts
+from tests.samples import TINY, small_config
+
+
+@pytest.fixture(autouse=True)
+def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{Path.cwd()}/none.db")
+
+
+def written(**changes: Any) -> str:
+    Path("shop.yaml").write_text(yaml.safe_dump(small_config(**changes)))
+    return "shop.yaml"
+
+
+def cards(**changes: Any) -> tuple[DataCard, ...]:
+    config = load(small_config(**changes))
+    return cards_of(prepare(config, None, Observer()))
+
+
+def test_data_shows_cards_splits_notes_and_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(
+        datasets=[{**TINY, "filters": [{"type": "k_core", "k": 8}]}],
+        split=[{"type": "last_n"}, {"type": "temporal", "quantile": 0.8}],
+        relevance={},
+    )
+    assert main(["data", file, "--pictures", "pictures"]) == 0
+    out, err = capsys.readouterr()
+    assert out.startswith("tiny (synthetic): ")
+    assert "filter k_core (k: 8): " in out
+    assert [line.split()[0] for line in out.splitlines() if line.startswith((" last_n", " temporal"))] == [
+        "last_n",
+        "temporal",
+    ]
+    assert "no earlier bake-off of this experiment to compare the data with" in out
+    assert "warning: EV114 tiny" in err
+    assert "warning: EV117 tiny" in err
+    assert Path("pictures/data_card.png").read_bytes().startswith(b"\x89PNG")
+    assert not Path("none.db").exists()
+
+
+def test_data_prints_json_with_datasets_and_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(relevance={})
+    assert main(["data", file, "--format", "json", "--set", "datasets.0.n_users=50"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["config", "datasets", "checks"]
+    assert found["datasets"][0]["users"] == 50
+    assert [one["code"] for one in found["checks"]] == ["EV114"]
+    assert main(["data", file, file, "--format", "json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 2
+
+
+def test_a_filter_that_leaves_nothing_ends_with_exit_code_2(capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(datasets=[{**TINY, "filters": [{"type": "rating", "min": 9}]}])
+    assert main(["data", file]) == 2
+    assert (
+        "dataset tiny: filter rating (min: 9) leaves nothing: there are 1,500 interactions"
+        in capsys.readouterr().err
+    )
+
+
+def test_ev117_counts_what_the_train_data_alone_would_not_keep() -> None:
+    def codes(*filters: Any) -> list[str]:
+        split = {"type": "last_n", "n": 1, "min_train": 5}
+        config = load(small_config(datasets=[{**TINY, "filters": list(filters)}], split=split))
+        return [one.code for one in describe_data(config).findings]
+
+    assert codes({"type": "min_count", "users": 15}) == ["EV117"]
+    assert codes({"type": "min_count", "users": 2}) == []  # train data alone would keep everything
+    assert codes({"type": "rating", "min": 2}) == []
+
+
+def test_an_unreachable_store_is_a_reason_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(uri: str) -> None:
+        raise TrackingError("cannot reach it")
+
+    monkeypatch.setattr(module, "store_exists", lambda uri: True)
+    monkeypatch.setattr(module, "connect_to_existing", refuse)
+    (reason,) = read_drifts("http://127.0.0.1:9", "shop", cards()).values()
+    assert reason == "the data is not compared with an earlier bake-off: cannot reach it"
+
+
+class Run(SimpleNamespace):
+    """A summary run with a card, or without one."""
+
+    def json_file(self, path: str) -> Any:
+        assert path == "data/card.json"
+        if isinstance(self.content, Exception):
+            raise self.content
+        return self.content
+
+
+def run(bakeoff: str, content: Any, status: str = "FINISHED") -> Run:
+    at = SimpleNamespace(isoformat=lambda timespec: "2026-11-01T03:00:00+00:00")
+    return Run(bakeoff=bakeoff, status=status, started=at, content=content)
+
+
+def test_drift_is_against_the_latest_bakeoff_with_a_dataset_of_the_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (now,) = cards()
+    (smaller,) = cards(datasets=[{**TINY, "n_users": 40, "n_interactions": 1000}])
+    (other,) = cards(datasets=[{**TINY, "name": "other"}])
+
+    def plain(card: DataCard) -> Any:
+        return json.loads(json.dumps(DescribedData((card,), {}).as_mapping()))
+
+    def found(*runs: Run) -> Drift | str:
+        monkeypatch.setattr(module, "search_runs", lambda *args, **options: runs)
+        return drifts_since(cast(Any, None), "1", [now], bakeoff="me")["tiny"]
+
+    drift = found(
+        run("me", plain(now)),
+        run("cut", plain(now), "KILLED"),
+        run("b", plain(other)),
+        run("a", plain(smaller)),
+    )
+    assert isinstance(drift, Drift)
+    assert (drift.bakeoff, drift.same) == ("a", False)
+    assert {one.name for one in drift.changes} >= {"users", "interactions"}
+    same = found(run("a", plain(now)), run("older", plain(smaller)))
+    assert isinstance(same, Drift)
+    assert same.same
+    assert found() == "no earlier bake-off of this experiment to compare the data with"
+    assert (
+        found(run("b", plain(other))) == "no earlier bake-off of this experiment has a dataset of this name"
+    )
+    for unreadable in (None, {"datasets": [{}]}, [], TrackingError("damaged")):
+        assert (
+            found(run("a", unreadable)) == "the bake-off a has no data card: nothing to compare the data with"
+        )

@@ -1,0 +1,188 @@
+"""Data cards against counting by hand, and what has changed between two of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from evalplugin.data import Interactions, LastN, NoSplit, Split, Temporal
+from evalplugin.data.card import DataCard, card_of, split_card
+from evalplugin.data.drift import DescribedData, Drift, drift_between, total_variation
+from evalplugin.metrics import evaluate
+from evalplugin.report.data_card import card_facts, drift_lines, drift_sentence, split_rows
+from tests.samples import interactions
+
+
+def card(data: Interactions | None = None, **changes: Any) -> DataCard:
+    data = data or interactions()
+    folds = LastN(n=1).split(data, np.random.default_rng(0))
+    return replace(card_of("toy", "synthetic", data, [split_card("latest", "last_n", folds)]), **changes)
+
+
+def facts(data: Interactions) -> dict[str, str]:
+    return dict(card_facts(card_of("toy", "csv", data)))
+
+
+def test_gini_is_the_metric_of_the_same_name() -> None:
+    lists = [["a"], ["a"], ["b"]]
+    (expected,) = evaluate("gini@1", lists=lists, truth=[{"a"}] * 3, catalogue="abcd")
+    data = Interactions(
+        user=np.array([0, 1, 2], dtype=np.int32), item=np.array([0, 0, 1], dtype=np.int32),
+        rating=np.ones(3, dtype=np.float32), timestamp=None, users=np.arange(3), items=np.arange(4),
+    )  # fmt: skip
+    found = card_of("toy", "csv", data)
+    assert found.by_item.gini == pytest.approx(expected)
+    assert found.by_user.gini == 0.0
+    # Of 4 items, the most popular is the head.
+    assert found.long_tail == pytest.approx(1 / 3)
+    assert found.by_item.sizes == (2, 1, 1)  # none, one, 2 to 3
+    assert found.by_item.percentiles["0"] == 0
+    assert found.by_item.percentiles["100"] == 2
+    assert (found.ratings, found.times) == (None, None)
+    assert found.density == pytest.approx(3 / 12)
+
+
+def test_counts_are_those_of_the_data() -> None:
+    data = interactions()
+    found = card(data)
+    by_user = sorted(Counter(data.user.tolist()).values())
+    assert [found.by_user.percentiles[p] for p in ("0", "50", "100")] == [by_user[0], by_user[5], by_user[-1]]
+    assert found.by_user.curve[0] == 0
+    assert found.by_user.curve[-1] == 1
+    assert list(found.by_user.curve) == sorted(found.by_user.curve)
+    assert found.ratings is not None
+    assert {one.low: one.interactions for one in found.ratings} == Counter(data.rating.tolist())
+    assert found.times is not None
+    assert (found.times.first, found.times.last, sum(found.times.interactions)) == (
+        0,
+        len(data) - 1,
+        len(data),
+    )
+
+
+def test_cold_shares_are_those_of_the_truth() -> None:
+    data = interactions()
+    test = (data.user < 2) | (data.item == 8)  # two users and an item that are in the truth alone
+    fold = Split(data.select(~test), data.select(test))
+    (found,) = split_card("s", "own", [fold]).folds
+    warm = {int(u) for u in data.user[~test]}
+    assert found.cold_users == 2
+    assert found.cold_items == 1
+    assert found.test_users == len(set(data.user[test].tolist()))
+    assert found.cold_interactions == int(test.sum())
+    assert found.test_items == len(set(data.item[test].tolist()))
+    assert len(warm) == 10
+    shares = split_card("s", "own", [fold, Split(data, data, overlap_allowed=True)]).cold_shares()
+    assert shares["users"] == pytest.approx(2 / (found.test_users + 12))
+
+
+def test_many_ratings_are_counted_in_ranges_without_loss() -> None:
+    data = interactions()
+    data = replace(data, rating=np.linspace(0, 10, len(data)).astype(np.float32))
+    found = card_of("toy", "csv", data).ratings
+    assert found is not None
+    assert len(found) == 20
+    assert sum(one.interactions for one in found) == len(data)
+    assert (found[0].low, found[-1].high) == (0.0, 10.0)
+
+
+def test_a_card_survives_json_and_has_no_nan() -> None:
+    for data in (interactions(), replace(interactions(text_ids=True), timestamp=None)):
+        found = card(data) if data.timestamp is not None else card_of("toy", "csv", data)
+        described = DescribedData((found,), {"toy": "nothing to compare with"})
+        plain = json.loads(json.dumps(described.as_mapping(), allow_nan=False))
+        assert plain["datasets"][0]["no_drift"] == "nothing to compare with"
+        assert DescribedData.cards_from(plain) == {"toy": found}
+
+
+def test_a_single_interaction_has_a_card() -> None:
+    one = interactions().select(np.arange(len(interactions())) == 0)
+    found = card_of(
+        "toy", "csv", one, [split_card("all", "none", NoSplit().split(one, np.random.default_rng()))]
+    )
+    json.dumps(found.as_mapping(), allow_nan=False)
+    assert found.times is not None
+    assert found.times.first == found.times.last
+    assert split_rows(found)[0][5:] == ("0 %", "0 %", "0 %")
+
+
+def test_what_does_not_apply_is_said_in_words() -> None:
+    data = replace(interactions(), timestamp=None)
+    assert facts(data)["time"] == "no timestamps"
+    assert (
+        facts(replace(data, rating=np.ones(len(data), dtype=np.float32)))["ratings"]
+        == "none: every interaction counts 1"
+    )
+    assert facts(interactions())["time"] == f"0 to {len(data) - 1}"
+    assert facts(replace(data, timestamp=1_735_689_600 + 86_400 * np.arange(len(data))))["time"].startswith(
+        "2025-01-01 to "
+    )
+
+
+def test_folds_are_in_one_row() -> None:
+    data = replace(interactions(), timestamp=np.arange(len(interactions())) * 86_400)
+    folds = Temporal(folds=2, every="5d").split(data, np.random.default_rng(0))
+    found = card_of("toy", "csv", data, [split_card("weeks", "temporal", folds)])
+    (row,) = split_rows(found)
+    assert row[:2] == ("weeks", "2")
+    assert found.splits[0].folds[0].train_last < found.splits[0].folds[0].test_first  # type: ignore[operator]
+
+
+def test_total_variation_is_the_part_that_would_have_to_move() -> None:
+    assert total_variation([1, 1], [2, 2]) == 0
+    assert total_variation([1, 1], [1, 0]) == 0.5
+    assert total_variation([1], [0, 5]) == 1
+
+
+def test_drift_names_what_differs_by_more_than_the_threshold() -> None:
+    before = card()
+    now = card(
+        digest="other", interactions=before.interactions * 2, users=12, long_tail=before.long_tail + 0.06
+    )
+    drift = drift_between(before, now, bakeoff="20261101-000000-aaaa", at="2026-11-01T00:00:00+00:00")
+    assert [(one.name, one.kind) for one in drift.changes] == [
+        ("interactions", "size"),
+        ("long tail", "share"),
+    ]
+    assert drift_lines(drift)[:2] == [
+        "since the bake-off 20261101-000000-aaaa of 2026-11-01",
+        f"- 100 % more interactions ({2 * before.interactions}, then {before.interactions})",
+    ]
+    small = replace(before, digest="other", interactions=before.interactions + 1)
+    nothing = drift_between(before, small, bakeoff="b", at="2026-11-01")
+    assert drift_sentence(nothing).endswith("other data, but no number differs by more than 5 %")
+
+
+def test_the_same_digest_is_the_same_data_under_another_split() -> None:
+    before = card()
+    assert drift_sentence(drift_between(before, before, bakeoff="b", at="2026-11-01")).endswith(
+        ": the same data"
+    )
+    (split,) = before.splits
+    fold = split.folds[0]
+    colder = replace(split, folds=(replace(fold, cold_items=fold.test_items),))
+    drift = drift_between(before, replace(before, splits=(colder,)), bakeoff="b", at="2026-11-01")
+    assert drift_sentence(drift).startswith(
+        "since the bake-off b of 2026-11-01: the same data; cold items, split latest"
+    )
+
+
+def test_drift_sees_ratings_and_times_that_come_and_go() -> None:
+    data = interactions()
+    bare = replace(data, timestamp=None, rating=np.ones(len(data), dtype=np.float32))
+    one, other = card_of("toy", "csv", data), card_of("toy", "csv", bare)
+    gone = drift_sentence(drift_between(one, other, bakeoff="b", at="2026-11-01"))
+    assert "timestamps are gone" in gone
+    assert "ratings: none now" in gone
+    come = drift_between(other, one, bakeoff="b", at="2026-11-01")
+    assert "ratings: none before" in drift_sentence(come)
+    assert isinstance(come, Drift)
+    wide = replace(data, rating=np.linspace(0, 10, len(data)).astype(np.float32))
+    assert "ratings: other values" in drift_sentence(
+        drift_between(one, card_of("toy", "csv", wide), bakeoff="b", at="2026-11-01")
+    )
