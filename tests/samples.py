@@ -235,7 +235,7 @@ def comparisons(result: BakeoffResult) -> list[Comparison]:
 
 
 def headline_of(asked: Bakeoff, result: ModelResult) -> dict[str, Cell]:
-    return metric_cells(result.per_user, asked.headline, asked.seed)
+    return metric_cells(result.per_user, asked.headline, asked.seed, seed_means=result.seed_means)
 
 
 def random_data(seed=0, n_users=30, n_items=20, low=1):

@@ -225,12 +225,11 @@ class MlflowTracker:
         }
         name = summary_name(comparisons)
         page = page_artifact(comparisons, decision, past, data)
+        findings = findings_of(comparisons)
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
-                self.writer.log(run_of[key], standing_items(self.bakeoff, *standing))
-        with tracking_call(self.uri, "log the findings"):
-            for key, findings in findings_of(comparisons).items():
-                self.writer.log(run_of[key], [findings_tag(findings)])
+                found = [findings_tag(findings[key])] if key in findings else []
+                self.writer.log(run_of[key], [*standing_items(self.bakeoff, *standing), *found])
         saved, warning = None, None
         if board:
             made = board_of(result, comparisons)
