@@ -147,7 +147,7 @@ def test_the_numbers_of_a_figure_are_those_of_the_comparison(
     interval = pair.paired.interval
     assert shown[:4] == [
         "knn",
-        f"+{interval.mean:.4f}▲ better than the baseline",  # the words are for screen readers
+        f"+{interval.mean:.4f}▲ better than base",  # the words are for screen readers
         f"{interval.low:.4f}",
         f"{interval.high:.4f}",
     ]
@@ -269,6 +269,22 @@ def test_one_user_is_shown_with_both_lists_and_the_hits_marked(
     ]
     people.get_by_role("button", name="Swap").click()
     assert people.locator("select.first option:checked").inner_text() == "base"
+
+
+def test_any_model_can_be_the_reference(visit: Callable[..., Page], contests: SimpleNamespace) -> None:
+    every = compare(contests.contest(), pairs="all")
+    pair = every.pair("ndcg@10", "knn", "svd")
+    assert pair is not None
+    page = visit()
+    # The leader and its strongest rival.
+    assert texts(page, "section.people select option:checked") == ["knn", "base"]
+    page.get_by_label("Reference model").select_option("svd")
+    drawn(page, 2)
+    assert "knn" in texts(page, 'figure[data-chart="forest"] svg')[0]
+    forest = page.locator('figure[data-chart="forest"]')
+    assert f"{pair.paired.interval.mean:+.4f}" in forest.locator("svg").text_content().replace("−", "-")
+    page.locator('figure[data-chart="forest"] summary').click()
+    assert texts(page, 'figure[data-chart="forest"] tbody th') == ["knn", "base"]
 
 
 def test_keyboard_reaches_all_controls(visit: Callable[..., Page]) -> None:
