@@ -78,7 +78,7 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
     groups = [g for s in comparison.contest.segments for g in comparison.best_in_groups(s.name, metric)]
     others = [group for group in groups if best.leader in group.compared and best.leader not in group.models]
     sentences = [
-        f"Not for {group.segment} {group.label}: {_in_group(group)}" for group in others[:_MOST_GROUPS]
+        f"Not for {group.segment}: {group.label}, where {_in_group(group)}" for group in others[:_MOST_GROUPS]
     ]
     more = len(others) - len(sentences)
     if more:

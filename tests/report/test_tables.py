@@ -138,7 +138,9 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
     table = segment_table(comparison, "rr", "half")
     assert table.verdict == "first: mixed is the best. second: any of base, same may be the best."
     # Over both halves mixed leads, which is not so for the second one.
-    assert group_sentences(comparison, "rr") == ["Not for half second: any of base, same may be the best"]
+    assert group_sentences(comparison, "rr") == [
+        "Not for half: second, where any of base, same may be the best"
+    ]
     frame = segment_frame([comparison], "half", ["rr"]).set_index(["group", "model"])["may_be_best"]
     assert frame["first"].to_dict() == {"mixed": True, "base": False, "same": False}
     assert frame["second"].to_dict() == {"mixed": False, "base": True, "same": True}

@@ -395,7 +395,7 @@ def test_a_group_for_which_another_model_is_the_best_is_named(contests: SimpleNa
     better = dataclasses.replace(knn, scores=dataclasses.replace(knn.scores, values=values))
     comparison = compare(contests.contest([base, better]))
     assert verdict(comparison).headline == "knn is the best by ndcg@10 (95 %)"
-    assert said(comparison)["For whom it differs"] == "Not for activity few: base is the best"
+    assert said(comparison)["For whom it differs"] == "Not for activity: few, where base is the best"
 
 
 def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_rival(
