@@ -36,6 +36,7 @@ def nights(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_only_the_better_challenger_is_promoted(
     nights: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,7 +27,10 @@ def test_clean_data_raises_no_alarm() -> None:
     assert [finding.line for finding in findings(clean(0))] == []
 
 
-@pytest.mark.parametrize("code", sorted(DEFECTS))
+@pytest.mark.parametrize(
+    "code",
+    [pytest.param(code, marks=[pytest.mark.slow] * (code in of_results)) for code in sorted(DEFECTS)],
+)
 def test_a_seeded_defect_is_found(code: str) -> None:
     _, seed_defect = DEFECTS[code]
     seeded = seed_defect(clean(0), np.random.default_rng(0))

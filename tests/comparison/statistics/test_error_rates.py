@@ -71,6 +71,7 @@ def test_a_detectable_difference_is_found_in_four_of_five_bakeoffs() -> None:
         assert np.mean([pair.p[test] <= ALPHA for pair in pairs]) == about(0.8)
 
 
+@pytest.mark.slow
 def test_families_hold_false_findings_no_more_often_than_stated() -> None:
     source, size, n = np.random.default_rng(4), 5, 1000
     base = scores(source, (60, n))

@@ -84,7 +84,12 @@ def journals() -> list[Path]:
     [
         ("raise", {}, "ZeroDivisionError: division by zero"),
         pytest.param("raise", {"seconds": 60}, "ZeroDivisionError: division by zero", marks=pytest.mark.slow),
-        ("wait", {"seconds": 4}, "stopped: the task took more than 4 s, its limit (limits.seconds)"),
+        pytest.param(
+            "wait",
+            {"seconds": 4},
+            "stopped: the task took more than 4 s, its limit (limits.seconds)",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_failed_refit_of_the_winner_is_reported_with_the_results(
