@@ -45,7 +45,7 @@ function timeFigure({ first, last, counts, cuts, isDate }, counted, bars) {
   const edge = (i) => at(first + ((last - first) * i) / counts.length);
   const rows = counts.map((count, i) => ({ model: String(edge(i)).slice(0, 10), start: edge(i), end: edge(i + 1), count, text: counted(count) }));
   return {
-    kind: "card-times", chart: isDate ? "card_times" : "card_order", why: "",
+    kind: "card-times", chart: `${isDate ? "card_times" : "card_order"}${cuts.length ? "_cut" : ""}`, why: "",
     rows: [...rows, ...cuts.map((cut) => ({ model: "cut", cut: at(cut), text: "the truth begins" }))],
     values: { title: cuts.length ? "time; line: where the truth begins" : "time" },
     description: "Interactions over time; lines: where the truth begins", ...bars(rows, "From"),

@@ -44,7 +44,9 @@ def chart_specs() -> dict[str, dict[str, Any]]:
         "trend": _trend(),
         "card_popularity": _popularity(),
         "card_times": _bars("start:T", "end:T"),
+        "card_times_cut": _bars("start:T", "end:T", has_cuts=True),
         "card_order": _bars("start:Q", "end:Q"),
+        "card_order_cut": _bars("start:Q", "end:Q", has_cuts=True),
         "card_ratings": _bars("model:N"),
     }
 
@@ -214,8 +216,8 @@ def _popularity() -> dict[str, Any]:
     return _layered(line, points, names, height=220)
 
 
-def _bars(start: str, end: str | None = None) -> dict[str, Any]:
-    """Numbers of interactions: by name, or between two points of an axis, with lines at the cuts."""
+def _bars(start: str, end: str | None = None, *, has_cuts: bool = False) -> dict[str, Any]:
+    """Numbers of interactions: by name, or between two points of an axis, with lines at the cuts if there are any."""
     count = alt.Y("count:Q", title="interactions", axis=alt.Axis(tickCount=4, format="~s"))
     bars = (
         _base()
@@ -240,7 +242,8 @@ def _bars(start: str, end: str | None = None) -> dict[str, Any]:
     shown = bars.mark_bar(color="var(--accent)", opacity=0.7).encode(
         x=x, x2=end.partition(":")[0], y2=alt.datum(0)
     )
-    return _layered(shown, cuts, height=220)
+    # Without a cut, Vega would complain of a field without values.
+    return _layered(shown, *([cuts] if has_cuts else []), height=220)
 
 
 def _base() -> alt.Chart:

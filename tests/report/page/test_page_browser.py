@@ -11,12 +11,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from evalplugin.comparison.comparison import compare
+from evalplugin.data import Split
+from evalplugin.data.card import card_of, split_card
+from evalplugin.data.drift import DescribedData
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.theme import contrast
+from tests.samples import interactions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -66,7 +71,14 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
     nights[0] = replace(nights[0], outcome="promote", promoted=contests.ODD[0])
     here = {"dataset": odd.dataset, "split": odd.split}
     past = [replace(night, models=tuple(replace(m, **here) for m in night.models)) for night in nights]
-    (folder / "trend.html").write_text(comparison_page([compare(odd)], past=past), encoding="utf-8")
+    data = interactions()
+    held_out = np.arange(len(data)) % 4 == 3
+    fold = Split(data.select(~held_out), data.select(held_out))
+    split = split_card(odd.split, "own", [fold])
+    cards = (card_of(odd.dataset, "csv", data, [split]), card_of("another", "csv", data, [split]))
+    described = DescribedData(cards, {odd.dataset: "the bake-off <b>x</b> has no data card"})
+    page = comparison_page([compare(odd)], past=past, data=described)
+    (folder / "trend.html").write_text(page, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in (*pages, "trend")}
 
 
@@ -499,3 +511,21 @@ def test_print_shows_all_and_is_light(visit: Callable[..., Page]) -> None:
     assert page.locator(".controls, #theme, .swap").filter(visible=True).count() == 0
     assert page.pdf(format="A4").startswith(b"%PDF")  # tells the page before and after
     assert page.locator("section.contest details[open]").count() == 0
+
+
+def test_the_data_is_shown_when_its_section_is_opened(visit: Callable[..., Page]) -> None:
+    page = visit("trend")
+    section = page.locator("details.data")
+    assert section.locator("svg.marks").count() == 0
+    assert not section.locator("dl").is_visible()
+    section.locator("summary").first.click()
+    section.locator('figure[data-chart="card-ratings"] svg.marks').wait_for()
+    assert section.locator("svg.marks").count() == 3
+    assert section.locator("p.note").first.inner_text() == "the bake-off <b>x</b> has no data card"
+    assert section.locator('figure[data-chart="card-ratings"] .mark-rect path').count() == 5
+    assert section.locator('figure[data-chart="card-times"] .mark-rect path').count() == 40
+    assert section.locator('figure[data-chart="card-popularity"] .mark-line path').count() == 2
+
+
+def test_a_page_without_a_card_has_no_section_on_data(visit: Callable[..., Page]) -> None:
+    assert visit().locator("details.data").count() == 0
