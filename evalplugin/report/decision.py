@@ -76,7 +76,8 @@ def decision_tables(decision: Decision) -> list[TextTable]:
     tables = []
     for name in decision.ranked:
         if conditions := decision.of(name):
-            outcome = "passed" if decision.passed(name) else "failed"
+            undecided = "too few users to tell" if decision.is_undecided(name) else "failed"
+            outcome = "passed" if decision.passed(name) else undecided
             rows = tuple(tuple(map(TextCell, _row(condition))) for condition in conditions)
             tables.append(TextTable(f"{name}: {outcome}", _HEADS, rows, words=3))
     return tables

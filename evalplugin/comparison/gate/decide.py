@@ -87,7 +87,7 @@ def decide(
         return replace(decision, reason=f"the gate cannot decide: {_failures(decision)}")
     passing = [name for name in gains if decision.passed(name)]
     if not passing:
-        undecided = [name for name in gains if _is_undecided(decision.of(name))]
+        undecided = [name for name in gains if decision.is_undecided(name)]
         if undecided:
             nearest = max(undecided, key=lambda name: gains[name].measured or 0.0)
             return replace(decision, outcome="cannot_tell", reason=_doubt(champion, gains[nearest]))
@@ -186,11 +186,6 @@ def _nothing_left(decision: Decision) -> str | None:
     return (
         f"all of the {taken} of gate.decisions are taken; to begin anew, give the config another experiment"
     )
-
-
-def _is_undecided(conditions: Sequence[Condition]) -> bool:
-    """Return whether a challenger lacks nothing but users: its gain is neither shown nor excluded."""
-    return all(c.passed or (c.kind == "gain" and c.is_undecided) for c in conditions)
 
 
 def _doubt(champion: str, gain: Condition) -> str:

@@ -158,6 +158,11 @@ class Decision:
         conditions = self.of(challenger)
         return bool(conditions) and all(c.passed for c in conditions)
 
+    def is_undecided(self, challenger: str) -> bool:
+        """Return whether nothing but too few users stands against a challenger."""
+        gains = [c for c in self.of(challenger) if not c.passed]
+        return bool(gains) and all(c.kind == "gain" and c.is_undecided for c in gains)
+
     def exit_code(self, fail_on: FailOn) -> int:
         """Return 1 for an outcome to fail on, else 0.
 

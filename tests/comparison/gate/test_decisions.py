@@ -20,7 +20,7 @@ from evalplugin.comparison.gate import Budget, Decision, check_decisions, decide
 from evalplugin.comparison.statistics import detectable_gain, users_needed
 from evalplugin.config.gate import Gate
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.decision import error_line, title_of
+from evalplugin.report.decision import decision_tables, error_line, title_of
 from evalplugin.report.markdown import decision_markdown
 
 N = 600
@@ -60,6 +60,7 @@ def test_a_gain_that_is_neither_shown_nor_excluded_cannot_be_told() -> None:
     assert title_of(decision) == (
         "CANNOT TELL: The champion old stays: too few users to tell whether one is better"
     )
+    assert [table.title for table in decision_tables(decision)] == ["new: too few users to tell"]
     assert decision.reason == (
         "old stays, as it cannot be told: new: gain +0.0040 ndcg@10, at least \N{MINUS SIGN}0.0027 with 95 % "
         "confidence and at most +0.0107 (required: gain above 0); with 600 users only a gain of 0.0102 ndcg@10 is "
