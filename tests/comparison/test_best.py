@@ -1,0 +1,94 @@
+"""The models that may be the best by a metric: which models and users are compared, and how many more would tell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from evalplugin.comparison.best import BestModels, best_models
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.contest import contests_of
+from evalplugin.comparison.statistics import may_be_best, users_needed
+from evalplugin.execution.results import BakeoffResult
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.report.verdict import best_sentence
+from evalplugin.segments import Segmentation
+
+
+def scores(values: object, metric: str = "rr", *, first: int = 0) -> PerUserScores:
+    column = np.asarray(values, dtype=np.float64)
+    return PerUserScores(np.arange(first, first + len(column)), column[:, None], (metric,))
+
+
+def found(metric: str = "rr", level: float = 0.95, **models: PerUserScores) -> BestModels:
+    best = best_models(models, metric, level=level, rng=np.random.default_rng(0), seeds={})
+    assert best is not None
+    return best
+
+
+def test_only_users_with_values_of_all_models_count() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.random((2, 50))
+    a[:5] = np.nan
+    best = found(a=scores(a), b=scores(b[3:], first=3))
+    assert best.users == 45
+    stays = may_be_best(np.column_stack([a[5:], b[5:]]), rng=np.random.default_rng(0))
+    assert set(best.models) == {name for name, kept in zip("ab", stays, strict=True) if kept}
+
+
+def test_lower_values_are_better_where_the_metric_says_so() -> None:
+    far, near = np.full(20, 2.0), np.full(20, 1.0)
+    assert found("rmse", far=scores(far, "rmse"), near=scores(near, "rmse")).models == ("near",)
+
+
+def test_a_model_without_any_value_is_not_compared() -> None:
+    best = found(a=scores(np.ones(5)), none=scores(np.full(5, np.nan)))
+    assert best.compared == ("a",)
+    assert best_sentence(best) == "a is the only model with a value of rr"
+    assert (
+        best_models({"a": scores([np.nan])}, "rr", level=0.95, rng=np.random.default_rng(0), seeds={}) is None
+    )
+
+
+def test_a_single_user_tells_nothing() -> None:
+    best = found(a=scores([0.1]), b=scores([0.9]))
+    assert (best.models, best.users, best.users_to_tell) == (("b", "a"), 1, None)
+    assert best_sentence(best) == (
+        "Any of b, a may be the best by rr (95 %): a single user has values of all models"
+    )
+
+
+def test_without_a_user_in_common_all_may_be_the_best() -> None:
+    best = found(a=scores([0.1, 0.2]), b=scores([0.9, 0.8], first=2))
+    assert (set(best.models), best.users, best.users_to_tell) == ({"a", "b"}, 0, None)
+    assert best_sentence(best).endswith("(95 %): no user has values of all models")
+
+
+def test_the_users_to_tell_are_those_of_the_rival_that_is_hardest_to_tell() -> None:
+    rng = np.random.default_rng(2)
+    leader = rng.random(100)
+    close = leader - 0.02 + 0.2 * rng.standard_normal(100)  # the second by its mean
+    noisy = leader - 0.03 + rng.standard_normal(100)
+    noisy += (leader - noisy).mean() - 0.03
+    close += (leader - close).mean() - 0.02
+    best = found(leader=scores(leader), close=scores(close), noisy=scores(noisy))
+    assert best.models == ("leader", "close", "noisy")
+    assert best.rival == "noisy"
+    sd = (leader - noisy).std(ddof=1)
+    assert best.users_to_tell == users_needed(sd, 0.03, level=0.975, one_sided=True) - 100
+
+
+def test_the_level_of_groups_holds_for_all_of_them_together(make: SimpleNamespace) -> None:
+    models = (make.model_result("a", 0.5), make.model_result("b", 0.3), make.failed_result("c"))
+    (contest,) = contests_of(BakeoffResult(make.bakeoff(["a", "b", "c"], baseline="b"), models))
+    users = np.arange(200)
+    thirds = Segmentation("third", ("x", "y", "z", "nobody"), users, (users % 3).astype(np.int32))
+    comparison = compare(replace(contest, segments=(thirds,)))
+    groups = comparison.best_in_groups("third", "rr")
+    assert [group.label for group in groups] == ["x", "y", "z"]
+    assert [group.level for group in groups] == pytest.approx([1 - 0.05 / 4] * 3)
+    assert all("c" not in group.compared for group in (*groups, comparison.best["rr"]))
+    assert comparison.best.keys() == {"ndcg@10", "recall@10", "rr"}
