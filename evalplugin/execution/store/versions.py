@@ -19,7 +19,7 @@ from evalplugin.base.registry import Entry
 __all__ = ["code_of", "own_code", "task_modules"]
 
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
-_OF_TASK = ("data", "metrics", "models")  # packages whose modules are all among its imports
+_OF_TASK = ("data", "metrics", "models")  # packages whose components are all among its imports
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
