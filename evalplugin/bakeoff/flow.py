@@ -34,7 +34,7 @@ from evalplugin.base.inputs import Inputs
 from evalplugin.base.units import count_text
 from evalplugin.checks import with_data_findings, with_result_findings
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.contest import contests_of
+from evalplugin.comparison.contest import contests_of, findings_of
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
@@ -91,7 +91,7 @@ class Outcome:
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What the checks have found in the data and in the results."""
-        return tuple(dict.fromkeys(finding for one in self.comparisons for finding in one.contest.findings))
+        return findings_of(one.contest for one in self.comparisons)
 
     @property
     def errors(self) -> list[Finding]:

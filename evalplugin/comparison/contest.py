@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -12,7 +13,7 @@ from evalplugin.execution.results import BakeoffResult, Finding
 from evalplugin.metrics import parse
 from evalplugin.segments import Segmentation
 
-__all__ = ["AS_LISTED", "Contest", "Rules", "contests_of", "with_choice"]
+__all__ = ["AS_LISTED", "Contest", "Rules", "contests_of", "findings_of", "with_choice"]
 
 AS_LISTED = "as listed"  # candidates of lists from elsewhere: unknown
 
@@ -82,6 +83,11 @@ def with_choice(contest: Contest, *, baseline: str | None = None, primary: str |
         baseline=baseline or contest.baseline,
         metrics=(metric, *(m for m in contest.metrics if m != metric)),
     )
+
+
+def findings_of(contests: Iterable[Contest]) -> tuple[Finding, ...]:
+    """Return what checks have found on any of the contests, each finding once."""
+    return tuple(dict.fromkeys(finding for contest in contests for finding in contest.findings))
 
 
 def contests_of(result: BakeoffResult) -> list[Contest]:

@@ -1,4 +1,4 @@
-"""What has changed in a dataset since an earlier card of it."""
+"""``Drift``: differences between a dataset's card and an earlier one of it."""
 
 from __future__ import annotations
 

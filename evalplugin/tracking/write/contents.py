@@ -9,11 +9,12 @@ from evalplugin.base.inputs import Inputs
 from evalplugin.comparison.cells import metric_cells
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.contest import findings_of
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.drift import DescribedData
-from evalplugin.execution.results import Bakeoff, Finding, ModelResult
+from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.report.data_card import card_markdown
 from evalplugin.report.decision import title_of
 from evalplugin.report.markdown import decision_markdown, escape, leaderboard_markdown
@@ -46,7 +47,6 @@ __all__ = [
     "compared_summary",
     "decision_files",
     "decision_tags",
-    "findings_of",
     "inputs_files",
     "model_items",
     "page_artifact",
@@ -106,26 +106,11 @@ def summary_items(
     yield from config_artifacts(bakeoff)
     yield Artifact("leaderboard.md", leaderboard)
     yield from rank_files(bakeoff, comparisons)
-    if found := list(dict.fromkeys(finding for one in comparisons for finding in one.contest.findings)):
+    if found := findings_of(one.contest for one in comparisons):
         yield findings_tag(found)
     if decision is not None:
         yield from decision_files(decision)
         yield from decision_tags(decision)
-
-
-def findings_of(comparisons: Sequence[Comparison]) -> dict[tuple[str, str, str], list[Finding]]:
-    """Return what checks have found of each model: of its data, of its results, and of all models together.
-
-    By dataset, split and model; those of which nothing was found are left out.
-    """
-    found = {
-        (one.contest.dataset, one.contest.split, row.model): [
-            finding for finding in one.contest.findings if finding.model in (None, row.model)
-        ]
-        for one in comparisons
-        for row in one.models
-    }
-    return {key: findings for key, findings in found.items() if findings}
 
 
 def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Artifact]:
@@ -139,8 +124,13 @@ def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[
 
 
 def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Item]:
-    """Yield what a model's run holds once all models are compared: differences, and whether it may be the best."""
+    """Yield what a model's run holds once all models are compared: differences, whether it may be the best, findings.
+
+    The findings are those on its data, on its own results and on all models together.
+    """
     yield from difference_metrics(bakeoff, row)
+    if found := [one for one in comparison.contest.findings if one.model in (None, row.model)]:
+        yield findings_tag(found)
     if row.error is None and comparison.may_be_best:
         yield Tag(_BEST, "yes" if row.model in comparison.may_be_best else "no")
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten
-from evalplugin.tracking.write.items import Item, Metric, OfModel
-from evalplugin.tracking.write.labels import model_params, test_data_name
+from evalplugin.tracking.write.items import Item, Metric, OfModel, Param
+from evalplugin.tracking.write.labels import test_data_name
 from evalplugin.tracking.write.writer import safe_param
 
 if TYPE_CHECKING:
@@ -29,22 +29,25 @@ _VERSIONS = "mlflow.modelVersions"  # the tab shows these versions beside the mo
 
 
 def open_logged_model(
-    client: MlflowClient, run_id: str, bakeoff: Bakeoff, result: ModelResult
+    client: MlflowClient, run_id: str, model_type: str, items: Iterable[Item]
 ) -> LoggedModel | None:
-    """Return a run's logged model, which is made unless there is one; None where the store keeps none."""
+    """Return a run's logged model, which is made unless there is one; None where the store keeps none.
+
+    ``items``: of the run; the parameters of the model are those of the logged model too.
+    """
     from mlflow.entities import LoggedModelOutput
 
     run = client.get_run(run_id)
     try:
         if (model := _of_run(client, run)) is None:
-            params, _ = model_params(bakeoff, result)
+            params = (item for item in items if isinstance(item, Param) and item.key.startswith("model."))
             model = client.create_logged_model(
                 run.info.experiment_id,
                 name=shorten(_REFUSED.sub("_", run.info.run_name), MAX_KEY_LENGTH),
                 source_run_id=run_id,
                 tags={key: value for key, value in run.data.tags.items() if key.startswith(_TAGS)},
-                params={p.key: safe_param(p).text for p in params if p.key.startswith("model.")},
-                model_type=result.type,
+                params={param.key: safe_param(param).text for param in params},
+                model_type=model_type,
             )
     except Exception as error:
         if not _is_unsupported(error):

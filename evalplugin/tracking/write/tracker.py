@@ -32,7 +32,6 @@ from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
     card_files,
     compared_summary,
-    findings_of,
     inputs_files,
     model_items,
     page_artifact,
@@ -42,7 +41,7 @@ from evalplugin.tracking.write.contents import (
 )
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
-from evalplugin.tracking.write.labels import common_tags, findings_tag, model_tags
+from evalplugin.tracking.write.labels import common_tags, model_tags
 from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logged_model, with_logged_model
 from evalplugin.tracking.write.provenance import process_tags
@@ -152,7 +151,7 @@ class MlflowTracker:
         has_failed = result.error is not None
         items = [*model_items(self.bakeoff, result), *further]
         with tracking_call(self.uri, f"log {result.model}"):
-            if (model := open_logged_model(self.client, run_id, self.bakeoff, result)) is None:
+            if (model := open_logged_model(self.client, run_id, result.type, items)) is None:
                 self._without_models = True
             else:
                 items = [*with_logged_model(items, model, self.bakeoff, result)]
@@ -225,11 +224,9 @@ class MlflowTracker:
         }
         name = summary_name(comparisons)
         page = page_artifact(comparisons, decision, past, data)
-        findings = findings_of(comparisons)
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
-                found = [findings_tag(findings[key])] if key in findings else []
-                self.writer.log(run_of[key], [*standing_items(self.bakeoff, *standing), *found])
+                self.writer.log(run_of[key], standing_items(self.bakeoff, *standing))
         saved, warning = None, None
         if board:
             made = board_of(result, comparisons)
