@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from evalplugin.comparison.cells import metric_cells
@@ -257,3 +259,16 @@ def matrix_of(data, binary=False):
     matrix = np.zeros((data.n_users, data.n_items))
     matrix[data.user, data.item] = 1 if binary else data.rating
     return matrix
+
+
+def dataset_of_values(
+    folder: Path, values: Sequence[float], column: str, *, rating: str | None
+) -> dict[str, str]:
+    """Write a CSV file of 20 users with ten items each and values in a column; return its dataset for a config."""
+    rng = np.random.default_rng(1)
+    user, item = np.divmod(np.arange(200), 10)
+    frame = pd.DataFrame({"user": user, "item": item, "time": np.arange(200)})
+    frame[column] = rng.choice(values, 200)
+    frame.to_csv(folder / "data.csv", index=False)
+    mine = {"name": "mine", "type": "csv", "path": str(folder / "data.csv"), "timestamp": "time"}
+    return mine if rating is None else {**mine, "rating": rating}

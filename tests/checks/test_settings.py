@@ -5,8 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import evalplugin
@@ -14,7 +12,7 @@ from evalplugin.checks import with_data_findings
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from tests.samples import small_config
+from tests.samples import dataset_of_values, small_config
 
 STARS = (1, 2, 3, 4, 5)
 Check = Callable[..., list[str]]
@@ -33,15 +31,7 @@ def check(tmp_path: Path) -> Check:
     """Return a function that prepares a config on a CSV file of some values and returns the warnings."""
 
     def run(values: tuple[float, ...], *, column: str = "stars", **changes: Any) -> list[str]:
-        rng = np.random.default_rng(1)
-        user, item = np.divmod(np.arange(200), 10)
-        frame = pd.DataFrame({"user": user, "item": item, "time": np.arange(200)})
-        frame[column] = rng.choice(values, 200)
-        frame.to_csv(tmp_path / "data.csv", index=False)
-        rating = changes.pop("rating", column)
-        mine = {"name": "mine", "type": "csv", "path": str(tmp_path / "data.csv"), "timestamp": "time"}
-        if rating is not None:
-            mine["rating"] = rating
+        mine = dataset_of_values(tmp_path, values, column, rating=changes.pop("rating", column))
         observer = Warned()
         mine_alone = {"checks": {"ignore": ["EV101", "EV102"]}}  # all items of the data are in every row
         config = load(small_config(datasets=[mine], **mine_alone, **changes))

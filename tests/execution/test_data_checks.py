@@ -4,15 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from evalplugin.base.errors import DataError
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from tests.samples import small_config
+from tests.samples import dataset_of_values, small_config
 
 STARS = (1, 2, 3, 4, 5)
 Check = Callable[..., None]
@@ -23,15 +21,7 @@ def check(tmp_path: Path) -> Check:
     """Return a function that prepares a config on a CSV file of some values."""
 
     def run(values: tuple[float, ...], *, column: str = "stars", **changes: Any) -> None:
-        rng = np.random.default_rng(1)
-        user, item = np.divmod(np.arange(200), 10)
-        frame = pd.DataFrame({"user": user, "item": item, "time": np.arange(200)})
-        frame[column] = rng.choice(values, 200)
-        frame.to_csv(tmp_path / "data.csv", index=False)
-        rating = changes.pop("rating", column)
-        mine = {"name": "mine", "type": "csv", "path": str(tmp_path / "data.csv"), "timestamp": "time"}
-        if rating is not None:
-            mine["rating"] = rating
+        mine = dataset_of_values(tmp_path, values, column, rating=changes.pop("rating", column))
         prepare(load(small_config(datasets=[mine], **changes)), None, Observer())
 
     return run
