@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ("mlflow", "sklearn", "surprise", "numba", "pandas", "scipy", "pyarrow", "matplotlib", "rich", "http")
+CLUSTER = ("ray", "dask", "distributed", "pyspark", "deltalake", "fsspec")
 
 
 def imported_by(code: str, depth: int = 1) -> set[str]:
@@ -50,7 +53,7 @@ def imported_by(code: str, depth: int = 1) -> set[str]:
     ],
 )
 def test_no_heavy_library_is_imported(what: str, code: str, forbidden: tuple[str, ...]) -> None:
-    assert imported_by(code) & set(forbidden) == set()
+    assert imported_by(code) & {*forbidden, *CLUSTER} == set()
 
 
 @pytest.mark.parametrize(
@@ -75,6 +78,21 @@ def test_every_public_name_is_there() -> None:
     assert not [name for name in evalplugin.__all__ if (ROOT / "evalplugin" / name).is_dir()]
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = evalplugin.nothing
+
+
+def test_every_dependency_stands_in_the_table_and_clusters_are_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    base, test = (
+        {re.match(r"[\w-]+", line)[0] for line in lines}
+        for lines in (project["dependencies"], extras["test"])
+    )
+    assert (base | test) & set(CLUSTER) == set()
+    table = (ROOT / "evalplugin" / "README.md").read_text("utf-8").partition("## Dependencies")[2].lower()
+    names = base | {
+        re.match(r"[\w-]+", line)[0] for key in ("ray", "dask", "spark", "delta") for line in extras[key]
+    }
+    assert [name for name in sorted(names) if name not in table] == []
 
 
 def modules() -> list[str]:
