@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.config import load
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Tuning
-from evalplugin.execution.runner import Executor, Job, Result, jobs_of, prepare, sequential_executor
+from evalplugin.execution.runner import Executor, Job, Result, jobs_of, prepare
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.tuning import Study, run_studies, studies_of

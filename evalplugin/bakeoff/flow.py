@@ -21,7 +21,7 @@ from evalplugin.bakeoff.resuming import (
     open_journal,
     resume_hint,
 )
-from evalplugin.bakeoff.tasks import open_executor, report_seeds, run_tasks
+from evalplugin.bakeoff.tasks import open_session, report_seeds, run_tasks
 from evalplugin.bakeoff.unchanged import (
     check_declared,
     check_stored,
@@ -29,7 +29,7 @@ from evalplugin.bakeoff.unchanged import (
     named_inputs,
     raise_if_unchanged,
 )
-from evalplugin.base.errors import ModelError, StoreError, TrackingError
+from evalplugin.base.errors import EngineError, ModelError, StoreError, TrackingError
 from evalplugin.base.inputs import Inputs
 from evalplugin.base.units import count_text
 from evalplugin.checks import with_data_findings, with_result_findings
@@ -40,6 +40,7 @@ from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import stored_uris
 from evalplugin.data.drift import DescribedData, Drift
+from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding, new_id
@@ -55,7 +56,7 @@ from evalplugin.execution.store import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
-from evalplugin.execution.worker import Limits, refuse_in_worker
+from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.metrics import definitions_hash
 from evalplugin.report.data_card import drift_sentence
 from evalplugin.report.drawing import drawing_processes
@@ -221,7 +222,8 @@ def run_bakeoff(
             pace = Pace(jobs, workers)
             pictures_of_model = len(bakeoff.headline) + (2 if studies else 0)  # two of tuning
             with drawing_processes(len(jobs) * pictures_of_model) as artists:
-                with open_executor(config, cache.store, observer, workers=workers) as execute:
+                with open_session(config, cache.store, observer, workers=workers) as session:
+                    execute = task_executor(session, observer)
                     result, run_ids = run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
                 pictures = drawn_pictures(result, artists)
                 outcome = _compare_and_log(
@@ -284,8 +286,8 @@ def _tune(
     if not studies:
         return list(jobs)
     # The progress of all trials is shown, and not that of each.
-    with open_executor(config, cache.store, Observer(), workers=workers) as execute:
-        run = refuse if mode == "sync" else execute
+    with open_session(config, cache.store, observer, workers=workers) as session:
+        run = refuse if mode == "sync" else task_executor(session, Observer())
         found = run_studies(studies, jobs, run, cache, observer)
     tuned = [job for job in found if job.model.space]
     load_cached(tuned, cache)
@@ -367,15 +369,14 @@ def _register(
     try:
         if gated.config.spec.registered is not None and outcome.errors:
             raise ModelError(f"nothing is registered: {outcome.errors[0].line} (checks.error)")
-        with store.scratch() as folder:
-            registered = register_winner(
-                gated, outcome.decision, prepared, outcome.result, observer,
-                tracking_uri=tracker.uri, run_id=run_id, model_run_ids=run_ids,
-                limits=Limits.of(gated.config.spec.limits), folder=folder,
-            )  # fmt: skip
+        registered = register_winner(
+            gated, outcome.decision, prepared, outcome.result, observer,
+            tracking_uri=tracker.uri, run_id=run_id, model_run_ids=run_ids,
+            open_session=partial(open_session, gated.config, store, observer, workers=1),
+        )  # fmt: skip
         if registered is not None:
             tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")
-    except (ModelError, StoreError, TrackingError) as error:
+    except (EngineError, ModelError, StoreError, TrackingError) as error:
         with suppress(TrackingError):
             tracker.tag(run_id, "registered", f"failed: {error}")
         journal.resumable = not isinstance(error, ModelError)  # a model would fail again

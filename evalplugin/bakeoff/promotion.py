@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.bakeoff.budget import budget_of
@@ -24,13 +24,12 @@ from evalplugin.config.gate import Gate
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
 from evalplugin.config.inputs import inputs_at
 from evalplugin.data import Interactions
-from evalplugin.execution.isolation import error_text, isolated, last_line, raise_interruption
+from evalplugin.execution.engines import Call, Session, run_calls
+from evalplugin.execution.isolation import last_line
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.tasks import TaskFailure
-from evalplugin.execution.worker import Limits
-from evalplugin.execution.workers import run_in_process
 from evalplugin.models import MODELS
 from evalplugin.report.markdown import decision_markdown
 
@@ -159,8 +158,7 @@ def register_winner(
     tracking_uri: str | None,
     run_id: str,
     model_run_ids: Sequence[str],
-    limits: Limits,
-    folder: Path,
+    open_session: Callable[[], AbstractContextManager[Session]],
 ) -> Registered | None:
     """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
 
@@ -173,10 +171,10 @@ def register_winner(
         tracking_uri: The store.
         run_id: The summary run.
         model_run_ids: The runs of ``result.models``, in the same order.
-        limits: Of the fit, as of each task.
-        folder: An empty folder, for a fit in a process of its own.
+        open_session: Opens the engine for the fit.
 
     Raises:
+        EngineError: The engine cannot run the fit.
         ModelError: The model cannot be fitted on all interactions, or not within the limits.
         TrackingError: The store cannot be reached or refuses.
     """
@@ -203,9 +201,12 @@ def register_winner(
         "candidates": "all" if recommend.candidates == "all" else "unseen",
         "folder": config.folder,
     }
-    with observer.progress(f"fit {winner} on all data, and list for every user", data.n_users) as advance:
+    with (
+        observer.progress(f"fit {winner} on all data, and list for every user", data.n_users) as advance,
+        open_session() as session,
+    ):
         try:
-            lists = _lists(data, arguments, limits, config.plugins, folder, advance)
+            lists = _lists(session, data, arguments, advance)
         except ModelError as error:
             raise ModelError(f"{winner} cannot be registered: fitted on all data, {error}") from error
     evidence = Evidence(
@@ -240,27 +241,15 @@ def register_winner(
 
 
 def _lists(
-    data: Interactions,
-    arguments: Mapping[str, Any],
-    limits: Limits,
-    plugins: Sequence[Path],
-    folder: Path,
-    progress: Callable[[int], None],
+    session: Session, data: Interactions, arguments: dict[str, Any], progress: Callable[[int], None]
 ) -> ServedLists:
-    from evalplugin.tracking.registry.served import make_lists
+    from evalplugin.tracking.registry.served import ServedLists, make_lists
 
-    if limits == Limits():
-        try:
-            with isolated():
-                return make_lists(data=data, **arguments, progress=progress)
-        except BaseException as error:
-            raise_interruption(error)
-            raise ModelError(f"it failed: {last_line(error_text())}") from error
-    made = run_in_process(
-        make_lists, {"data": data}, arguments, limits=limits, plugins=plugins, folder=folder
-    )
+    rest = arguments | ({"progress": progress} if session.in_process else {})
+    ((_, made),) = run_calls(session, [Call(0, make_lists, [session.put({"data": data})], rest)])
     if isinstance(made, TaskFailure):
         raise ModelError(f"it failed: {last_line(made.error)}")
+    assert isinstance(made, ServedLists)
     return made
 
 

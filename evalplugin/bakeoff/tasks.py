@@ -9,32 +9,39 @@ from dataclasses import dataclass, field
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import count_text
 from evalplugin.config import CheckedConfig
+from evalplugin.execution.engines import Local, Needs, Session
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
-from evalplugin.execution.runner import Executor, Job, results_of, sequential_executor
+from evalplugin.execution.runner import Executor, Job, results_of
 from evalplugin.execution.store import Store
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
-from evalplugin.execution.workers import process_executor
 from evalplugin.tracking import MlflowTracker
 
-__all__ = ["open_executor", "report_seeds", "run_tasks"]
+__all__ = ["open_session", "report_seeds", "run_tasks"]
 
 
 @contextmanager
-def open_executor(
-    config: CheckedConfig, store: Store, observer: Observer, *, workers: int
-) -> Generator[Executor]:
-    """Yield the executor of the tasks: this process, or worker processes with a scratch folder for files."""
-    limits = Limits.of(config.spec.limits)
+def open_session(
+    config: CheckedConfig, store: Store, observer: Observer, *, workers: int | None
+) -> Generator[Session]:
+    """Yield a session of the config's engine, with a scratch folder for its files.
+
+    Raises:
+        EngineError: The engine cannot run the tasks.
+    """
     with store.scratch() as folder:
-        if workers == 1 and limits == Limits():
-            yield sequential_executor(observer)
-        else:
-            yield process_executor(
-                observer, workers=workers, limits=limits, plugins=config.plugins, folder=folder
-            )
+        needs = Needs(
+            folder=folder,
+            plugins=config.plugins,
+            limits=Limits.of(config.spec.limits),
+            workers=workers,
+            base=config.folder,
+            report=observer.report,
+        )
+        with Local().open(needs) as session:
+            yield session
 
 
 def report_seeds(config: CheckedConfig, jobs: Sequence[Job], observer: Observer) -> None:

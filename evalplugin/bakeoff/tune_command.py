@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from evalplugin.bakeoff.tasks import open_executor
+from evalplugin.bakeoff.tasks import open_session
 from evalplugin.bakeoff.unchanged import check_declared, named_inputs
 from evalplugin.base.errors import ConfigError
 from evalplugin.base.numbers import number, seconds
@@ -22,6 +22,7 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import budget_text, split_text
 from evalplugin.config import CheckedConfig
 from evalplugin.config.grid import params_at
+from evalplugin.execution.executor import task_executor
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataInfo, Tuning
@@ -94,8 +95,8 @@ def tune(
         check_declared(config, cache)
         cache.named(named_inputs(jobs))
     workers = workers or config.spec.workers
-    with open_executor(config, cache.store, Observer(), workers=workers) as execute:
-        found = run_studies(studies, jobs, execute, cache, observer)
+    with open_session(config, cache.store, observer, workers=workers) as session:
+        found = run_studies(studies, jobs, task_executor(session, Observer()), cache, observer)
     return [_tuned_model(config, job) for job in found]
 
 

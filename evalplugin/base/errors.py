@@ -16,6 +16,7 @@ __all__ = [
     "EXIT_USAGE",
     "ConfigError",
     "DataError",
+    "EngineError",
     "EvalpluginError",
     "KeyPath",
     "MissingPackageError",
@@ -125,6 +126,12 @@ class DataError(EvalpluginError):
     def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
         super().__init__(message)
         self.parameter = parameter
+
+
+class EngineError(EvalpluginError):
+    """An engine that cannot run tasks: not reachable, or a node that lacks a package, a plugin or a file."""
+
+    exit_code = EXIT_USAGE
 
 
 class ModelError(EvalpluginError):

@@ -11,8 +11,9 @@ from evalplugin.base.seeding import generator
 from evalplugin.checks.base import Found, model_check
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Candidates, Interactions, Split
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import PreparedData, sequential_executor
+from evalplugin.execution.runner import PreparedData
 from evalplugin.execution.tasks import Task, TaskResult
 from evalplugin.models import MODELS
 

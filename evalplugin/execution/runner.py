@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-from evalplugin.base.costs import cheap_collections
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.parameters import as_mapping
@@ -21,12 +20,11 @@ from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.config.inputs import inputs_of_model
 from evalplugin.data import SPLITS, Candidates, Interactions, LoadContext, Split, Splitter
 from evalplugin.execution.data_checks import check_data
-from evalplugin.execution.isolation import error_text, isolated, raise_interruption
 from evalplugin.execution.model_result import model_result
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult, run_task
+from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import Segmentation, segmentation
 
@@ -39,7 +37,6 @@ __all__ = [
     "load_cached",
     "prepare",
     "results_of",
-    "sequential_executor",
 ]
 
 Result = TaskResult | TaskFailure
@@ -341,25 +338,6 @@ def results_of(
             task_ended()
             if job.ended:
                 yield number, _result_of(job)
-
-
-def sequential_executor(observer: Observer) -> Executor:
-    """Return an executor that runs tasks in this process, one after another."""
-
-    def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
-        with cheap_collections():  # one for each task
-            for number, label, task in tasks:
-                result: TaskResult | str
-                with recorded_inputs(task.inputs, carry=task.runs_plugins) as inputs:
-                    try:
-                        with isolated():
-                            result = run_task(task, label, observer)
-                    except BaseException as error:  # noqa: BLE001 - the edge of a task: recorded whole, the others go on
-                        raise_interruption(error)
-                        result = error_text()
-                yield number, TaskFailure(result, inputs) if isinstance(result, str) else result
-
-    return execute
 
 
 def _store(job: Job, number: int, cache: StepCache) -> Result:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 from evalplugin.base.errors import is_disk_full
 from evalplugin.base.recording import recorded_inputs
@@ -25,8 +25,7 @@ from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
 from evalplugin.config.sections import TaskLimits
 from evalplugin.execution.isolation import error_text, isolated
-from evalplugin.execution.observer import Observer
-from evalplugin.execution.tasks import Task, TaskFailure, TaskResult, run_task
+from evalplugin.execution.tasks import TaskFailure
 
 __all__ = [
     "NOT_GUARDED",
@@ -35,7 +34,6 @@ __all__ = [
     "Assignment",
     "Limits",
     "refuse_in_worker",
-    "run_fields",
     "work",
 ]
 
@@ -66,7 +64,7 @@ class Assignment:
     """
 
     function: Callable[..., object]
-    shared: Path  # arguments that several tasks share
+    shared: tuple[Path, ...]  # arguments that several tasks share
     rest: Path  # the other arguments
     out: Path  # for the result
     threads: int
@@ -78,11 +76,6 @@ def refuse_in_worker() -> None:
     """End this process if it is a worker that imports the script that started it; its parent reports the reason."""
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(NOT_GUARDED)
-
-
-def run_fields(**task: Any) -> TaskResult:
-    """Return the result of the task that has these fields."""
-    return run_task(Task(**task), "", Observer())
 
 
 def work(assignment: Assignment) -> None:
@@ -142,7 +135,9 @@ def _call(assignment: Assignment) -> Callable[[], object]:
 
     for plugin in assignment.plugins:
         load_plugin_file(plugin)
-    shared = joblib.load(assignment.shared, mmap_mode="r")
+    shared = {
+        name: one for file in assignment.shared for name, one in joblib.load(file, mmap_mode="r").items()
+    }
     rest = pickle.loads(assignment.rest.read_bytes())
     assignment.rest.unlink()
     return partial(assignment.function, **shared, **rest)

@@ -16,9 +16,10 @@ from evalplugin.comparison.contest import contests_of
 from evalplugin.config import CheckedConfig, load
 from evalplugin.data import LoadContext
 from evalplugin.data.datasets.synthetic import Synthetic
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
-from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import jobs_of, prepare, results_of
 
 __all__ = ["DEFECTS", "Seeded", "clean", "findings"]
 

@@ -27,9 +27,10 @@ import evalplugin
 from evalplugin.config import CheckedConfig, load
 from evalplugin.data import LoadContext
 from evalplugin.data.datasets.synthetic import Synthetic
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
-from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.tuning import Study, run_studies, studies_of
 

@@ -20,12 +20,14 @@ from evalplugin.bakeoff.flow import Mode, run_bakeoff
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.config import load
+from evalplugin.execution.engines import Needs
+from evalplugin.execution.engines.local import Processes
+from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
 from evalplugin.execution.store import Store
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
-from evalplugin.execution.workers import process_executor
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
@@ -110,8 +112,9 @@ def compute(
     with store.scratch() as folder:
         execute = sequential_executor(Observer())
         if workers:
-            execute = process_executor(
-                Observer(), workers=1, limits=Limits(), plugins=config.plugins, folder=folder
+            execute = task_executor(
+                Processes(Needs(workers=1, limits=Limits(), plugins=config.plugins, folder=folder)),
+                Observer(),
             )
         for _, result in results_of(jobs, execute, cache):
             assert result.error is None, result.error

@@ -26,8 +26,9 @@ from evalplugin.base.errors import DataError, StoreError, TrackingError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
 from evalplugin.config import CheckedConfig, load
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_of
 from evalplugin.execution.store import Store, store_path, versions
 from evalplugin.execution.store.journal import Header, Journal
 from evalplugin.execution.store.steps import StepCache

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from evalplugin.config import load
+from evalplugin.execution.engines import Needs
+from evalplugin.execution.engines.local import Processes
+from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.worker import Limits
-from evalplugin.execution.workers import process_executor
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux keeps a peak of memory that can be reset"
@@ -71,8 +73,9 @@ def test_peak_memory_does_not_depend_on_the_place_in_the_config(tmp_path: Path, 
     jobs = jobs_of(config, prepare(config, None, Observer()))
     execute = sequential_executor(Observer())
     if workers:
-        execute = process_executor(
-            Observer(), workers=workers, limits=Limits(), plugins=config.plugins, folder=tmp_path
+        execute = task_executor(
+            Processes(Needs(workers=workers, limits=Limits(), plugins=config.plugins, folder=tmp_path)),
+            Observer(),
         )
     found = {r.model: r.costs.peak_memory_mb for _, r in results_of(jobs, execute) if r.costs is not None}
     assert found["popularity"] < 16

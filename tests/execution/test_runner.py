@@ -14,6 +14,7 @@ from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import DataError
 from evalplugin.config import CheckedConfig, ModelRecipe, load
 from evalplugin.data import LoadContext
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import (
@@ -22,7 +23,6 @@ from evalplugin.execution.runner import (
     jobs_of,
     prepare,
     results_of,
-    sequential_executor,
 )
 from evalplugin.execution.tasks import Task, run_task
 

@@ -10,9 +10,10 @@ import pytest
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.config import load
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
-from evalplugin.execution.runner import Job, jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import Job, jobs_of, prepare, results_of
 from evalplugin.models import MODELS, is_stochastic
 
 CHANCE = {"name": "chance", "type": "random"}

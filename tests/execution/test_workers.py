@@ -17,13 +17,15 @@ import pytest
 
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.config import CheckedConfig, load
-from evalplugin.execution import workers as workers_module
+from evalplugin.execution.engines import Needs
+from evalplugin.execution.engines import processes as workers_module
+from evalplugin.execution.engines.local import Processes
+from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
-from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import Limits
-from evalplugin.execution.workers import process_executor
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,12 +149,9 @@ def results(
     folder = folder / f"scratch-{workers}"
     folder.mkdir()
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    execute = process_executor(
+    execute = task_executor(
+        Processes(Needs(workers=workers, limits=limits or Limits(), plugins=checked.plugins, folder=folder)),
         observer or Observer(),
-        workers=workers,
-        limits=limits or Limits(),
-        plugins=checked.plugins,
-        folder=folder,
     )
     return [result for _, result in sorted(results_of(jobs, execute), key=lambda pair: pair[0])]
 
@@ -269,7 +268,9 @@ def test_memory_limit_is_refused_outside_linux(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(
         EvalpluginError, match=r"limits\.memory: only Linux can bound the memory of a process"
     ):
-        process_executor(Observer(), workers=1, limits=Limits(memory=10), plugins=[], folder=tmp_path)
+        task_executor(
+            Processes(Needs(workers=1, limits=Limits(memory=10), plugins=[], folder=tmp_path)), Observer()
+        )
 
 
 def test_failed_fold_ends_its_model_with_first_failure(tmp_path: Path) -> None:
@@ -304,8 +305,8 @@ def test_closing_the_executor_kills_its_workers(tmp_path: Path) -> None:
     hanging = {"name": "hang", "type": "bad", "params": {"how": "hang"}}
     checked = config(tmp_path, models=["popularity", hanging], split={"type": "last_n", "n": 2})
     jobs = jobs_of(checked, prepare(checked, None, Observer()))
-    execute = process_executor(
-        Observer(), workers=2, limits=Limits(), plugins=checked.plugins, folder=tmp_path
+    execute = task_executor(
+        Processes(Needs(workers=2, limits=Limits(), plugins=checked.plugins, folder=tmp_path)), Observer()
     )
     running = results_of(jobs, execute)
     assert next(running)[1].model == "popularity"
@@ -436,7 +437,7 @@ def test_full_disk_is_a_store_error(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr("joblib.dump", full)
     with pytest.raises(
-        StoreError, match=r"cannot write .*fold-0, which a worker process needs: No space left on"
+        StoreError, match=r"cannot write .*shared-1, which a worker process needs: No space left on"
     ):
         results(config(tmp_path, models=["random"]), tmp_path, 2)
 
@@ -448,7 +449,7 @@ def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path) -> None:
     process.start()
     process.join()
     long_ago = time.monotonic() - 60  # what others have left was logged meanwhile
-    ended = workers_module._Worker(0, process, tmp_path / "result", Limits(seconds=10.0), long_ago)
+    ended = workers_module.WorkerProcess(0, process, tmp_path / "result", Limits(seconds=10.0), long_ago)
     assert ended.has_ended()
     assert ended.result() == TaskFailure(HOWS["exit"])
 

@@ -12,10 +12,12 @@ from pathlib import Path
 
 from evalplugin.base.signals import interrupt_on_signals
 from evalplugin.config import load
+from evalplugin.execution.engines import Needs
+from evalplugin.execution.engines.local import Processes
+from evalplugin.execution.executor import sequential_executor, task_executor
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import jobs_of, prepare, results_of, sequential_executor
+from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.worker import Limits
-from evalplugin.execution.workers import process_executor
 
 
 def main() -> None:
@@ -39,12 +41,9 @@ def main() -> None:
     if workers:
         folder = Path("scratch").absolute()
         folder.mkdir()
-        execute = process_executor(
+        execute = task_executor(
+            Processes(Needs(workers=workers, limits=Limits(), plugins=config.plugins, folder=folder)),
             Observer(),
-            workers=workers,
-            limits=Limits(),
-            plugins=config.plugins,
-            folder=folder,
         )
     found = {result.model: [result.failure, result.error] for _, result in results_of(jobs, execute)}
     Path("found.json").write_text(json.dumps(found))

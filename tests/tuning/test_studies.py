@@ -15,11 +15,13 @@ from tuning_samples import DIAL, Counted, dial_config, fits, rows, run, tuning
 
 from evalplugin.base.errors import DataError
 from evalplugin.config import load
+from evalplugin.execution.engines import Needs
+from evalplugin.execution.engines.local import Processes
+from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import run_task
 from evalplugin.execution.worker import Limits
-from evalplugin.execution.workers import process_executor
 from evalplugin.tuning import studies_of
 
 
@@ -119,7 +121,9 @@ def test_worker_processes_make_the_same_study(tmp_path: Path) -> None:
     config["compare"] = {}
     expected = rows(tuning(config, model="ease"))
     Path(".evalplugin").rename("elsewhere")
-    execute = process_executor(Observer(), workers=2, limits=Limits(), plugins=(), folder=tmp_path)
+    execute = task_executor(
+        Processes(Needs(workers=2, limits=Limits(), plugins=(), folder=tmp_path)), Observer()
+    )
     assert rows(tuning(config, execute, model="ease")) == expected
 
 

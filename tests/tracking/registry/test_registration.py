@@ -148,7 +148,7 @@ def test_full_disk_while_registering_loses_no_results(
         raise StoreError("cannot write shared, which a worker process needs: No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(promotion, "run_in_process", full)
+        patch.setattr(promotion, "run_calls", full)
         assert main(["run", config("fit", limits={"seconds": 60})]) == 1
     out, err = capsys.readouterr()
     assert "PROMOTE: upright replaces the champion " in out

@@ -1,0 +1,98 @@
+"""The seam between tasks and engines: sessions that run calls of functions, and one loop over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from evalplugin.execution.tasks import TaskFailure
+from evalplugin.execution.worker import Limits
+
+__all__ = ["Call", "Handle", "Needs", "Session", "run_calls"]
+
+Handle = Any  # of arguments that were put; only the session that made it can read it
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What an engine is opened for."""
+
+    folder: Path  # an empty folder for files, on this machine
+    plugins: Sequence[Path] = ()  # files that are loaded before a call
+    limits: Limits = field(default_factory=Limits)  # of each call
+    workers: int | None = None  # calls at a time; None: as many as the engine has room for
+    inputs: Mapping[str, str] = field(default_factory=dict)  # files that calls read, with fingerprints here
+    base: Path = Path()  # of relative paths: the folder of the config
+    report: Callable[[str], None] = lambda text: None  # receives a line on what was found
+
+
+class Session(Protocol):
+    """An open engine.
+
+    A call is a function of a module with its arguments, all of which can be pickled. Its value is returned, or a
+    ``TaskFailure`` where it raised, ended its process, or broke a limit: other calls never notice.
+    """
+
+    slots: int  # calls that run at a time
+    in_process: bool  # whether a call runs in this process, within ``wait``: nothing is pickled
+
+    def put(self, value: Mapping[str, Any]) -> Handle:
+        """Store large arguments that several calls share: once, read-only, mapped into memory on each node."""
+
+    def submit(
+        self,
+        number: int,
+        function: Callable[..., Any],
+        shared: Sequence[Handle],
+        rest: Mapping[str, Any],
+    ) -> None:
+        """Start a call: the keyword arguments of ``shared`` and ``rest``, under a number of its own."""
+
+    def wait(self) -> list[tuple[int, Any]]:
+        """Return number and value of each call that has ended since the last time: at least one."""
+
+    def describe(self) -> str:
+        """Return where calls run now, for progress, such as ``in 4 processes``; empty: in this process."""
+
+    def close(self) -> None:
+        """End all that runs, on every node, and remove its files; nothing can be submitted afterwards."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a function of a module, under a number that no other call of the session has."""
+
+    number: int
+    function: Callable[..., Any]
+    shared: Sequence[Handle] = ()
+    rest: Mapping[str, Any] = field(default_factory=dict)
+
+
+def run_calls(session: Session, calls: Iterable[Call | None]) -> Generator[tuple[int, Any | TaskFailure]]:
+    """Run calls, as many at a time as the session has slots; yield number and value of each as soon as it has ended.
+
+    ``calls`` is asked for no more calls than can start. None stands for one that is not known yet, as it follows from
+    the value of one that is running: it is asked again when one has ended. Closing the generator closes the session.
+    """
+    waiting, running = iter(calls), 0
+
+    def fill() -> None:
+        nonlocal running
+        while running < session.slots and (call := next(waiting, None)) is not None:
+            session.submit(call.number, call.function, call.shared, call.rest)
+            running += 1
+
+    try:
+        fill()
+        while running:
+            ended = session.wait()
+            running -= len(ended)
+            if not session.in_process:
+                fill()  # before values are yielded, so that no process waits for them to be logged
+            yield from ended
+            fill()
+    except BaseException:
+        session.close()
+        raise

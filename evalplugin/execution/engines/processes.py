@@ -1,0 +1,187 @@
+"""Worker processes: a call of a function in a process of its own, with limits of time and memory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Any
+
+from evalplugin.base.errors import EvalpluginError, StoreError
+from evalplugin.base.signals import ENDING
+from evalplugin.base.text import escape_controls
+from evalplugin.execution.isolation import error_text
+from evalplugin.execution.tasks import TaskFailure
+from evalplugin.execution.worker import NO_SPACE, NOT_GUARDED, NOT_WRITTEN, Assignment, Limits, work
+
+__all__ = ["WorkerProcess", "hold_signals", "start_worker", "wait_for_workers", "write_shared"]
+
+_GRACE_SECONDS = 5  # from the time limit, at which a process ends itself, to when it is killed
+_POLL_SECONDS = 1.0  # a sentinel reports no end while a process runs that the task has started
+
+
+@dataclass
+class WorkerProcess:
+    """A process that runs one call; its value is written to a file."""
+
+    number: int
+    process: BaseProcess
+    out: Path
+    limits: Limits
+    deadline: float  # on the monotonic clock
+    is_late: bool = False
+
+    def has_ended(self) -> bool:
+        """Return whether it has ended; beyond its time limit, it is killed."""
+        if self.process.is_alive() and time.monotonic() > self.deadline:
+            self.is_late = True
+            self.kill()
+            self.process.join()
+        return not self.process.is_alive()
+
+    def kill(self) -> None:
+        """End the process, if it has not ended, and all that it has started."""
+        self.process.kill()
+        if os.name == "posix":
+            assert self.process.pid is not None  # it was started
+            with suppress(ProcessLookupError):  # nothing is left of its group
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def result(self) -> Any:
+        """Return the result that the process has written; without one, a failure: its last traceback and why it ended.
+
+        Raises:
+            EvalpluginError: No process can be started from the script that runs.
+            StoreError: The result could not be written.
+        """
+        self.process.join()
+        self.kill()
+        if self.process.exitcode == NOT_GUARDED:
+            raise EvalpluginError(
+                "a worker process imports the script that started it, and this script starts a bake-off when it is "
+                'imported: put the call below `if __name__ == "__main__":`'
+            )
+        if self.process.exitcode == NO_SPACE:
+            raise StoreError(f"a worker process cannot write its result to {self.out}: the disk is full")
+        if self.out.exists():
+            try:
+                return pickle.loads(self.out.read_bytes())  # our own process wrote it
+            except Exception:  # noqa: BLE001 - the task has written to its descriptor, or returned an odd object
+                return TaskFailure(f"{error_text()}\n\nthe result of the task cannot be read")
+            finally:
+                with suppress(OSError):
+                    self.out.unlink()
+        log = self.out.with_suffix(".log")
+        last = (
+            escape_controls(log.read_text(encoding="utf-8", errors="replace").strip()) if log.exists() else ""
+        )
+        return TaskFailure(f"{last}\n\n{self._reason(last)}".strip())
+
+    def _reason(self, log: str) -> str:
+        code = self.process.exitcode or 0
+        if log.startswith("Timeout") or self.is_late:
+            return f"stopped: the task took more than {self.limits.seconds:g} s, its limit (limits.seconds)"
+        if code == NOT_WRITTEN:
+            return "the process of the task could not write its result: the task has changed its limits or its folder"
+        if code >= 0:
+            return f"the process of the task ended with exit code {code} before the task was done"
+        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+        hint = ", which systems send when memory runs out" if name == "SIGKILL" else ""
+        return f"the process of the task was ended by {name}{hint}"
+
+
+def start_worker(
+    number: int,
+    function: Callable[..., object],
+    shared: Sequence[Path],
+    rest: Mapping[str, Any],
+    *,
+    folder: Path,
+    threads: int,
+    limits: Limits,
+    plugins: Sequence[Path],
+) -> WorkerProcess:
+    """Start a process that calls a function of a module.
+
+    Args:
+        number: Names the files of the call.
+        function: The function.
+        shared: Files with arguments that several calls share, written by ``write_shared``.
+        rest: The other arguments.
+        folder: For the files of the call.
+        threads: How many threads it may use.
+        limits: Its limits.
+        plugins: Files that it loads first.
+
+    Raises:
+        StoreError: The arguments cannot be written.
+    """
+    out, file = folder / f"result-{number}", folder / f"task-{number}"
+    with _writing(file):
+        file.write_bytes(pickle.dumps(rest, protocol=5))
+    absolute = tuple(path.absolute() for path in plugins)
+    assignment = Assignment(function, tuple(shared), file, out, threads, limits, absolute)
+    # Spawned, not forked: the copy of a process with threads may wait for ever for a thread that it lacks.
+    process = multiprocessing.get_context("spawn").Process(
+        target=work, args=(assignment,), name=f"task {number}"
+    )
+    process.start()
+    seconds = float("inf") if limits.seconds is None else limits.seconds + _GRACE_SECONDS
+    return WorkerProcess(number, process, out, limits, time.monotonic() + seconds)
+
+
+def wait_for_workers(running: Sequence[WorkerProcess]) -> list[WorkerProcess]:
+    """Return those of some processes that have ended, at least one."""
+    while True:
+        wait([worker.process.sentinel for worker in running], timeout=_time_left(running))
+        if ended := [worker for worker in running if worker.has_ended()]:
+            return ended
+
+
+def write_shared(value: Mapping[str, Any], file: Path) -> Path:
+    """Write arguments that several calls share, to be mapped into the memory of each.
+
+    Raises:
+        StoreError: They cannot be written.
+    """
+    import joblib
+
+    with _writing(file):
+        joblib.dump(dict(value), file)
+    return file
+
+
+@contextmanager
+def hold_signals() -> Iterator[None]:
+    """Block the signals that end a program in this thread; a process started inside unblocks them when it is ready."""
+    if os.name != "posix":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _time_left(running: Sequence[WorkerProcess]) -> float:
+    """Return the seconds to wait: until the first deadline, at most ``_POLL_SECONDS``."""
+    first = min(worker.deadline for worker in running)
+    return min(_POLL_SECONDS, max(0.0, first - time.monotonic()) + 0.01)
+
+
+@contextmanager
+def _writing(file: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreError(f"cannot write {file}, which a worker process needs: {reason}") from error
