@@ -17,7 +17,8 @@ from evalplugin.comparison.statistics import (
     mean_intervals,
     seed_spread,
 )
-from evalplugin.metrics.scores import PerUserScores, Summary, summarise
+from evalplugin.metrics.distribution import Summary, summarise
+from evalplugin.metrics.scores import PerUserScores
 
 __all__ = ["LEVEL", "metric_cells"]
 

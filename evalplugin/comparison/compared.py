@@ -13,7 +13,8 @@ import numpy.typing as npt
 from evalplugin.comparison.statistics import Interval, Paired, SeedSpread, seed_spread
 from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
-from evalplugin.metrics.scores import PerUserScores, Summary
+from evalplugin.metrics.distribution import Summary
+from evalplugin.metrics.scores import PerUserScores
 
 if TYPE_CHECKING:
     import pyarrow as pa

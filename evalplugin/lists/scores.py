@@ -11,7 +11,8 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.statistics import Interval, mean_interval
 from evalplugin.metrics import MetricSpec, parse
-from evalplugin.metrics.scores import Counts, PerUserScores, Summary, summarise
+from evalplugin.metrics.distribution import Summary, summarise
+from evalplugin.metrics.scores import Counts, PerUserScores
 
 if TYPE_CHECKING:
     import pandas as pd

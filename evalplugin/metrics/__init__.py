@@ -19,6 +19,7 @@ from evalplugin.metrics.base import (
     Metric,
     OverallMetric,
     UserMetric,
+    is_mergeable,
     is_overall,
     metric,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "definitions_hash",
     "evaluate",
     "gain",
+    "is_mergeable",
     "is_overall",
     "metric",
     "novelty_diversity",

@@ -25,6 +25,7 @@ __all__ = [
     "OverallMetric",
     "ShareMetric",
     "UserMetric",
+    "is_mergeable",
     "is_overall",
     "metric",
 ]
@@ -88,7 +89,11 @@ class ShareMetric(UserMetric):
 
 
 class OverallMetric(Metric):
-    """One value for all lists together, from an array of state that is updated block by block."""
+    """One value for all lists together, from an array of state that is updated block by block.
+
+    Where users are divided over processes or machines, each has a state of its own: a metric that defines ``merge``
+    can be computed there.
+    """
 
     scope: ClassVar[Literal["user", "overall"]] = "overall"
 
@@ -100,6 +105,13 @@ class OverallMetric(Metric):
         """Update the state by a block, in place."""
         raise NotImplementedError
 
+    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return the state of the users of both, to the last bit the same in any order; neither is changed.
+
+        Optional. State that is counted, marked or summed as whole numbers merges exactly; sums of floats do not.
+        """
+        raise NotImplementedError
+
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the value after the last block; NaN where it is undefined."""
         raise NotImplementedError
@@ -108,6 +120,11 @@ class OverallMetric(Metric):
 def is_overall(metric: Metric) -> TypeGuard[OverallMetric]:
     """Return whether a metric has one value for all lists together; that may depend on its parameters."""
     return metric.scope == "overall"
+
+
+def is_mergeable(metric: OverallMetric) -> bool:
+    """Return whether the states of two groups of users can be merged: whether the metric defines ``merge``."""
+    return type(metric).merge is not OverallMetric.merge
 
 
 def _lack(cls: type) -> str | None:

@@ -46,6 +46,11 @@ class Coverage(OverallMetric):
         item = context.item[:, :k]
         state[item[item != NO_ITEM]] = True
 
+    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return the items that either has marked."""
+        marks: npt.NDArray[np.generic] = np.logical_or(a, b)
+        return marks
+
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the share of marked items."""
         return float(np.count_nonzero(state) / len(state)) if len(state) else float("nan")
@@ -66,6 +71,11 @@ class _Counting(OverallMetric):
         counted = np.bincount(item[item != NO_ITEM], minlength=len(state))
         counted[-1] = np.count_nonzero(context.n_listed)
         np.add(state, counted, out=state)
+
+    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return the counts of both."""
+        counts: npt.NDArray[np.generic] = np.add(a, b)
+        return counts
 
 
 @metric("gini")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Floats
 from evalplugin.metrics.base import Need, OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.metrics.running_mean import RunningMean
+from evalplugin.metrics.moments import ExactSum
 
 __all__ = ["MAE", "RMSE"]
 
@@ -49,24 +49,23 @@ class _RatingLoss(UserMetric, OverallMetric):
         return self._of_mean(mean)
 
     def start(self, n_items: int) -> npt.NDArray[np.generic]:
-        """Return the running mean of the loss: object (1,)."""
-        return np.array([RunningMean()], dtype=object)
+        """Return the exact sum of the loss: object (1,)."""
+        return np.array([ExactSum()], dtype=object)
 
     def update(self, state: npt.NDArray[np.generic], context: ScoringContext, k: int) -> None:
         """Add the losses of a block; nothing where a model predicts no ratings."""
         if context.predictions is not None:
-            self._mean_of(state).add(self._loss(context))
+            state[0] += ExactSum.of(self._loss(context))
+
+    def merge(self, a: npt.NDArray[np.generic], b: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return the sum of both."""
+        total: npt.NDArray[np.generic] = np.add(a, b)
+        return total
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the error over all ratings; NaN without any."""
-        mean = self._mean_of(state)
-        return float(self._of_mean(np.array([mean.value]))[0]) if mean.n else math.nan
-
-    @staticmethod
-    def _mean_of(state: npt.NDArray[np.generic]) -> RunningMean:
-        mean = state.item()
-        assert isinstance(mean, RunningMean)
-        return mean
+        total: Any = state.item()
+        return float(self._of_mean(np.array([total.mean]))[0]) if total.n else math.nan
 
     @staticmethod
     def _loss(context: ScoringContext) -> Floats:

@@ -1,4 +1,4 @@
-"""Scores of users: means, counts, averages over folds, summaries."""
+"""Scores of users: means, counts, averages over folds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
+from evalplugin.metrics.distribution import Distribution
+from evalplugin.metrics.moments import mean_of_defined
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Counts", "PerUserScores", "Summary", "average_folds", "mean_of_defined", "summarise"]
+__all__ = ["Counts", "PerUserScores", "ScoreTotals", "average_folds"]
 
 
 class Counts(NamedTuple):
@@ -66,6 +68,31 @@ class PerUserScores:
         return pd.DataFrame(self.values, index=pd.Index(self.users, name="user"), columns=list(self.metrics))
 
 
+@dataclass(frozen=True, eq=False)
+class ScoreTotals:
+    """The scores of users whose values are not here: means, counts and distributions of all of them."""
+
+    distributions: Mapping[str, Distribution]
+    overall: Mapping[str, float] = field(default_factory=dict)
+    at_k: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    pr_curve: Mapping[int, float] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Canonical names of the metrics with a value a user."""
+        return tuple(self.distributions)
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Each metric's mean over the users for whom it is defined, NaN without any; overall metrics as they are."""
+        return {**{name: one.moments.mean for name, one in self.distributions.items()}, **self.overall}
+
+    @property
+    def counts(self) -> dict[str, Counts]:
+        """Numbers of users for whom each metric of ``metrics`` is defined and undefined."""
+        return {name: Counts(one.moments.n, one.undefined) for name, one in self.distributions.items()}
+
+
 def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
     """Return each user's scores averaged over the folds where they are defined.
 
@@ -106,43 +133,3 @@ def average_folds(folds: Sequence[PerUserScores]) -> PerUserScores:
         },
         pr_curve={p: mean_of_defined(np.array([f.pr_curve[p] for f in folds])) for p in first.pr_curve},
     )
-
-
-@dataclass(frozen=True, eq=False)
-class Summary:
-    """Distribution of a metric's values over the users for whom it is defined; NaN where these are too few."""
-
-    n: int  # users for whom it is defined
-    undefined: int  # users for whom it is undefined
-    mean: float
-    std: float  # sample standard deviation: divided by n - 1
-    p10: float
-    p50: float
-    p90: float
-    zero_share: float  # share of the defined values that are exactly 0
-    quantiles: Floats  # (101,) at 0, 1, ... 100 percent, linear between values
-
-
-def summarise(values: Floats) -> Summary:
-    """Return the summary of one metric's values (U,); NaN values are excluded and counted."""
-    defined = values[~np.isnan(values)]
-    n = len(defined)
-    quantiles = np.quantile(defined, np.linspace(0, 1, 101)) if n else np.full(101, np.nan)
-    return Summary(
-        n=n,
-        undefined=len(values) - n,
-        mean=mean_of_defined(values),
-        std=float(defined.std(ddof=1)) if n > 1 else float("nan"),
-        p10=float(quantiles[10]),
-        p50=float(quantiles[50]),
-        p90=float(quantiles[90]),
-        zero_share=float(np.count_nonzero(defined == 0) / n) if n else float("nan"),
-        quantiles=quantiles,
-    )
-
-
-def mean_of_defined(values: Floats) -> float:
-    """Return the mean of the values that are not NaN; NaN if there are none."""
-    undefined = np.isnan(values)
-    defined = values[~undefined] if undefined.any() else values
-    return float(defined.mean()) if len(defined) else float("nan")

@@ -24,8 +24,9 @@ from evalplugin.metrics import (
     precision_recall_curve,
 )
 from evalplugin.metrics.grouped_rows import Users
-from evalplugin.metrics.running_mean import RunningMean
-from evalplugin.metrics.scores import PerUserScores, mean_of_defined
+from evalplugin.metrics.moments import ExactSum
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
@@ -90,18 +91,17 @@ class Scorer:
         curve_ks: Sequence[int] = (),
     ) -> None:
         """Allocate rows for ``n_users`` users with lists of up to ``n`` items; see ``score_top_n``."""
-        self.n = n
-        self.curves = {s.at(None).name: {k: s.at(k) for k in curve_ks} for s in metrics if s.metric.takes_k}
-        self.requested = {s.name: s for s in metrics}
-        extra = {s.name: s for c in self.curves.values() for s in c.values() if s.name not in self.requested}
-        self.every = {**self.requested, **extra}
-        self.overall = {n: s.metric for n, s in self.every.items() if is_overall(s.metric)}
-        self.states = {name: metric.start(n_items) for name, metric in self.overall.items()}
-        per_user = [name for name in self.requested if name not in self.overall]
+        self.request = Request(tuple(metrics), n, n_items, tuple(curve_ks))
+        per_user, overall = self.request.per_user, self.request.overall
+        self.states = {name: metric.start(n_items) for name, metric in overall.items()}
         self.values = np.full((len(per_user), n_users), np.nan)
         self.columns = dict(zip(per_user, self.values, strict=True))
-        self.means = {name: RunningMean() for name in extra if name not in self.overall}
-        self.precision = [RunningMean() for _ in RECALL_PERCENT] if curve_ks else []
+        self.sums = {
+            name: ExactSum()
+            for name in self.request.every
+            if name not in overall and name not in self.columns
+        }
+        self.precision = [ExactSum() for _ in RECALL_PERCENT] if curve_ks else []
 
     def add(self, blocks: Blocks, position: Ints | None = None) -> None:
         """Score blocks; ``position`` (U,) is the row of each of their users; None: their order in ``blocks``."""
@@ -110,8 +110,8 @@ class Scorer:
         def scored(users: Users) -> dict[str, Floats]:
             context = blocks.context(users)
             values = {}
-            for name, spec in self.every.items():
-                k = self.n if spec.k is None else spec.k
+            for name, spec in self.request.every.items():
+                k = self.request.n if spec.k is None else spec.k
                 if is_overall(spec.metric):
                     with updating:
                         spec.metric.update(self.states[name], context, k)
@@ -123,36 +123,37 @@ class Scorer:
 
         cuts = blocks.cuts()
         # One thread for metrics of plugins, which may have a state or depend on the order of blocks.
-        serial = len(cuts) < _MIN_BLOCKS or not all(map(is_built_in, self.every.values()))
+        serial = len(cuts) < _MIN_BLOCKS or not all(map(is_built_in, self.request.every.values()))
         threads = 1 if serial else min(_MAX_THREADS, thread_count())
         with ThreadPoolExecutor(threads) as pool:
             for cut, values in zip(cuts, pool.map(scored, cuts), strict=True):
                 rows = cut if position is None else position[cut]
                 levels = values.pop(_PR_CURVE, np.empty((0, 0))).T
-                for mean, column in zip(self.precision, levels, strict=True):
-                    mean.add(column)
+                for level, column in enumerate(levels):
+                    self.precision[level] += ExactSum.of(column)
                 for name, column in values.items():
                     if name in self.columns:
                         self.columns[name][rows] = column
                     else:
-                        self.means[name].add(column)
+                        self.sums[name] += ExactSum.of(column)
 
     def result(self, users: npt.NDArray[np.generic]) -> PerUserScores:
         """Return the scores after the last block; ``users`` (U,) are the raw ids."""
-        finished = {name: metric.finish(self.states[name]) for name, metric in self.overall.items()}
-        means = {name: mean_of_defined(values) for name, values in self.columns.items()} | finished
-        means |= {name: mean.value for name, mean in self.means.items()}
-        return PerUserScores(
-            users=users,
-            values=self.values.T,
-            metrics=tuple(self.columns),
-            overall={name: value for name, value in finished.items() if name in self.requested},
-            at_k={
-                name: {k: means[s.name] for k, s in curve.items()}
-                for name, curve in self.curves.items()
-                if curve
-            },
-            pr_curve={p: m.value for p, m in zip(RECALL_PERCENT, self.precision, strict=False)},
+        return self.state().scores(users)
+
+    def state(self, users: npt.NDArray[np.generic] | None = None) -> ScorerState:
+        """Return what the users of all blocks so far contribute, to be merged with that of others.
+
+        ``users`` (U,) are their raw ids, or positions among all users; None: their rows here. The state holds the
+        values themselves: do not add blocks behind it.
+        """
+        known = np.arange(self.values.shape[1]) if users is None else users
+        return ScorerState(
+            self.request,
+            (UserValues(known, self.values),),
+            overall=self.states,
+            sums=self.sums,
+            precision=tuple(self.precision),
         )
 
 

@@ -1,7 +1,8 @@
-"""The contract of every metric: name, shape, bounds, undefined users, relabelling, blocks."""
+"""The contract of every metric: name, shape, bounds, undefined users, relabelling, blocks, merging."""
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.interactions import Interactions
-from evalplugin.metrics.base import Metric
+from evalplugin.metrics.base import Metric, OverallMetric, is_mergeable, is_overall
 from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.example import apply
 from evalplugin.metrics.names import MetricSpec, parse
@@ -32,7 +33,8 @@ def check_metric(name: str, *, seed: int = 0) -> None:
     without truth is undefined, and the other undefined users depend on the truth alone, never on lists or predictions
     (of a metric about lists: undefined without a list, otherwise depending on the lists' lengths alone, and the truth
     changes nothing); neither relabelling users and items, nor items below rank k, nor the size of the blocks change a
-    value; inputs are not modified.
+    value; inputs are not modified. The state of a metric over all lists that defines ``merge`` can be pickled, and
+    merged in any order and grouping it gives the same value to the last bit.
 
     Raises:
         AssertionError: A law is broken; the message names the metric, the law and the first wrong value.
@@ -74,7 +76,10 @@ class _Case:
         return cls(top_n, truth, train, rng.uniform(0.5, 5, len(truth)))
 
     def values(self, spec: MetricSpec, threshold: float | None, size: int | None = None) -> Floats:
-        blocks = Blocks.of(
+        return apply(spec, self.blocks(threshold, size))
+
+    def blocks(self, threshold: float | None, size: int | None = None) -> Blocks:
+        return Blocks.of(
             self.top_n,
             self.truth,
             train=self.train,
@@ -82,7 +87,6 @@ class _Case:
             predictions=self.predictions,
             size=size,
         )
-        return apply(spec, blocks)
 
     def relabelled(self, rng: np.random.Generator) -> tuple[_Case, Ints]:
         """Return the case under other codes, and the new code of each user."""
@@ -125,8 +129,26 @@ def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
     for size in (1, 7, _USERS):
         resized = case.values(spec, threshold, size)
         _same(spec, "the size of a block must change nothing", values, resized, exact=True)
+    if is_overall(metric) and is_mergeable(metric):
+        merged = _merged(spec, metric, case.blocks(threshold, 7), rng)
+        _same(spec, "the merged states of parts must give the value of all", values, merged, exact=True)
     unchanged = np.array_equal(before[0], case.top_n.item) and np.array_equal(before[1], case.truth.rating)
     require(unchanged, f"{spec.name}: the inputs must stay as they are")
+
+
+def _merged(spec: MetricSpec, metric: OverallMetric, blocks: Blocks, rng: np.random.Generator) -> Floats:
+    """Return the value, float64 (1,), from a state of each block, merged in a random order and tree."""
+    states = []
+    for _, context in blocks:
+        state = metric.start(blocks.n_items)
+        metric.update(state, context, blocks.n if spec.k is None else spec.k)
+        states.append(pickle.loads(pickle.dumps(state)))  # as a worker returns it
+    while len(states) > 1:
+        a, b = (states.pop(rng.integers(len(states))) for _ in range(2))
+        before = pickle.dumps((a, b))
+        states.append(metric.merge(a, b))
+        require(pickle.dumps((a, b)) == before, f"{spec.name}: merging must change neither state")
+    return np.array([metric.finish(states[0])])
 
 
 def _check_about_truth(spec: MetricSpec, case: _Case, threshold: float | None, values: Floats) -> None:

@@ -15,15 +15,18 @@ from hypothesis import strategies as st
 
 import evalplugin.metrics
 from evalplugin.base.errors import DataError
+from evalplugin.base.registry import Entry
 from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
 from evalplugin.metrics import (
     METRICS,
     Metric,
+    OverallMetric,
     ScoringContext,
     TrainData,
     UserMetric,
     evaluate,
+    is_mergeable,
     is_overall,
     parse,
 )
@@ -82,6 +85,15 @@ def value(name: str, k: int | None, listed: list[int], truth: dict[int, float]) 
 )
 def test_every_metric_keeps_the_contract(name: str) -> None:
     check_metric(name)
+
+
+@pytest.mark.parametrize(
+    "entry", [e for e in METRICS if issubclass(e.cls, OverallMetric)], ids=lambda e: e.name
+)
+def test_every_metric_over_all_lists_can_be_merged(entry: Entry[Metric]) -> None:
+    made = entry.cls()
+    assert isinstance(made, OverallMetric)
+    assert is_mergeable(made)
 
 
 def read_by(metric: Metric, context: ScoringContext) -> np.ndarray | None:

@@ -212,6 +212,19 @@ def test_check_metric_finds_changed_inputs() -> None:
         check_metric("writer")
 
 
+@pytest.mark.parametrize(
+    ("law", "merge"),
+    [
+        ("the merged states of parts must give the value of all", lambda self, a, b: np.maximum(a, b)),
+        ("merging must change neither state", lambda self, a, b: np.add(a, b, out=a)),
+    ],
+)
+def test_check_metric_finds_wrong_merges(law: str, merge: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(parse("gini").metric), "merge", merge)
+    with pytest.raises(AssertionError, match=rf"^gini: {law}"):
+        check_metric("gini")
+
+
 FUNCTION = '''
 from __future__ import annotations
 

@@ -9,7 +9,8 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, parse
-from evalplugin.metrics.scores import Counts, PerUserScores, average_folds, summarise
+from evalplugin.metrics.distribution import summarise
+from evalplugin.metrics.scores import Counts, PerUserScores, average_folds
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models.selection import NO_ITEM, TopN
 

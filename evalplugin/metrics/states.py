@@ -1,0 +1,229 @@
+"""States of scoring: what some users contribute, merged exactly in any order and grouping."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.arrays import Floats
+from evalplugin.base.errors import DataError
+from evalplugin.metrics.base import OverallMetric, is_mergeable, is_overall
+from evalplugin.metrics.distribution import Distribution
+from evalplugin.metrics.moments import ExactSum
+from evalplugin.metrics.names import MetricSpec
+from evalplugin.metrics.scores import PerUserScores, ScoreTotals
+from evalplugin.metrics.separation import RECALL_PERCENT
+
+__all__ = ["Request", "ScorerState", "UserValues", "check_mergeable"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is computed: the same for all parts of the users."""
+
+    metrics: tuple[MetricSpec, ...]
+    n: int  # length of the longest list of all users
+    n_items: int  # of the catalogue, as ``OverallMetric.start`` takes it
+    curve_ks: tuple[int, ...] = ()
+
+    @cached_property
+    def requested(self) -> dict[str, MetricSpec]:
+        """The requested metrics by name."""
+        return {spec.name: spec for spec in self.metrics}
+
+    @cached_property
+    def curves(self) -> dict[str, dict[int, MetricSpec]]:
+        """The metrics of each curve over the cutoff."""
+        return {
+            s.at(None).name: {k: s.at(k) for k in self.curve_ks} for s in self.metrics if s.metric.takes_k
+        }
+
+    @cached_property
+    def every(self) -> dict[str, MetricSpec]:
+        """All metrics to be computed by name: the requested ones, then those of the curves alone."""
+        of_curves = {spec.name: spec for curve in self.curves.values() for spec in curve.values()}
+        return self.requested | {name: spec for name, spec in of_curves.items() if name not in self.requested}
+
+    @cached_property
+    def overall(self) -> dict[str, OverallMetric]:
+        """Those that are one number for all lists."""
+        return {name: spec.metric for name, spec in self.every.items() if is_overall(spec.metric)}
+
+    @cached_property
+    def per_user(self) -> tuple[str, ...]:
+        """Names of the requested metrics with a value a user."""
+        return tuple(name for name in self.requested if name not in self.overall)
+
+
+class UserValues(NamedTuple):
+    """The values of some users."""
+
+    users: npt.NDArray[np.generic]  # (U,) raw ids, or positions among all users; each once
+    values: Floats  # (M, U), a row for each of ``Request.per_user``, NaN where undefined
+
+
+@dataclass(frozen=True, eq=False)
+class ScorerState:
+    """What some users contribute to all scores. A worker returns it; merged states give the scores of all users.
+
+    The scores are the same to the last bit as if one ``Scorer`` had seen all users, however they were divided and in
+    whatever order states are merged. Users' values may be left out: distributions then take their place.
+    """
+
+    request: Request
+    values: tuple[UserValues, ...] = ()
+    distributions: Mapping[str, Distribution] = field(
+        default_factory=dict
+    )  # of users whose values were left out
+    overall: Mapping[str, npt.NDArray[np.generic]] = field(
+        default_factory=dict
+    )  # states of metrics over all lists
+    sums: Mapping[str, ExactSum] = field(default_factory=dict)  # of metrics that only curves hold
+    precision: tuple[ExactSum, ...] = ()  # at each of RECALL_PERCENT
+
+    @staticmethod
+    def merge(states: Iterable[ScorerState]) -> ScorerState:
+        """Return the state of the users of all states, of which no two have a user in common.
+
+        Raises:
+            DataError: A metric over all lists does not define ``merge``.
+            ValueError: There is no state, or they are of different metrics, cutoffs, lengths of lists or catalogues.
+        """
+        merged: ScorerState | None = None
+        distributions: dict[str, list[Distribution]] = {}
+        values: list[UserValues] = []
+        for state in states:
+            values.extend(state.values)
+            for name, distribution in state.distributions.items():
+                distributions.setdefault(name, []).append(distribution)
+            if merged is None:
+                merged = state
+                continue
+            if merged.request != state.request:
+                raise ValueError(
+                    f"states of different scores cannot be merged: {merged.request}, {state.request}"
+                )
+            check_mergeable(merged.request.every.values())
+            merged = replace(
+                merged,
+                overall={
+                    name: metric.merge(merged.overall[name], state.overall[name])
+                    for name, metric in merged.request.overall.items()
+                },
+                sums={name: total + state.sums[name] for name, total in merged.sums.items()},
+                precision=tuple(a + b for a, b in zip(merged.precision, state.precision, strict=True)),
+            )
+        if merged is None:
+            raise ValueError("there is no state to merge")
+        return replace(
+            merged,
+            values=tuple(values),
+            distributions={name: Distribution.merge(parts) for name, parts in distributions.items()},
+        )
+
+    def without_values(self) -> ScorerState:
+        """Return the state with distributions in place of users' values, whose size does not grow with the users."""
+        parts = {
+            name: [self.distributions[name]] if self.distributions else [] for name in self.request.per_user
+        }
+        for users, values in self.values:
+            for name, column in zip(self.request.per_user, values, strict=True):
+                parts[name].append(Distribution.of(column, users))
+        distributions = {name: Distribution.merge(some) for name, some in parts.items()}
+        return replace(self, values=(), distributions=distributions)
+
+    def scores(self, users: npt.NDArray[np.generic] | None = None) -> PerUserScores:
+        """Return the scores of all users, in ascending order of their ids or positions.
+
+        Args:
+            users: Raw ids (U,) of all users, where the state has their positions.
+
+        Raises:
+            DataError: A user is in two of the merged states.
+            ValueError: Values were left out, or ``users`` are not those of the state.
+        """
+        if self.distributions:
+            raise ValueError("values of users were left out: there are totals, but no scores of users")
+        keys, values = self._ordered()
+        if users is not None:
+            if len(keys) != len(users) or (len(keys) and (keys[0], keys[-1]) != (0, len(keys) - 1)):
+                raise ValueError(f"the state has {len(keys):,} users, not the {len(users):,} of the ids")
+            keys = users
+        scores = PerUserScores(users=keys, values=values.T, metrics=self.request.per_user)
+        in_curves = {spec.name for curve in self.request.curves.values() for spec in curve.values()}
+        overall, at_k, pr_curve = self._figures(
+            scores.means if in_curves & set(self.request.per_user) else {}
+        )
+        return replace(scores, overall=overall, at_k=at_k, pr_curve=pr_curve)
+
+    def totals(self) -> ScoreTotals:
+        """Return the scores without the values of users."""
+        state = self.without_values()
+        means = {name: one.moments.mean for name, one in state.distributions.items()}
+        overall, at_k, pr_curve = self._figures(means)
+        return ScoreTotals(state.distributions, overall, at_k, pr_curve)
+
+    def _figures(
+        self, means: Mapping[str, float]
+    ) -> tuple[dict[str, float], dict[str, dict[int, float]], dict[int, float]]:
+        """Return the metrics over all lists, the curves over the cutoff and precision by recall."""
+        finished = {name: metric.finish(self.overall[name]) for name, metric in self.request.overall.items()}
+        means = {**means, **finished, **{name: total.mean for name, total in self.sums.items()}}
+        return (
+            {name: value for name, value in finished.items() if name in self.request.requested},
+            {
+                name: {k: means[spec.name] for k, spec in curve.items()}
+                for name, curve in self.request.curves.items()
+                if curve
+            },
+            {p: total.mean for p, total in zip(RECALL_PERCENT, self.precision, strict=False)},
+        )
+
+    def _ordered(self) -> tuple[npt.NDArray[np.generic], Floats]:
+        """Return all users in ascending order, (U,), and their values, (M, U)."""
+        if not self.values:
+            return np.empty(0, dtype=np.int64), np.empty((len(self.request.per_user), 0))
+        keys: Any = (
+            np.concatenate([part.users for part in self.values])
+            if len(self.values) > 1
+            else self.values[0].users
+        )
+        order = None
+        if not bool((keys[1:] > keys[:-1]).all()):
+            order = np.argsort(keys, kind="stable")
+            keys = keys[order]
+            if (twice := np.flatnonzero(keys[1:] == keys[:-1])).size:
+                raise DataError(
+                    f"user {keys[twice[0]]!r} is in two parts: all rows of a user belong into one"
+                )
+        if order is None and len(self.values) == 1:
+            return keys, self.values[0].values
+        rank = np.arange(len(keys))
+        if order is not None:
+            rank[order] = np.arange(len(keys))
+        values = np.empty((len(self.request.per_user), len(keys)))
+        start = 0
+        for part in self.values:
+            values[:, rank[start : start + len(part.users)]] = part.values
+            start += len(part.users)
+        return keys, values
+
+
+def check_mergeable(metrics: Iterable[MetricSpec]) -> None:
+    """Check, before any work, that metrics can be computed where users are divided over processes or machines.
+
+    Raises:
+        DataError: One is over all lists and does not define ``merge``.
+    """
+    for spec in metrics:
+        if is_overall(spec.metric) and not is_mergeable(spec.metric):
+            raise DataError(
+                f"metric {spec.name} is one number for all lists and does not say how those of two groups of users "
+                f"become one, so that it cannot be computed in parts: let {type(spec.metric).__name__} define "
+                f"merge(self, a, b), which returns the state of the users of both"
+            )
