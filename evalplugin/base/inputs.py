@@ -29,6 +29,7 @@ __all__ = [
     "ENV",
     "GLOB",
     "MLFLOW_SCHEMES",
+    "STORE_SCHEMES",
     "URI_SCHEMES",
     "WRITTEN",
     "Inputs",
@@ -48,7 +49,18 @@ COMMAND = "command"  # a scheme: only what the config itself names is run, not w
 # Instead of a fingerprint: the input changed while it was in use; or the task itself has written to it.
 CHANGED, WRITTEN = "changed meanwhile", "written"
 MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")
-URI_SCHEMES = ("file", "http", "https", "s3", "gs", "gcs", "abfs", "abfss", *MLFLOW_SCHEMES)
+STORE_SCHEMES = (
+    "s3",
+    "s3a",
+    "s3n",
+    "gs",
+    "gcs",
+    "hdfs",
+    "viewfs",
+    "abfs",
+    "abfss",
+)  # of pyarrow's file systems
+URI_SCHEMES = ("file", "http", "https", *STORE_SCHEMES, *MLFLOW_SCHEMES)
 # Of a folder, as much is read; of the files beyond, name, size and time of the last change count.
 _MAX_FILES, _MAX_BYTES = 10_000, 10 * 2**30
 _MAX_PATH = 4096  # characters

@@ -78,12 +78,12 @@ def open_attributes(
     Raises:
         DataError: There is no such file, there are several, or it has no columns.
     """
-    files = find_files(base, path)
+    files = find_files(base, path).files
     if len(files) > 1:
         raise DataError(f"{path} means {len(files)} files; name one")
     parquet = files[0].suffix.lower() in (".parquet", ".pq")
     csv = CsvFormat(separator, columns, text=text)
-    source = TableFiles(str(files[0]), tuple(files), ParquetFormat() if parquet else csv)
+    source = TableFiles(str(files[0]), files, ParquetFormat() if parquet else csv)
     source.check_columns()
     return source
 

@@ -1,40 +1,62 @@
-"""Files of tables, found by name or pattern and read as one table."""
+"""Files of tables, on this machine or in a store, found by name or pattern and read as one table."""
 
 from __future__ import annotations
 
 import glob
+import re
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from dataclasses import field as field_of
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.remote import File, RemoteFile, find_remote
+from evalplugin.base.stores import is_remote, local_path
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
-from evalplugin.data.reading import path_text, readable
+from evalplugin.data.partitions import NO_PARTITIONS, Partitions, partitions_below
+from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, row_number
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["TableFiles", "find_files"]
+__all__ = ["Found", "TableFiles", "find_files"]
+
+_REQUESTS = 16  # at a time, to a store
 
 Report = Callable[[str, float | None], None]
 
 
-def find_files(base: Path, path: str, inside: str | None = None) -> list[Path]:
+class Found(NamedTuple):
+    """Files, and the columns that their folders name."""
+
+    files: tuple[File, ...]
+    partitions: Partitions
+
+
+def find_files(base: Path, path: str, inside: str | None = None) -> Found:
     """Return the sorted files of a path: a file, a pattern, or a folder if ``inside`` is a pattern for its files.
 
+    Args:
+        base: Folder of a relative path.
+        path: A path, or a URI such as ``s3://bucket/folder``.
+        inside: Pattern of the names of files in a folder; None: no folders.
+
     Raises:
-        DataError: There is no such file.
+        DataError: There is no such file, or its store refuses or cannot be reached.
     """
+    if is_remote(path):
+        return _found(find_remote(path, inside), _before_wildcards(path))
     with readable(path):
-        return _find(base, path, inside)
+        return _find(base, str(local_path(path)), inside)
 
 
-def _find(base: Path, path: str, inside: str | None) -> list[Path]:
+def _find(base: Path, path: str, inside: str | None) -> Found:
     try:
         full = base / Path(path).expanduser()
     except RuntimeError as error:  # an unknown user's home
@@ -42,9 +64,9 @@ def _find(base: Path, path: str, inside: str | None) -> list[Path]:
     try:
         kind = full.stat().st_mode
     except FileNotFoundError:
-        return _matching(base, path, full)
+        return _found(_matching(base, path, full), base / Path(_before_wildcards(path)).expanduser())
     if stat.S_ISREG(kind):
-        return [full]
+        return Found((full,), NO_PARTITIONS)
     if not stat.S_ISDIR(kind):
         raise DataError(
             f"{path_text(full)}: is neither a file nor a folder (a pipe or a device cannot be read)"
@@ -54,7 +76,18 @@ def _find(base: Path, path: str, inside: str | None) -> list[Path]:
     files = sorted(f for f in full.rglob(inside) if f.is_file())
     if not files:
         raise DataError(f"no {inside} file in the folder {full}")
-    return files
+    return _found(files, full)
+
+
+def _found(files: Sequence[File], folder: str | Path) -> Found:
+    """Return files with the columns that the folders below one name."""
+    return Found(tuple(files), partitions_below(folder, files))
+
+
+def _before_wildcards(path: str) -> str:
+    """Return the folder before the first wildcard of a path, or the path without one."""
+    magic = re.search(r"[*?[]", path)
+    return path if magic is None else path[: magic.start()].rpartition("/")[0]
 
 
 def _matching(base: Path, path: str, full: Path) -> list[Path]:
@@ -79,17 +112,21 @@ class TableFiles:
     """One or several files with the same columns, read as one table; all methods raise DataError for a bad file."""
 
     name: str  # of all files together, in messages
-    files: tuple[Path, ...]
+    files: tuple[File, ...]
     format: FileFormat
+    partitions: Partitions = NO_PARTITIONS
+    _known: dict[File, list[str]] = field_of(default_factory=dict, repr=False, compare=False)  # columns
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns in the first file."""
-        return self._names(self.files[0])
+        """The names of the columns in the first file, and of those that the folders name."""
+        names = self._names(self.files[0])
+        return [*names, *(name for name in self.partitions.types if name not in names)]
 
     def check_columns(self) -> None:
         """Refuse a file without a header, or with other columns than the first one."""
-        first, expected = self.files[0], set(self.columns)
+        first, expected = self.files[0], set(self._names(self.files[0]))
+        self._look_up_names()
         for file in self.files:
             found = self._names(file)
             if odd := sorted(set(found) ^ expected):
@@ -101,11 +138,14 @@ class TableFiles:
     def read(self, roles: Mapping[str, str], report: Report = lambda text, share: None) -> Table:
         """Return the requested columns, by role; row numbers in messages are those of each file."""
         tables = []
+        self._look_up_names()
         for number, file in enumerate(self.files):
             report(f"reading {file.name}", number / len(self.files))
             self._check_columns(file, roles)
             with readable(file):
-                tables.append(_dates_as_times(self.format.read(file, roles)))
+                table = self.format.read(file, self._own(file, roles))
+                table = self.partitions.add_to(table, file, roles.values())
+                tables.append(_dates_as_times(table))
         ends = np.cumsum([len(table) for table in tables])
 
         def row_name(row: int) -> str:
@@ -117,18 +157,18 @@ class TableFiles:
     def batches(self, roles: Mapping[str, str], rows: int) -> Iterator[Table]:
         """Yield the rows of Parquet files in batches, which alone are in memory."""
         import pyarrow as pa
-        from pyarrow import parquet
 
         for number, file in enumerate(self.files):
             done = 0
             self._check_columns(file, roles)
-            with readable(file), parquet.ParquetFile(file) as opened:
-                columns = list(dict.fromkeys(roles.values()))
-                for batch in opened.iter_batches(rows, columns=columns, use_threads=False):
+            with readable(file), open_parquet(file) as opened:
+                columns = list(dict.fromkeys(self._own(file, roles).values()))
+                for batch in _batches(opened, rows, columns, by_group=isinstance(file, RemoteFile)):
                     start = done
                     done += len(batch)
+                    table = pa.Table.from_batches([batch])
                     yield Table(
-                        pa.Table.from_batches([batch]),
+                        self.partitions.add_to(table, file, roles.values()),
                         self.name,
                         lambda row, number=number, start=start: self._row_name(number, start + row),  # type: ignore[misc]
                     )
@@ -138,17 +178,37 @@ class TableFiles:
         """Whether the rows can be counted and read in batches."""
         return isinstance(self.format, ParquetFormat)
 
-    def _names(self, file: Path) -> list[str]:
+    def _names(self, file: File) -> list[str]:
+        if file in self._known:
+            return self._known[file]
         with readable(file):
             names = self.format.names(file)
         if not names:
             raise DataError(f"{path_text(file)} is empty: it has no line with the names of its columns")
+        if isinstance(file, RemoteFile):
+            self._known[file] = names
         return names
 
-    def _check_columns(self, file: Path, roles: Mapping[str, str]) -> None:
+    def _look_up_names(self) -> None:
+        """Look up the columns of all files of a store at the same time, as each takes several requests."""
+        remote = [file for file in self.files if isinstance(file, RemoteFile)]
+        if len(remote) > 1:
+            with ThreadPoolExecutor(_REQUESTS) as pool:
+                list(pool.map(self._names, remote))
+
+    def _own(self, file: File, roles: Mapping[str, str]) -> dict[str, str]:
+        """Return the columns that are in a file itself."""
+        if not self.partitions.types:
+            return dict(roles)
         names = self._names(file)
+        return {role: name for role, name in roles.items() if name in names}
+
+    def _check_columns(self, file: File, roles: Mapping[str, str]) -> None:
+        names = self._names(file)
+        self.partitions.check(file, names, roles.values())
+        known = [*names, *(name for name in self.partitions.types if name not in names)]
         for role, name in roles.items():
-            if problem := column_problem(name, names, role):
+            if problem := column_problem(name, known, role):
                 raise DataError(f"{path_text(file)}: {problem}")
 
     def _row_name(self, number: int, row: int) -> str:
@@ -172,6 +232,15 @@ class TableFiles:
             return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(f"{self.name}: the files' columns are of different types: {error}") from None
+
+
+def _batches(opened: Any, rows: int, columns: list[str], *, by_group: bool) -> Iterator[Any]:
+    """Yield batches of a Parquet file; ``by_group``: of one row group after the other, each fetched at once."""
+    if not by_group:
+        yield from opened.iter_batches(rows, columns=columns, use_threads=False)
+        return
+    for group in range(opened.num_row_groups):
+        yield from opened.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
 
 
 def _is_number(field: pa.Field) -> bool:

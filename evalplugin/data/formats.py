@@ -6,14 +6,14 @@ import csv
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.data.reading import LineCounter, check_parquet, open_text, path_text
+from evalplugin.base.remote import File
+from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +29,10 @@ _QRELS = ("user", "iteration", "item", "rating")
 class FileFormat(Protocol):
     """Reads one file; what it raises for a bad file, ``readable`` turns into a DataError."""
 
-    def names(self, file: Path) -> list[str]:
+    def names(self, file: File) -> list[str]:
         """Return the names of the columns."""
 
-    def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns, by role, such as ``{"user": "user_id"}``."""
 
 
@@ -40,18 +40,16 @@ class FileFormat(Protocol):
 class ParquetFormat:
     """Parquet."""
 
-    def names(self, file: Path) -> list[str]:
+    def names(self, file: File) -> list[str]:
         """Return the names in the schema."""
-        from pyarrow import parquet
-
         check_parquet(file)
-        return [str(name) for name in parquet.read_schema(file).names]
+        with open_parquet(file) as opened:
+            return [str(name) for name in opened.schema_arrow.names]
 
-    def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns."""
-        from pyarrow import parquet
-
-        return parquet.ParquetFile(file).read(columns=list(dict.fromkeys(roles.values())))
+        with open_parquet(file) as opened:
+            return opened.read(columns=list(dict.fromkeys(roles.values())))
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ class CsvFormat:
     columns: Sequence[str] | None = None  # names of all columns, for files without a header line
     text: Collection[str] = ()  # roles of columns whose values are read as text
 
-    def names(self, file: Path) -> list[str]:
+    def names(self, file: File) -> list[str]:
         """Return the names in the header line, or those given; none for an empty file."""
         with _lines(file) as lines:
             names = next(csv.reader(lines, delimiter=self.separator), [])
@@ -74,7 +72,7 @@ class CsvFormat:
             raise DataError(f"{path_text(file)}: line 1: a quote is opened that is not closed")
         return list(self.columns) if self.columns else names
 
-    def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return the requested columns; empty values are null."""
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
@@ -115,7 +113,7 @@ class CsvFormat:
             table = table.set_column(position, name, _integers_or_text(table.column(position)))
         return table
 
-    def _count_rows(self, file: Path) -> int:
+    def _count_rows(self, file: File) -> int:
         """Return the number of rows, and refuse a quote that is never closed: the rows after it would be lost."""
         with _lines(file) as lines:
             reader = csv.reader(lines, delimiter=self.separator, strict=True)
@@ -130,7 +128,7 @@ class CsvFormat:
         return found
 
 
-def _lines(file: Path) -> TextIOWrapper:
+def _lines(file: File) -> TextIOWrapper:
     return TextIOWrapper(open_text(file), encoding="utf-8-sig", newline="")
 
 
@@ -189,11 +187,11 @@ class TrecFormat:
 
     run: bool
 
-    def names(self, file: Path) -> list[str]:
+    def names(self, file: File) -> list[str]:
         """Return the names of the values of a line."""
         return list(_RUN if self.run else _QRELS)
 
-    def read(self, file: Path, roles: Mapping[str, str]) -> pa.Table:
+    def read(self, file: File, roles: Mapping[str, str]) -> pa.Table:
         """Return users and items as text, and the score or the rating."""
         import pandas as pd
         import pyarrow as pa

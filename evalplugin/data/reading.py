@@ -9,10 +9,11 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.remote import File, RemoteFile, open_file, size_of
+from evalplugin.base.stores import store_reason
 from evalplugin.base.text import shorten
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "DAMAGE",
     "LineCounter",
     "check_parquet",
+    "open_parquet",
     "open_text",
     "path_text",
     "readable",
@@ -74,7 +76,8 @@ def readable(source: object) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, *DAMAGE) as error:
-        raise DataError(f"{path_text(source)}: {reason_of(error)}") from None
+        reason = store_reason(error, source.uri) if isinstance(source, RemoteFile) else None
+        raise DataError(f"{path_text(source)}: {reason or reason_of(error)}") from None
 
 
 def reason_of(error: Exception) -> str:
@@ -110,23 +113,21 @@ def path_text(path: object) -> str:
     return _shortened(text if text.isprintable() else repr(text)[1:-1])
 
 
-def open_text(file: Path) -> IO[bytes]:
+def open_text(file: File) -> IO[bytes]:
     """Return the decompressed bytes of a CSV or TREC file.
 
     Raises:
         DataError: The file is of another format, or in UTF-16.
         OSError: The file cannot be read.
     """
-    import pyarrow as pa
-
     ending = file.suffix.casefold()
-    with file.open("rb") as raw:
+    with open_file(file) as raw:
         found = _format_of(raw.read(_HEAD))
     if found is not None and found != _DECOMPRESSED.get(ending):
         raise DataError(f"{path_text(file)}: is not text but {found}{_what_to_do(found)}")
-    if found is None and ending in _DECOMPRESSED and file.stat().st_size:
+    if found is None and ending in _DECOMPRESSED and size_of(file):
         raise DataError(f"{path_text(file)}: is not compressed by {_DECOMPRESSED[ending]} as its name says")
-    with pa.input_stream(str(file), compression=_DECOMPRESSED.get(ending)) as stream:
+    with _stream(file, _DECOMPRESSED.get(ending)) as stream:
         head = stream.read(_HEAD)
     if head.startswith(_UTF16) or head[1::2].count(0) > len(head) // 4 or head[::2].count(0) > len(head) // 4:
         raise DataError(
@@ -134,7 +135,15 @@ def open_text(file: Path) -> IO[bytes]:
         )
     if found is not None and (inner := _format_of(head)) is not None:
         raise DataError(f"{path_text(file)}: is not text but {inner} inside of {found}{_what_to_do(inner)}")
-    return pa.input_stream(str(file), compression=_DECOMPRESSED.get(ending))  # type: ignore[no-any-return]
+    return _stream(file, _DECOMPRESSED.get(ending))
+
+
+def _stream(file: File, compression: str | None) -> IO[bytes]:
+    import pyarrow as pa
+
+    if isinstance(file, RemoteFile):
+        return file.stream(compression)  # type: ignore[no-any-return]
+    return pa.input_stream(str(file), compression)  # type: ignore[no-any-return]
 
 
 class LineCounter:
@@ -161,14 +170,27 @@ class LineCounter:
         return data
 
 
-def check_parquet(file: Path) -> None:
+def open_parquet(file: File) -> Any:
+    """Return a Parquet file; of one in a store, the column chunks that are read are fetched at once.
+
+    Raises:
+        OSError, ArrowException: The file cannot be read.
+    """
+    from pyarrow import parquet
+
+    if isinstance(file, RemoteFile):
+        return parquet.ParquetFile(file.open(), pre_buffer=True)
+    return parquet.ParquetFile(file)
+
+
+def check_parquet(file: File) -> None:
     """Refuse a file that is not Parquet, or not all of it.
 
     Raises:
         DataError: The file is of another format, empty or cut short.
         OSError: The file cannot be read.
     """
-    with file.open("rb") as raw:
+    with open_file(file) as raw:
         head = raw.read(_HEAD)
         size = raw.seek(0, 2)
         raw.seek(max(size - 4, 0))

@@ -150,12 +150,12 @@ class Command:
             parquet.write_table(table, file)
 
     def _written(self, out: str, request: ListRequest) -> TableFiles:
-        files = tuple(find_files(Path(), out, f"*.{self.format}"))
+        found = find_files(Path(), out, f"*.{self.format}")
         if self.format == "parquet":
-            return TableFiles("{out}", files, ParquetFormat())
+            return TableFiles("{out}", found.files, ParquetFormat(), found.partitions)
         ids = {"user": request.train.users, "item": request.train.items}
         text = [role for role, known in ids.items() if known.dtype.kind not in "iu"]
-        return TableFiles("{out}", files, CsvFormat(text=text))
+        return TableFiles("{out}", found.files, CsvFormat(text=text), found.partitions)
 
     @property
     def _shown(self) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.remote import size_of
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
-from evalplugin.data.reading import COMPRESSED, check_parquet, path_text, readable
+from evalplugin.data.reading import COMPRESSED, check_parquet, open_parquet, path_text, readable
 
 __all__ = ["Format", "n_bytes", "open_files"]
 
@@ -44,13 +45,14 @@ def open_files(
         raise DataError(f"the format must be one of {', '.join(_FORMATS)}, not {format!r}{near}")
     text = str(path)
     found = find_files(folder, text, "*.parquet" if format in ("auto", "parquet") else None)
-    name = found[0].name.casefold()
+    first = found.files[0]
+    name = first.name.casefold()
     if format == "auto":
         format = "parquet" if name.endswith(".parquet") else "csv"
         plain = Path(name).stem if Path(name).suffix in COMPRESSED else name
         if not plain.endswith((".parquet", ".csv", ".tsv")):
             raise DataError(
-                f"{path_text(found[0])}: the format is not known by the name: name the file .csv, .tsv or .parquet, "
+                f"{path_text(first)}: the format is not known by the name: name the file .csv, .tsv or .parquet, "
                 f"or say which it is: {', '.join(_FORMATS[1:])}"
             )
     reader: FileFormat
@@ -62,22 +64,21 @@ def open_files(
         case _:
             separator = "\t" if ".tsv" in name else ","
             reader = CsvFormat(separator, text=("user", "item") if text_ids else ())
-    return TableFiles(text, tuple(found), reader)
+    return TableFiles(text, found.files, reader, found.partitions)
 
 
 def n_bytes(source: TableFiles, names: Iterable[str]) -> int:
     """Estimate the memory of some of the columns, in bytes."""
     if not source.is_parquet:
-        return sum(2 * file.stat().st_size for file in source.files)
+        return sum(2 * size_of(file) for file in source.files)
     import pyarrow as pa
-    from pyarrow import parquet
 
-    rows = 0
+    rows, schema = 0, pa.schema([])
     for file in source.files:
         with readable(file):
             check_parquet(file)
-            rows += int(parquet.read_metadata(file).num_rows)
-    with readable(source.files[0]):
-        schema = parquet.read_schema(source.files[0])
+            with open_parquet(file) as opened:
+                rows += int(opened.metadata.num_rows)
+                schema = schema if len(schema) else opened.schema_arrow
     numbers = [schema.names.count(n) == 1 and pa.types.is_primitive(schema.field(n).type) for n in names]
     return rows * sum(_NUMBER if number else _TEXT for number in numbers)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -15,7 +14,7 @@ from evalplugin.base.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.side_tables import ItemTable, UserTable
 from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
-from evalplugin.data.files import TableFiles, find_files
+from evalplugin.data.files import Found, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
@@ -131,15 +130,15 @@ class _FileDataset(_ColumnOptions, _PathOption):
 
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of all files, in the order of their names."""
-        files = self._files(context)
+        files, partitions = self._files(context)
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
-        tables = TableFiles(name, tuple(files), self._format())
+        tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
         roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
         table = tables.read({role: n for role, n in roles.items() if n is not None}, context.report)
         return self._with_side_tables(self._read(table, tables.columns), context)
 
-    def _files(self, context: LoadContext) -> list[Path]:
+    def _files(self, context: LoadContext) -> Found:
         return find_files(context.base, self.path, self._inside)
 
     def _format(self) -> FileFormat:

@@ -1,0 +1,271 @@
+"""Object stores and file systems that URIs name: opened by pyarrow, or else by fsspec, without credentials in a URI."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.inputs import COMMAND, MLFLOW_SCHEMES, STORE_SCHEMES, scheme_of
+from evalplugin.base.secrets import register_secret, register_secrets
+from evalplugin.base.text import shorten
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+__all__ = ["Store", "is_remote", "local_path", "place", "store_of", "store_reason"]
+
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_URI = re.compile(r"([a-z][a-z0-9+.-]+):(//?)([^/]*)/?(.*)", re.IGNORECASE | re.DOTALL)
+_CREDENTIAL = re.compile(r"(?i)[?&;][\w-]*(?:key|secret|token|password|sig|signature|credential)=")
+_AWS_ERROR = re.compile(
+    r"AWS Error (\w+)(?: \(HTTP status (-?\d+)\))? during (\w+) operation:? ?(.*)", re.DOTALL
+)
+_DENIED = (
+    "ACCESS_DENIED",
+    "INVALID_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH",
+    "EXPIRED_TOKEN",
+    "INVALID_TOKEN",
+)
+_MISSING = ("NO_SUCH_KEY", "RESOURCE_NOT_FOUND")
+_OVERLOADED = ("INTERNAL_FAILURE", "SERVICE_UNAVAILABLE", "SLOW_DOWN", "THROTTLING")
+_UNREACHABLE = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT")
+_CONNECT_SECONDS = 2.0
+_SILENT_SECONDS = 10.0  # an attempt without a byte from the server ends
+_ATTEMPTS = 4  # of each request, with growing pauses; AWS_MAX_ATTEMPTS wins
+_HADOOP = ("hdfs", "viewfs")
+_WHOLE_OR_NOTHING = ("s3", "gs", "abfs", "abfss")  # an object appears when it is complete
+# Where the AWS SDK looks for credentials, beside files and instance roles.
+_AWS_VARIABLES = (
+    *("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+    *("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+)
+
+
+@dataclass(frozen=True)
+class Store:
+    """One bucket, container or server."""
+
+    files: FileSystem
+    scheme: str
+    root: str  # as URIs begin, such as ``s3://bucket``
+    base: str  # as paths of ``files`` begin, such as ``bucket``
+    writes_whole: bool  # what is written appears at once, when it is closed
+
+    def path_of(self, uri: str) -> str:
+        """Return the path of a URI in ``files``."""
+        return f"{self.base}/{_parts(uri)[2]}".rstrip("/")
+
+    def uri_of(self, path: str) -> str:
+        """Return the URI of a path in ``files``."""
+        return f"{self.root}/{path.removeprefix(self.base).lstrip('/')}"
+
+
+def is_remote(name: object) -> bool:
+    """Return whether a name is a URI of a file that is not on this machine."""
+    scheme = scheme_of(str(name))
+    return scheme not in (None, "file", COMMAND)
+
+
+def local_path(name: str | Path) -> Path:
+    """Return the path of a file on this machine, which may be given as ``file:///folder/file``.
+
+    Raises:
+        DataError: It is a ``file`` URI of another machine.
+    """
+    text = str(name)
+    if scheme_of(text) != "file":
+        return Path(name)
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    url = urlsplit(text)
+    if url.netloc not in ("", "localhost"):
+        raise DataError(
+            f"{text}: names the machine {url.netloc!r}; a file of this one is file:///folder/file"
+        )
+    return Path(url2pathname(url.path))
+
+
+def store_of(uri: str) -> Store:
+    """Return the store of a URI; each is opened once in a process.
+
+    Raises:
+        DataError: The scheme is unknown, its package is missing, the URI has credentials in it or names no store.
+    """
+    scheme, authority, _ = _parts(uri)
+    _refuse_credentials(uri, scheme, authority)
+    if scheme in MLFLOW_SCHEMES:
+        raise DataError(
+            f"{uri}: is a URI of MLflow, from which no tables are read; name a file, or s3://bucket/key"
+        )
+    if not authority and scheme in _WHOLE_OR_NOTHING:
+        raise DataError(f"{uri}: names no bucket; a URI is such as {scheme}://bucket/folder/file.parquet")
+    settings = tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))
+    return _opened(scheme, authority, settings)
+
+
+@functools.lru_cache(maxsize=32)
+def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> Store:
+    import pyarrow as pa
+
+    root = f"{scheme}://{authority}"
+    kind, whole = _ALIASES.get(scheme, scheme), scheme in _WHOLE_OR_NOTHING or scheme in _ALIASES
+    try:
+        if kind == "s3":
+            return Store(_s3(authority), scheme, root, authority, whole)
+        if scheme in STORE_SCHEMES:
+            from pyarrow import fs
+
+            files, base = fs.FileSystem.from_uri(f"{kind}://{authority}/")
+            return Store(files, scheme, root, base.rstrip("/"), whole)
+    except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+        reason = store_reason(error, root) or shorten(" ".join(str(error).split()), 200)
+        hint = "; HDFS needs Java and Hadoop's libhdfs (JAVA_HOME, HADOOP_HOME, CLASSPATH)" * (
+            kind in _HADOOP
+        )
+        raise DataError(f"{root}: cannot be opened: {reason}{hint}") from None
+    except ImportError:
+        pass  # pyarrow was built without this kind
+    return _by_fsspec(scheme, root)
+
+
+def _s3(bucket: str) -> FileSystem:
+    from pyarrow import fs
+
+    endpoint, region = _endpoint(), os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if endpoint is None:
+        try:
+            region = fs.resolve_s3_region(bucket)
+        except OSError:
+            if region is None:
+                raise
+    return fs.S3FileSystem(
+        region=region,
+        endpoint_override=endpoint,
+        connect_timeout=_CONNECT_SECONDS,
+        request_timeout=_SILENT_SECONDS,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_attempts()),
+    )
+
+
+def _by_fsspec(scheme: str, root: str) -> Store:
+    from pyarrow import fs
+
+    known = ", ".join(f"{name}://" for name in ("s3", "gs", "hdfs", "abfs"))
+    try:
+        import fsspec
+        from fsspec.registry import known_implementations
+    except ImportError:
+        near = did_you_mean(scheme, STORE_SCHEMES, noun=None)
+        raise DataError(
+            f"{root}: {scheme!r} is no kind of URI that can be read{near}; {known} can, and others "
+            f"with fsspec: pip install 'evalplugin[s3]'"
+        ) from None
+    if scheme not in fsspec.available_protocols():
+        near = did_you_mean(scheme, [*STORE_SCHEMES, *known_implementations], noun=None)
+        raise DataError(f"{root}: {scheme!r} is no kind of URI that can be read{near or f'; {known} can'}")
+    try:
+        files, base = fsspec.core.url_to_fs(f"{root}/")
+    except ImportError as error:
+        hint = known_implementations.get(scheme, {}).get("err", "")
+        raise DataError(f"{root}: a package for {scheme} is not installed: {hint or error}") from None
+    except (OSError, ValueError) as error:
+        raise DataError(f"{root}: cannot be opened: {shorten(str(error), 200)}") from None
+    return Store(fs.PyFileSystem(fs.FSSpecHandler(files)), scheme, root, base.rstrip("/"), False)
+
+
+def store_reason(error: Exception, uri: str) -> str | None:
+    """Return what a server refused, and what to do; None if the error is not known as one of a server."""
+    found = _AWS_ERROR.search(str(error))
+    if found is None:
+        return None
+    code, status, operation, detail = found[1], int(found[2] or 0), found[3], " ".join(found[4].split())
+    bucket, tries = _parts(uri)[1], _attempts()
+    if code == "NO_SUCH_BUCKET":
+        return f"there is no bucket {bucket!r}{place()}"
+    if code in _MISSING:
+        return "file not found"
+    if code in _DENIED or status in (401, 403):
+        if not _has_aws_credentials():
+            return (
+                f"no permission (403, {operation}), and no credentials: set AWS_ACCESS_KEY_ID and "
+                f"AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give this machine a role"
+            )
+        said = "" if code == "ACCESS_DENIED" else f", {code}"
+        return f"no permission (403, {operation}{said}): the credentials of the environment do not allow it{place()}"
+    if code in _UNREACHABLE:
+        what = detail.rpartition("Details: ")[2] or code
+        return f"no answer from the server{place()} in {tries} attempts: {what}; see AWS_ENDPOINT_URL, AWS_REGION"
+    if code in _OVERLOADED or status >= 500:
+        said = f"status {status}" if status else code
+        return f"the server{place()} failed in {tries} attempts: {said}, {operation}"
+    if status == 301 or "region" in detail:
+        return f"the bucket {bucket!r} is in another region: set AWS_REGION to it ({detail or code})"
+    said = f"status {status}" if status > 0 else code
+    return f"the server{place()} does not answer as S3 does ({said}, {operation}): is AWS_ENDPOINT_URL right?"
+
+
+def _parts(uri: str) -> tuple[str, str, str]:
+    """Return scheme, authority (such as the bucket), and the path without a slash before it."""
+    match = _URI.fullmatch(uri)
+    assert match is not None, uri
+    scheme, slashes, authority, rest = match[1].lower(), match[2], match[3], match[4]
+    if slashes == "/" and scheme in _HADOOP:  # no server is named
+        return scheme, "", f"{authority}/{rest}"
+    return scheme, authority, rest  # pathlib makes one slash of two
+
+
+def _refuse_credentials(uri: str, scheme: str, authority: str) -> None:
+    user = authority.rpartition("@")[0]
+    if _ALIASES.get(scheme, scheme) == "s3":
+        found = "@" in authority or ":" in authority  # a secret key may have a slash in it
+    else:
+        found = ":" in user or (_ALIASES.get(scheme, scheme) == "gs" and user not in ("", "anonymous"))
+    if found:
+        register_secrets({"uri": uri})
+        for secret in filter(None, re.split("[:@]", user or authority)):
+            register_secret(secret)
+        rest = uri.rpartition("@")[2] if "@" in uri else "..."
+        raise DataError(
+            f"{scheme}://***@{rest}: has credentials in it, which would be logged: name it without them; they come "
+            f"from the environment (AWS_ACCESS_KEY_ID, profiles, roles)"
+        )
+    if (match := _CREDENTIAL.search(uri)) is not None:
+        register_secret(uri[match.end() :].partition("&")[0])
+        raise DataError(
+            f"{uri[: match.start()]}?***: has credentials in it, which would be logged: name it without them"
+        )
+
+
+def _endpoint() -> str | None:
+    """Return the address of another S3 server than AWS's, as the tools of AWS read it."""
+    if os.environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "").lower() == "true":
+        return None
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
+
+
+def place() -> str:
+    """Return the address of the S3 server for messages; nothing for that of AWS."""
+    endpoint = _endpoint()
+    return f" at {endpoint}" if endpoint else ""
+
+
+def _attempts() -> int:
+    text = os.environ.get("AWS_MAX_ATTEMPTS", "")
+    return max(1, int(text)) if text.isdecimal() else _ATTEMPTS
+
+
+def _has_aws_credentials() -> bool:
+    files = (
+        os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials",
+        os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config",
+    )
+    return any(os.environ.get(name) for name in _AWS_VARIABLES) or any(
+        Path(file).expanduser().is_file() for file in files
+    )
