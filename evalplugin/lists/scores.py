@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.statistics import Interval, mean_interval
+from evalplugin.comparison.statistics import Interval, distribution_interval, mean_interval
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.distribution import Summary, summarise
-from evalplugin.metrics.scores import Counts, PerUserScores
+from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,31 +24,48 @@ __all__ = ["ListScores", "specs_of"]
 class ListScores:
     """Scores of lists from any system: ``per_user``, ``means``, ``counts``, and the spread of each metric."""
 
-    scores: PerUserScores
+    source: PerUserScores | ScoreTotals
+    table: Any = None  # of users' values, where they are kept elsewhere
+
+    @property
+    def scores(self) -> PerUserScores:
+        """The scores user by user.
+
+        Raises:
+            DataError: They are kept elsewhere.
+        """
+        if isinstance(self.source, ScoreTotals):
+            raise DataError("the values of users are not in memory: they are in the table per_user")
+        return self.source
 
     @cached_property
     def per_user(self) -> pd.DataFrame:
         """One row a user, indexed by raw id, ascending; one float64 column a metric, NaN where undefined."""
-        return self.scores.to_frame()
+        return self.table if isinstance(self.source, ScoreTotals) else self.source.to_frame()
 
     @property
     def means(self) -> dict[str, float]:
         """Each metric's mean over the users it is defined for; metrics of all lists together unchanged."""
-        return self.scores.means
+        return self.source.means
 
     @property
     def counts(self) -> dict[str, Counts]:
         """For each metric with a value a user: the numbers of users for whom it is defined and undefined."""
-        return self.scores.counts
+        return self.source.counts
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
         """For each metric with a value a user: spread and quantiles."""
-        return {name: summarise(self.scores.column(name)) for name in self.scores.metrics}
+        if isinstance(self.source, ScoreTotals):
+            return {name: one.summary for name, one in self.source.distributions.items()}
+        return {name: summarise(self.source.column(name)) for name in self.source.metrics}
 
     def interval(self, metric: str, *, level: float = 0.95, seed: int = 0) -> Interval:
         """Return the interval of a metric's mean over users: the same for the same scores and seed."""
-        return mean_interval(self.scores.column(metric), level=level, rng=generator(seed, "interval", metric))
+        rng = generator(seed, "interval", metric)
+        if isinstance(self.source, ScoreTotals):
+            return distribution_interval(self.source.distributions[metric], level=level, rng=rng)
+        return mean_interval(self.source.column(metric), level=level, rng=rng)
 
 
 def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:

@@ -8,6 +8,7 @@ from evalplugin.comparison.statistics.intervals import (
     AUTO_BOOTSTRAP_BELOW,
     Interval,
     Method,
+    distribution_interval,
     mean_interval,
     mean_intervals,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "bound_with_seeds",
     "compare_pairs",
     "detectable_gain",
+    "distribution_interval",
     "holm",
     "interval_with_seeds",
     "lower_bound",

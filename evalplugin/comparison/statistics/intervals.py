@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
+from evalplugin.metrics.distribution import VALUES_BELOW, Distribution
+from evalplugin.metrics.moments import Moments
 
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",
@@ -21,6 +24,7 @@ __all__ = [
     "Interval",
     "Method",
     "check_interval",
+    "distribution_interval",
     "intervals_of",
     "mean_interval",
     "mean_intervals",
@@ -29,7 +33,7 @@ __all__ = [
 # Per-user scores are skewed and full of zeros. The t interval's error in each tail falls with skewness /
 # sqrt(n): at a skewness of 3 and this many users it is below 0.006, and the bootstrap's work would only grow.
 # experiments/statistics has the rates of both.
-AUTO_BOOTSTRAP_BELOW = 2000
+AUTO_BOOTSTRAP_BELOW = VALUES_BELOW
 ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
 _DRAWS_AT_ONCE = 2**20
 _DRAWS_KEPT = 2**22  # a byte each
@@ -91,6 +95,23 @@ def mean_intervals(
     return intervals_of([c[~np.isnan(c)] for c in values.T], level, method, n_resamples, rng)
 
 
+def distribution_interval(
+    distribution: Distribution, *, level: float = 0.95, rng: np.random.Generator
+) -> Interval:
+    """Return the interval that ``mean_interval`` gives for the values of a distribution, to the last bit.
+
+    Raises:
+        DataError: A level outside 0 to 1.
+        ValueError: The distribution is of few users, and was made without theirs.
+    """
+    check_interval(level, "auto", 100)
+    if (values := distribution.values) is not None:
+        return mean_interval(values, level=level, rng=rng)
+    if distribution.moments.n < AUTO_BOOTSTRAP_BELOW:
+        raise ValueError("the interval of few values needs the values and their users")
+    return _without_resampling(distribution.moments, level, "auto")
+
+
 def check_interval(level: float, method: str, n_resamples: int) -> None:
     """Check the parameters of an interval; see ``mean_intervals``."""
     if not 0 < level < 1:
@@ -106,7 +127,7 @@ def intervals_of(
 ) -> list[Interval]:
     """Return the interval of the mean of each column, of any length and without NaN; see ``mean_intervals``."""
     seed = int(rng.integers(2**63))
-    intervals = [_without_resampling(column, level, method) for column in columns]
+    intervals = [_without_resampling(Moments.of(column), level, method) for column in columns]
     to_resample = defaultdict(list)  # columns of one length share the resamples, and so one matrix product
     for position, interval in enumerate(intervals):
         undecided = interval.n > 1 and np.isfinite(interval.mean) and np.isnan(interval.low)
@@ -121,28 +142,25 @@ def intervals_of(
     return intervals
 
 
-@np.errstate(invalid="ignore", over="ignore")  # of infinite values
-def _without_resampling(column: Column, level: float, method: Method) -> Interval:
+def _without_resampling(moments: Moments, level: float, method: Method) -> Interval:
     """Return an interval whose bounds are NaN if they are undefined or need the bootstrap."""
-    n = len(column)
+    n, mean = moments.n, moments.mean
     if method == "auto":
         method = "bootstrap" if n < AUTO_BOOTSTRAP_BELOW else "t"
-    mean = float(column.mean()) if n else float("nan")
-    low = high = float("nan")
-    if n > 1 and np.isfinite(mean):
-        if (column == column[0]).all():
-            low = high = mean = float(column[0])
+    low = high = math.nan
+    if n > 1 and math.isfinite(mean):
+        if moments.lowest == moments.highest:
+            low = high = mean
         elif method == "t":
-            low, high = _t_bounds(column, level)
+            low, high = _t_bounds(moments, level)
     return Interval(mean, low, high, level, method, n)
 
 
-def _t_bounds(column: Column, level: float) -> tuple[float, float]:
+def _t_bounds(moments: Moments, level: float) -> tuple[float, float]:
     from scipy.special import stdtrit
 
-    n = len(column)
-    half = float(stdtrit(n - 1, (1 + level) / 2) * column.std(ddof=1) / np.sqrt(n))
-    mean = float(column.mean())
+    mean, n = moments.mean, moments.n
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * moments.std / math.sqrt(n)
     return mean - half, mean + half
 
 

@@ -1,0 +1,55 @@
+"""Scores of lists whose users' values are kept elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from evalplugin.base.errors import DataError
+from evalplugin.lists.scores import ListScores
+from evalplugin.metrics import MetricSpec, parse
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.states import Request, ScorerState, UserValues
+
+
+@pytest.mark.parametrize("users", [0, 1, 700, 3000])
+def test_totals_give_what_the_values_give(users: int) -> None:
+    specs: tuple[MetricSpec, ...] = (parse("ndcg@10"), parse("rr"), parse("hit@1"))
+    rng = np.random.default_rng(users)
+    values = np.stack([rng.random(users), np.round(rng.random(users), 1), np.ones(users)])
+    values[0, rng.random(users) < 0.5] = np.nan  # at 3000 users, few are left
+    names = np.array([f"user {i:05}" for i in range(users)], dtype=object)
+    order = rng.permutation(users)
+    request = Request(specs, 10, 50)
+    states = [
+        ScorerState(request, (UserValues(names[part], values[:, part]),)).without_values()
+        for part in np.array_split(order, 7)
+    ]
+    table = object()
+    totals = ListScores(ScorerState.merge(states).totals(), table)
+    whole = ListScores(PerUserScores(names, values.T, request.per_user))
+    np.testing.assert_equal(totals.means, whole.means)
+    assert totals.counts == whole.counts
+    assert totals.per_user is table
+    for name in request.per_user:
+        np.testing.assert_equal(vars(totals.interval(name, seed=3)), vars(whole.interval(name, seed=3)))
+        np.testing.assert_equal(vars(totals.summaries[name]), vars(whole.summaries[name]))
+    with pytest.raises(
+        DataError, match=r"^the values of users are not in memory: they are in the table per_user$"
+    ):
+        _ = totals.scores
+
+
+def test_quantiles_do_not_depend_on_how_digits_were_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evalplugin.metrics.distribution.DISTINCT", 100)
+    values = np.random.default_rng(0).random((1, 5000))
+    request = Request((parse("rr"),), 10, 50)
+    users = np.arange(5000)
+    states = [
+        ScorerState(request, (UserValues(users[part], values[:, part]),)).without_values()
+        for part in (users[:30], users[30:2000], users[2000:])
+    ]
+    totals = ListScores(ScorerState.merge([states[1], ScorerState.merge([states[2], states[0]])]).totals())
+    whole = ListScores(PerUserScores(users, values.T, ("rr",)))
+    np.testing.assert_equal(vars(totals.summaries["rr"]), vars(whole.summaries["rr"]))
+    assert totals.interval("rr") == whole.interval("rr")
