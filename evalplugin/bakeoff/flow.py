@@ -67,6 +67,7 @@ from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.read.uris import uri_version
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures
+from evalplugin.tracking.write.large import LargeTables
 from evalplugin.tuning import Study, run_studies, studies_of
 
 if TYPE_CHECKING:
@@ -187,6 +188,10 @@ def run_bakeoff(
     uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
     make_in_background()
     prepare_store(uri)
+    large = LargeTables(
+        config.spec.tracking.large_artifacts, experiment or config.spec.experiment, observer.warn
+    )
+    large.check()
     gated = with_champion(config, uri, observer.report)
     config = config if gated is None else gated.config
     check_stored(config, uri)
@@ -215,7 +220,7 @@ def run_bakeoff(
         untuned = [job for job in jobs if not job.model.space]
         load_cached(untuned, cache)
         _check_missing(untuned, cache, journal, mode, observer)
-        with _open_tracker(bakeoff, uri, journal, cache, observer) as tracker:
+        with _open_tracker(bakeoff, uri, large, journal, cache, observer) as tracker:
             on_start(bakeoff.id)
             abandon_older(journal, mode, observer)
             jobs = _tune(config, studies, jobs, cache, journal, mode, observer, workers)
@@ -302,11 +307,13 @@ def _missing_text(n: int, noun: str, journal: Journal) -> str:
 
 @contextmanager
 def _open_tracker(
-    bakeoff: Bakeoff, uri: str, journal: Journal, cache: StepCache, observer: Observer
+    bakeoff: Bakeoff, uri: str, large: LargeTables, journal: Journal, cache: StepCache, observer: Observer
 ) -> Generator[MlflowTracker]:
     """Yield the tracker; from then on, an exception ends the open runs and leaves a bake-off to be resumed."""
     with observer.progress("open the tracking store"):
-        tracker = MlflowTracker.open(bakeoff, uri, resume=journal.is_resumed, progress=observer.progress)
+        tracker = MlflowTracker.open(
+            bakeoff, uri, resume=journal.is_resumed, progress=observer.progress, large=large
+        )
     journal.resumable = True
     with explain_resume(journal, cache.store.path, observer), tracker:
         yield tracker

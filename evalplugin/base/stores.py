@@ -17,7 +17,7 @@ from evalplugin.base.text import shorten
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["Store", "is_remote", "local_path", "place", "store_of", "store_reason"]
+__all__ = ["Store", "is_remote", "local_path", "place", "refuse_credentials", "store_of", "store_reason"]
 
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _URI = re.compile(r"([a-z][a-z0-9+.-]+):(//?)([^/]*)/?(.*)", re.IGNORECASE | re.DOTALL)
@@ -99,7 +99,7 @@ def store_of(uri: str) -> Store:
         DataError: The scheme is unknown, its package is missing, the URI has credentials in it or names no store.
     """
     scheme, authority, _ = _parts(uri)
-    _refuse_credentials(uri, scheme, authority)
+    refuse_credentials(uri)
     if scheme in MLFLOW_SCHEMES:
         raise DataError(
             f"{uri}: is a URI of MLflow, from which no tables are read; name a file, or s3://bucket/key"
@@ -221,7 +221,13 @@ def _parts(uri: str) -> tuple[str, str, str]:
     return scheme, authority, rest  # pathlib makes one slash of two
 
 
-def _refuse_credentials(uri: str, scheme: str, authority: str) -> None:
+def refuse_credentials(uri: str) -> None:
+    """Refuse a URI that has credentials in it, and hide them from now on.
+
+    Raises:
+        DataError: It has.
+    """
+    scheme, authority, _ = _parts(uri)
     user = authority.rpartition("@")[0]
     if _ALIASES.get(scheme, scheme) == "s3":
         found = "@" in authority or ":" in authority  # a secret key may have a slash in it

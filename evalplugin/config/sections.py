@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.folder_uri import check_folder_uri
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
@@ -141,6 +142,14 @@ class Tracking(Closed):
         Field(
             description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db.",
             examples=["http://127.0.0.1:5000"],
+        ),
+    ] = None
+    large_artifacts: Annotated[
+        Annotated[str, _accepted_by(check_folder_uri)] | None,
+        Field(
+            description="A folder, mostly of an object store, for tables of users of more than 100 MB; the run has a "
+            "manifest and a sample in their place. Left out: they stay in the run.",
+            examples=["s3://bucket/evalplugin"],
         ),
     ] = None
     board: Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -25,7 +24,10 @@ from evalplugin.execution.results import Costs
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
+from evalplugin.tracking.manifest import manifest_path
 from evalplugin.tracking.names import metric_name, metric_names
+from evalplugin.tracking.read.digests import check_digest
+from evalplugin.tracking.read.large import read_large_table
 from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
 from evalplugin.tracking.read.tables import ids_of, read_table, segments_of
 
@@ -257,9 +259,11 @@ class LoggedRun:
         """Return a table of the folder ``data``, checked; None where the run was logged without it."""
         path = f"data/{name}.parquet"
         if path not in self._files:
-            if path in self.checksums:
+            if (manifest := manifest_path(path)) in self._files:
+                return self._read(manifest, lambda file: read_large_table(file, name))
+            if lost := {path, manifest} & set(self.checksums):
                 raise TrackingError(
-                    f"{self}: the artifact {path} is missing, though it was logged. {_REPAIR}"
+                    f"{self}: the artifact {lost.pop()} is missing, though it was logged. {_REPAIR}"
                 )
             return None
         return self._read(path, lambda file: read_table(file, name))
@@ -334,15 +338,9 @@ class LoggedRun:
         """
         with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
             file = Path(self.client.download_artifacts(self.id, path, folder))
-            with file.open("rb") as stream:
-                found = hashlib.file_digest(stream, "sha256").hexdigest()
             try:
-                if (logged := self.checksums.get(path, found)) != found:
-                    size = file.stat().st_size
-                    raise ValueError(
-                        f"({size:,} bytes) is not what was logged: its SHA-256 begins with {found[:12]}, not "
-                        f"{logged[:12]}"
-                    )
+                if path in self.checksums:
+                    check_digest(file, self.checksums[path])
                 return read(file)
             except ValueError as error:
                 raise TrackingError(f"{self}: the artifact {path} {error}. {_REPAIR}") from None

@@ -27,6 +27,7 @@ from evalplugin.segments import Segmentation
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.provenance import environment_text
+from evalplugin.tracking.write.sampling import sampled_users
 from evalplugin.tracking.write.tuning import study_requests
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ __all__ = [
     "model_artifacts",
     "per_user_table",
     "picture_artifacts",
-    "sampled_users",
     "summary_artifact",
 ]
 
@@ -70,7 +70,7 @@ def model_artifacts(
     """
     yield from config_artifacts(bakeoff)
     if (scores := result.per_user) is not None:
-        rows = sampled_users(scores.users)
+        rows = sampled_users(scores.users, SAMPLE)
         table = json.dumps(per_user_table(scores, rows), ensure_ascii=False)
         yield Artifact(TABLE, table.encode("utf-8", "backslashreplace"))
         yield _parquet("per_user", _per_user_arrow(scores))
@@ -96,7 +96,7 @@ def summary_artifact(
 ) -> Artifact:
     """Return the summary of a model's run for people; ``verdict`` on all models, once they are compared."""
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
-    if (scores := result.per_user) is not None and (kept := len(sampled_users(scores.users))) < len(
+    if (scores := result.per_user) is not None and (kept := len(sampled_users(scores.users, SAMPLE))) < len(
         scores.users
     ):
         notes.append(
@@ -156,19 +156,6 @@ def _subtitle(curve: Curve, data: tuple[str, str]) -> str:
     users = f"{len(defined):,} users"
     zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""
     return f"{' · '.join(filter(None, data))}: {users}{zeros}"
-
-
-def sampled_users(users: npt.NDArray[np.generic], size: int = SAMPLE) -> npt.NDArray[np.intp]:
-    """Return the positions of at most ``size`` users, ascending, those with the smallest hash of their id.
-
-    So every run samples the same users, and tables can be joined.
-    """
-    if len(users) <= size:
-        return np.arange(len(users))
-    from pandas.util import hash_array
-
-    hashes = hash_array(np.asarray(users), categorize=False)
-    return np.sort(np.argsort(hashes, kind="stable")[:size])
 
 
 def per_user_table(scores: PerUserScores, rows: npt.NDArray[np.intp]) -> dict[str, list[Any]]:

@@ -42,6 +42,7 @@ from evalplugin.tracking.write.contents import (
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
+from evalplugin.tracking.write.large import LargeTables
 from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logged_model, with_logged_model
 from evalplugin.tracking.write.provenance import process_tags
@@ -86,6 +87,7 @@ class MlflowTracker:
         *,
         resume: bool = False,
         progress: Progress = nullcontext,
+        large: LargeTables | None = None,
     ) -> MlflowTracker:
         """Return a tracker of a reachable store, whose experiment exists and has no dead runs of this machine.
 
@@ -94,6 +96,7 @@ class MlflowTracker:
             uri: The tracking URI; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
             resume: Whether to resume the bake-off's existing runs.
             progress: Reports the step that follows an exception, by its name, while the context lasts.
+            large: Where large tables go; None: into the runs.
 
         Raises:
             TrackingError: The store cannot be reached or used, the experiment is deleted, two metrics have one
@@ -103,7 +106,8 @@ class MlflowTracker:
         uri = resolve_uri(uri)
         client = connect(uri)
         with tracking_call(uri, f"open the experiment {bakeoff.experiment!r}", settings=FAIL_FAST):
-            writer = RunWriter(client, open_experiment(client, uri, bakeoff.experiment))
+            experiment_id = open_experiment(client, uri, bakeoff.experiment)
+            writer = RunWriter(client, experiment_id, large or LargeTables())
         tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress)
         with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume:

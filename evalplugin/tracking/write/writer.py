@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking.names import shorten
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
+from evalplugin.tracking.write.large import LargeTables
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -28,6 +29,7 @@ class RunWriter:
 
     client: MlflowClient
     experiment_id: str
+    large: LargeTables = field(default_factory=LargeTables)
     open_runs: set[str] = field(default_factory=set)  # ids of the runs to end
     _started: dict[str, int] = field(default_factory=dict)  # run id -> milliseconds since 1970
 
@@ -52,7 +54,8 @@ class RunWriter:
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
         """Log items into a run; see ``log_items``."""
         # A fixed time for each run: a repeated value is then equal, and stored once.
-        log_items(self.client, run_id, items, at=self._started.get(run_id, 0), folder=folder)
+        at = self._started.get(run_id, 0)
+        log_items(self.client, run_id, items, at=at, folder=folder, large=self.large)
 
     def end(self, run_id: str, status: str) -> None:
         """End a run as FINISHED, FAILED or KILLED."""
@@ -61,7 +64,13 @@ class RunWriter:
 
 
 def log_items(
-    client: MlflowClient, run_id: str, items: Iterable[Item], *, at: int = 0, folder: Path | None = None
+    client: MlflowClient,
+    run_id: str,
+    items: Iterable[Item],
+    *,
+    at: int = 0,
+    folder: Path | None = None,
+    large: LargeTables | None = None,
 ) -> None:
     """Log items into a run, without credentials.
 
@@ -71,6 +80,10 @@ def log_items(
         items: The items, in any order; metrics and parameters are logged before files.
         at: The time of the metrics, in milliseconds since 1970.
         folder: The folder of the files, which stay; None: a temporary folder.
+        large: Where large tables go; None: into the run.
+
+    Raises:
+        TrackingError: A large table cannot be written to its URI.
     """
     from mlflow import entities
 
@@ -94,7 +107,10 @@ def log_items(
         for artifact in artifacts:
             assert folder is not None
             write_artifact(artifact, folder)
-        if folder is not None and (checksums := _checksums(folder, artifacts)):
+        paths = [artifact.path for artifact in artifacts]
+        if folder is not None and large is not None:
+            paths = large.moved(run_id, folder, paths)
+        if folder is not None and (checksums := _checksums(folder, paths)):
             tags.append(entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
         if metrics or params or tags:
             # The client sends as many at a time as MLflow allows.
@@ -105,10 +121,10 @@ def log_items(
             client.log_artifacts(run_id, str(folder))
 
 
-def _checksums(folder: Path, artifacts: Sequence[Artifact]) -> dict[str, str]:
+def _checksums(folder: Path, paths: Sequence[str]) -> dict[str, str]:
     """Return the SHA-256 of the files for programs, which are compared when the run is read back, by path."""
     found = {}
-    for path in (artifact.path for artifact in artifacts):
+    for path in paths:
         if path.startswith("data/"):
             with (folder / path).open("rb") as file:
                 found[path] = hashlib.file_digest(file, "sha256").hexdigest()
