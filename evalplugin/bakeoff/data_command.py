@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from evalplugin.base.remote import open_output
 from evalplugin.checks import data_findings
 from evalplugin.config import CheckedConfig
 from evalplugin.data.card import DataCard, card_of, split_card
@@ -85,12 +86,20 @@ def cards_of(prepared: Sequence[PreparedData]) -> tuple[DataCard, ...]:
     )
 
 
-def write_pictures(cards: Sequence[DataCard], folder: Path) -> list[Path]:
-    """Write a picture of each dataset into a folder, which is made; return the files, in the order of the cards."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_pictures(cards: Sequence[DataCard], folder: str | Path) -> list[str]:
+    """Write a picture of each dataset into a folder, which is made; return the files, in the order of the cards.
+
+    Raises:
+        OSError: The folder or a file cannot be written.
+        DataError: The folder is a URI, and its store refuses or cannot be reached.
+    """
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
     written = []
     for number, card in enumerate(cards, start=1):
-        file = folder / ("data_card.png" if len(cards) == 1 else f"data_card_{number}.png")
-        file.write_bytes(card_picture(card))
+        name = "data_card.png" if len(cards) == 1 else f"data_card_{number}.png"
+        file = f"{str(folder).rstrip('/')}/{name}"
+        with open_output(file) as out:
+            out.write(card_picture(card))
         written.append(file)
     return written

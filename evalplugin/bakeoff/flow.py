@@ -108,8 +108,8 @@ class Outcome:
         """Return a matplotlib figure of the differences from the baseline; see ``Comparisons.plot``."""
         return self._shown.plot(metric)
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write the page with everything about the bake-off, one file; return its path."""
+    def to_html(self, path: str | Path) -> str | Path:
+        """Write the page with everything about the bake-off, one file; return its path or URI."""
         return self._shown.to_html(path)
 
     @property

@@ -28,7 +28,7 @@ class Request:
     metrics: Sequence[str]
     train: str | None
     threshold: float | None
-    out: Path | None
+    out: str | Path | None  # a URI, or a file of this machine
     format: Format
     text_ids: bool
     memory: str | None

@@ -27,11 +27,13 @@ __all__ = [
     "RemoteFile",
     "check_writable",
     "find_remote",
+    "is_remote_folder",
     "objects_at",
     "open_file",
     "open_output",
     "size_of",
     "store_errors",
+    "version_of",
 ]
 
 _BUFFER = 8 * 2**20  # bytes of one request where a file is read from its begin to its end
@@ -108,6 +110,20 @@ def size_of(file: File) -> int:
     return file.size if isinstance(file, RemoteFile) else file.stat().st_size
 
 
+def version_of(file: RemoteFile) -> str:
+    """Return a text that changes with the content of a file: its ETag, or else its size and time.
+
+    Raises:
+        DataError: The store refuses or cannot be reached.
+    """
+    store = store_of(file.uri)
+    etag = None
+    if store.writes_whole:
+        with store_errors(file.uri), store.files.open_input_stream(store.path_of(file.uri)) as stream:
+            etag = (stream.metadata() or {}).get(b"ETag")
+    return f"{file.size} bytes, {etag.decode() if etag else file.modified}"
+
+
 @contextmanager
 def store_errors(uri: str) -> Iterator[None]:
     """Turn what the libraries of stores raise inside into a DataError that names the URI."""
@@ -148,6 +164,20 @@ def find_remote(uri: str, inside: str | None = None) -> list[RemoteFile]:
         if files := _matching(store, uri):
             return files
         raise DataError(_missing(store, uri))
+
+
+def is_remote_folder(uri: str) -> bool:
+    """Return whether there is a folder at a URI.
+
+    Raises:
+        DataError: The store refuses or cannot be reached.
+    """
+    from pyarrow.fs import FileType
+
+    store = store_of(uri)
+    with store_errors(uri):
+        found: bool = store.files.get_file_info(store.path_of(uri)).type == FileType.Directory
+    return found
 
 
 def objects_at(uri: str) -> list[RemoteFile]:
@@ -237,10 +267,11 @@ def check_writable(target: str | Path) -> None:
 
     Raises:
         DataError: It cannot.
+        OSError: The name is none of this machine, as one that is too long.
     """
     if not is_remote(target):
         path = local_path(target)
-        folder = path.absolute().parent
+        folder, _ = path.absolute().parent, _partial(path).exists()  # the longest name that is needed
         if not folder.is_dir():
             raise DataError(f"{path}: there is no folder {folder}")
         if not os.access(path if path.exists() else folder, os.W_OK):
@@ -298,6 +329,10 @@ def _upload(store: Store, source: str, path: str) -> None:
         raise
 
 
+def _partial(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
 @contextmanager
 def _local_output(path: Path) -> Iterator[IO[bytes]]:
     if path.exists() and not path.is_file():  # a device or a pipe, such as /dev/stdout
@@ -305,7 +340,7 @@ def _local_output(path: Path) -> Iterator[IO[bytes]]:
             yield file
         return
     target = Path(os.path.realpath(path))  # a link stays one
-    partial = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    partial = _partial(target)
     try:
         with partial.open("wb") as file:
             yield file

@@ -17,7 +17,16 @@ from evalplugin.base.text import shorten
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["Store", "is_remote", "local_path", "place", "refuse_credentials", "store_of", "store_reason"]
+__all__ = [
+    "Store",
+    "delta_options",
+    "is_remote",
+    "local_path",
+    "place",
+    "refuse_credentials",
+    "store_of",
+    "store_reason",
+]
 
 _ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _URI = re.compile(r"([a-z][a-z0-9+.-]+):(//?)([^/]*)/?(.*)", re.IGNORECASE | re.DOTALL)
@@ -178,6 +187,22 @@ def _by_fsspec(scheme: str, root: str) -> Store:
     except (OSError, ValueError) as error:
         raise DataError(f"{root}: cannot be opened: {shorten(str(error), 200)}") from None
     return Store(fs.PyFileSystem(fs.FSSpecHandler(files)), scheme, root, base.rstrip("/"), False)
+
+
+def delta_options(uri: str) -> dict[str, str]:
+    """Return what deltalake needs to know of a store beside the credentials, which it finds as pyarrow does."""
+    store, endpoint = store_of(uri), _endpoint()
+    if _ALIASES.get(store.scheme, store.scheme) != "s3":
+        return {}
+    options = {
+        "AWS_REGION": store.files.region,
+        "connect_timeout": f"{_CONNECT_SECONDS:g}s",
+        "timeout": f"{_SILENT_SECONDS:g}s",
+        "max_retries": str(_attempts() - 1),
+    }
+    if endpoint is not None:
+        options |= {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http:")).lower()}
+    return options
 
 
 def store_reason(error: Exception, uri: str) -> str | None:

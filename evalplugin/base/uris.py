@@ -9,13 +9,13 @@ import subprocess
 from evalplugin.base.errors import DataError
 from evalplugin.base.inputs import COMMAND, scheme_of
 from evalplugin.base.programs import with_output
+from evalplugin.base.remote import objects_at, version_of
 from evalplugin.base.secrets import redact, redact_message
 
 __all__ = ["unknowable", "uri_fingerprint"]
 
 _SECONDS = 10.0  # for an answer of a server
 _COMMAND_SECONDS = 60.0
-_OBJECT_STORES = ("s3", "gs", "gcs", "abfs", "abfss")
 _MAX_OBJECTS = 10_000
 
 
@@ -32,9 +32,7 @@ def uri_fingerprint(uri: str) -> str:
         return _of_command(uri)
     if scheme in ("http", "https"):
         return _of_headers(uri)
-    if scheme in _OBJECT_STORES:
-        return _of_objects(uri)
-    raise unknowable(uri, f"{scheme} is no kind of server that is asked")
+    return _of_objects(uri)
 
 
 def unknowable(uri: str, reason: object) -> DataError:
@@ -82,19 +80,13 @@ def _of_headers(uri: str) -> str:
 
 
 def _of_objects(uri: str) -> str:
-    from pyarrow import ArrowException, fs
-
     try:
-        store, path = fs.FileSystem.from_uri(uri)
-        info = store.get_file_info(path)
-        if info.type == fs.FileType.NotFound:
-            return "missing"
-        if info.type == fs.FileType.File:
-            return f"{info.size} bytes, {info.mtime_ns}"
-        found = store.get_file_info(fs.FileSelector(path, recursive=True))
-    except (ArrowException, OSError, ValueError, NotImplementedError) as error:
-        raise unknowable(uri, error) from None
+        found = objects_at(uri)
+        if [one.uri for one in found] == [uri]:
+            return version_of(found[0])
+    except DataError as error:
+        raise unknowable(uri, str(error).removeprefix(f"{uri}: ")) from None
     if len(found) > _MAX_OBJECTS:
         raise unknowable(uri, f"there are more than {_MAX_OBJECTS:,} objects below it")
-    lines = sorted(f"{one.path} {one.size} {one.mtime_ns}" for one in found)
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+    lines = [f"{one.uri} {one.size} {one.modified}" for one in found]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32] if found else "missing"

@@ -44,7 +44,9 @@ __all__ = ["compare"]
     "--format", "shown", type=click.Choice(["table", "json", "markdown", "csv", "latex"]), default="table",
     show_default=True,
 )  # fmt: skip
-@click.option("--html", type=click.Path(path_type=Path, dir_okay=False), help="Write the page to this file.")
+@click.option(
+    "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
+)
 @options.plugin
 @options.debug
 def compare(
@@ -52,7 +54,7 @@ def compare(
     metrics: tuple[str, ...],
     segment: str | None,
     shown: str,
-    html: Path | None,
+    html: str | Path | None,
     **choices: Any,
 ) -> int:
     """Compare models that were logged: who won, for whom, and is it real.
@@ -60,9 +62,12 @@ def compare(
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
     """
     from evalplugin import api
+    from evalplugin.base.remote import check_writable
     from evalplugin.cli import show
     from evalplugin.report import frames, latex, markdown
 
+    if html is not None:
+        check_writable(html)
     observer = show.observer()
     with observer.progress("read and compare the runs"):
         found = api.compare(*runs, **choices)

@@ -32,7 +32,7 @@ __all__ = ["data"]
     "--pictures",
     "folder",
     metavar="FOLDER",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.Output(path_type=Path, file_okay=False),
     help="Write a picture of each dataset into this folder.",
 )
 @options.debug
@@ -43,7 +43,7 @@ def data(
     experiment: str | None,
     data_home: Path | None,
     shown: str,
-    folder: Path | None,
+    folder: str | Path | None,
 ) -> int:
     """Describe the data of configs: sizes, inequality, ratings, time, splits, drift, and what checks find.
 
@@ -73,5 +73,5 @@ def data(
             show_data(report)
     if folder is not None:
         for file in write_pictures([card for report in reports for card in report.data.cards], folder):
-            echo(str(file), err=shown == "json")
+            echo(file, err=shown == "json")
     return EXIT_DONE

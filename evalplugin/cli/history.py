@@ -24,14 +24,19 @@ __all__ = ["history"]
 )
 @click.option(
     "--chart",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=options.Output(path_type=Path, dir_okay=False),
     help="Write a picture to this file too: .html, .png or .svg.",
 )
 @click.option("--tracking-uri", help="MLflow tracking URI.")
 @options.plugin
 @options.debug
 def history(
-    experiment: str, metric: str | None, last: int, shown: str, chart: Path | None, tracking_uri: str | None
+    experiment: str,
+    metric: str | None,
+    last: int,
+    shown: str,
+    chart: str | Path | None,
+    tracking_uri: str | None,
 ) -> int:
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
     from evalplugin import api

@@ -9,7 +9,10 @@ from typing import Any
 
 import click
 
+from evalplugin.base.stores import is_remote, local_path
+
 __all__ = [
+    "Output",
     "bakeoff",
     "configs",
     "data_home",
@@ -41,8 +44,24 @@ def debug(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)  # fmt: skip
 
 
+class Output(click.Path):
+    """A file or folder to write: a path, or the text of a URI such as s3://bucket/page.html."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        """Return a Path, or the URI as text."""
+        return str(value) if is_remote(value) else super().convert(local_path(value), param, context)
+
+
+def _on_this_machine(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a URI, of which a path would make a folder here."""
+    if value is not None and is_remote(value):
+        raise click.BadParameter(f"{value}: must be on this machine, not a URI")
+    return value
+
+
 def _can_be_written(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """Refuse a file that could not be written, before any work is done."""
+    _on_this_machine(context, parameter, value)
     if value is not None and not value.parent.is_dir():
         raise click.BadParameter(f"{value}: no such folder: {value.parent}")
     if value is not None and not os.access(value if value.exists() else value.parent, os.W_OK):
@@ -67,6 +86,7 @@ set_value = click.option(
 data_home = click.option(
     "--data-home",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_on_this_machine,
     envvar="EVALPLUGIN_DATA_HOME",
     show_envvar=True,
     help="Folder of downloaded datasets.",
@@ -104,6 +124,7 @@ store = click.option(
     "--store",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
+    callback=_on_this_machine,
     envvar="EVALPLUGIN_STORE",
     show_envvar=True,
     default=".evalplugin",

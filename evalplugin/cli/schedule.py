@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evalplugin.base.errors import EXIT_DONE, KeyPath
+from evalplugin.base.remote import open_output
 from evalplugin.base.secrets import redact
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
@@ -35,7 +36,7 @@ _PUBLIC = re.compile(r"(?:https?://[^/?#@\s]*)?(?:/*\$\{\w+\})*/*")
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=options.Output(path_type=Path, file_okay=False),
     help="With --print: write its files to this folder instead.",
 )
 @click.option("--image", help="With --print kubernetes: the container image.")
@@ -52,7 +53,7 @@ def schedule(
     once: bool,
     if_changed: bool,
     unit: str | None,
-    out: Path | None,
+    out: str | Path | None,
     image: str | None,
     tracking_uri: str | None,
     experiment: str | None,
@@ -173,7 +174,11 @@ def _notify_texts(path: KeyPath, value: Any) -> list[str]:
 
 
 def _write_unit(
-    unit: str, jobs: Sequence[ScheduledConfig], typed: Sequence[str], out: Path | None, image: str | None
+    unit: str,
+    jobs: Sequence[ScheduledConfig],
+    typed: Sequence[str],
+    out: str | Path | None,
+    image: str | None,
 ) -> None:
     from evalplugin.schedule import units
 
@@ -186,10 +191,12 @@ def _write_unit(
         )
         return
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        if isinstance(out, Path):
+            out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
-            (out / name).write_text(text, encoding="utf-8")
+            with open_output(f"{out}/{name}") as file:
+                file.write(text.encode())
     except OSError as error:
         raise click.UsageError(f"--out {out}: cannot write {error.filename}: {error.strerror}") from None
     for name in files:
-        echo(str(out / name))
+        echo(f"{out}/{name}")

@@ -16,7 +16,10 @@ __all__ = ["score"]
 
 @click.command()
 @click.option(
-    "--lists", required=True, metavar="FILES", help="The lists: a file, a folder of Parquet files, a pattern."
+    "--lists",
+    required=True,
+    metavar="FILES",
+    help="The lists: a file, a folder of Parquet files, a pattern; or a URI of one, such as s3://bucket/lists.",
 )
 @click.option("--truth", required=True, metavar="FILES", help="The held-out interactions.")
 @click.option(
@@ -32,7 +35,9 @@ __all__ = ["score"]
 )
 @click.option("--threshold", type=float, help="Ratings from it on are relevant; else all above 0.")
 @click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write per-user scores: .parquet, .csv."
+    "--out",
+    type=options.Output(path_type=Path, dir_okay=False),
+    help="Write per-user scores: .parquet, .csv.",
 )
 @click.option(
     "--format", "shown", type=click.Choice(["table", "json", "csv"]), default="table", help="Of the means."

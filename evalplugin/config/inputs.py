@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.inputs import ENV, URI_SCHEMES, inputs_named_in, scheme_of
+from evalplugin.base.inputs import COMMAND, ENV, URI_SCHEMES, inputs_named_in, scheme_of
+from evalplugin.base.stores import store_of
 from evalplugin.config.checked import ModelRecipe
 from evalplugin.data.files import find_files
 from evalplugin.models import MODELS
@@ -25,8 +26,11 @@ def inputs_at(text: str, folder: Path) -> list[str]:
         return [text]
     scheme = scheme_of(text)
     if scheme is not None and scheme not in URI_SCHEMES:
-        near = did_you_mean(scheme, URI_SCHEMES, noun="allowed")
-        raise DataError(f"{text}: {scheme!r} is no kind of URI whose changes can be seen{near}")
+        if scheme == COMMAND:
+            near = did_you_mean(scheme, URI_SCHEMES, noun="allowed")
+            raise DataError(f"{text}: {scheme!r} is no kind of URI whose changes can be seen{near}")
+        store_of(text)  # which raises the error that there is no such kind of store
+        return [text]
     found = list(inputs_named_in(text, [folder]))
     if not found:
         if scheme is None and (folder / Path(text).expanduser()).is_dir():

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.remote import File, RemoteFile, find_remote
+from evalplugin.base.remote import File, RemoteFile, find_remote, is_remote_folder
 from evalplugin.base.stores import is_remote, local_path
+from evalplugin.data.delta import LOG, delta_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.partitions import NO_PARTITIONS, Partitions, partitions_below
 from evalplugin.data.reading import open_parquet, path_text, readable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "TableFiles", "find_files"]
 
+_PARQUET = "*.parquet"
 _REQUESTS = 16  # at a time, to a store
 
 Report = Callable[[str, float | None], None]
@@ -51,6 +53,8 @@ def find_files(base: Path, path: str, inside: str | None = None) -> Found:
         DataError: There is no such file, or its store refuses or cannot be reached.
     """
     if is_remote(path):
+        if inside == _PARQUET and is_remote_folder(f"{path.rstrip('/')}/{LOG}"):
+            return Found(*delta_files(path))
         return _found(find_remote(path, inside), _before_wildcards(path))
     with readable(path):
         return _find(base, str(local_path(path)), inside)
@@ -73,6 +77,8 @@ def _find(base: Path, path: str, inside: str | None) -> Found:
         )
     if inside is None:
         raise DataError(f"{full} is a folder, not a file; name its files by a pattern such as {path}/*.csv")
+    if inside == _PARQUET and (full / LOG).is_dir():
+        return Found(*delta_files(full))
     files = sorted(f for f in full.rglob(inside) if f.is_file())
     if not files:
         raise DataError(f"no {inside} file in the folder {full}")

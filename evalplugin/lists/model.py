@@ -11,7 +11,8 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.inputs import scheme_of
+from evalplugin.base.inputs import MLFLOW_SCHEMES, scheme_of
+from evalplugin.base.stores import is_remote
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles
@@ -43,8 +44,9 @@ class GivenLists:
         str | None,
         Field(
             min_length=1,
-            description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the config; "
-            "{fold} stands for the number of the fold, from 1; one of path and run is needed",
+            description="a file (Parquet, CSV, TREC), a pattern or a folder of Parquet files, relative to the config, "
+            "or a URI such as s3://bucket/lists; {fold} stands for the number of the fold, from 1; one of path and run "
+            "is needed",
         ),
     ] = None
     run: Annotated[
@@ -92,19 +94,20 @@ class GivenLists:
         """Return a problem if there is no such file; of several folds, the file of the first."""
         if self.path is None:
             return []
-        if (scheme := scheme_of(self.path)) is not None:
-            return [
-                Problem(
-                    ("path",),
-                    f"{self.path} is a URI ({scheme}), but must be a file, a pattern or a folder on this machine: "
-                    f"download or mount it; lists that a bake-off has logged are named by run: ID",
-                )
-            ]
+        if scheme_of(self.path) in MLFLOW_SCHEMES:
+            text = "is a URI of MLflow: lists that a bake-off has logged are named by run: ID"
+            return [Problem(("path",), f"{self.path} {text}")]
         try:
             self._files(context.base, 0)
         except DataError as error:
             return [Problem(("path",), str(error))]
         return []
+
+    def own_inputs(self, folder: Path) -> list[str]:
+        """Return the URI of the files: reading them is not recorded as it is of files of this machine."""
+        if self.path is None or not is_remote(self.path):
+            return []
+        return [self.path.replace("{fold}", "*")]
 
     def recommend_task(self, request: ListRequest) -> TopN:
         """Return the lists, without items that are no candidates.

@@ -6,15 +6,15 @@ import csv
 import io
 import json
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from pathlib import Path, PurePath
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.remote import check_writable, open_output
 from evalplugin.base.text import escape_formula
 from evalplugin.data.reading import readable
 from evalplugin.lists.scores import ListScores
@@ -95,45 +95,34 @@ def numbers_csv(numbers: Mapping[str, float]) -> str:
     return "\n".join(["metric,value", *lines])
 
 
-def check_output(path: Path) -> None:
-    """Check, before any work is done, that a file of per-user scores can be written.
+def check_output(path: str | Path) -> None:
+    """Check, before any work is done, that a file of per-user scores can be written, which may be a URI.
 
     Raises:
-        DataError: Another suffix than .parquet or .csv, or a folder that is missing or cannot be written to.
+        DataError: Another suffix than .parquet or .csv, a folder that is missing or cannot be written to, or a store
+            that cannot be reached.
     """
-    if path.suffix.casefold() not in _ENDINGS:
-        raise DataError(
-            f"{path}: per-user scores are written as {' or '.join(_ENDINGS)}, not {path.suffix!r}"
-        )
+    suffix = PurePath(path).suffix
+    if suffix.casefold() not in _ENDINGS:
+        raise DataError(f"{path}: per-user scores are written as {' or '.join(_ENDINGS)}, not {suffix!r}")
     with readable(path):
-        folder, _ = path.absolute().parent, _temporary(path).exists()
-        if not folder.is_dir():
-            raise DataError(f"{path}: there is no folder {folder}")
-        if not os.access(path if path.exists() else folder, os.W_OK):
-            raise DataError(f"{path}: cannot be written: no permission")
+        check_writable(path)
 
 
-def write_per_user(scores: PerUserScores, path: Path) -> None:
-    """Write one row a user: to a temporary file that is then renamed, so that the file is never partial.
+def write_per_user(scores: PerUserScores, path: str | Path) -> None:
+    """Write one row a user; the file is never partial.
 
     Raises:
         DataError: The file cannot be written.
     """
-    temporary = _temporary(path)
     try:
-        _write(scores, temporary, path.suffix.casefold())
-        os.replace(temporary, path)
+        with open_output(path) as file:
+            _write(scores, file, PurePath(path).suffix.casefold())
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-def _write(scores: PerUserScores, path: Path, ending: str) -> None:
+def _write(scores: PerUserScores, file: IO[bytes], ending: str) -> None:
     import pyarrow as pa
 
     users = scores.users
@@ -144,9 +133,9 @@ def _write(scores: PerUserScores, path: Path, ending: str) -> None:
     if ending == ".parquet":
         import pyarrow.parquet as pq
 
-        pq.write_table(table, path, compression="zstd")
+        pq.write_table(table, file, compression="zstd")
     else:
         frame = table.to_pandas()
         if users.dtype == object:
             frame["user"] = [escape_formula(user) for user in users.tolist()]
-        frame.to_csv(path, index=False)
+        frame.to_csv(file, index=False)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.remote import open_output
+from evalplugin.base.stores import is_remote, local_path
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
@@ -87,8 +89,8 @@ class Comparisons:
 
         return forest(self.comparisons, None if metric is None else self._metric(metric))
 
-    def to_html(self, path: str | Path) -> Path:
-        """Write the comparison page, one file that needs no network; return its path.
+    def to_html(self, path: str | Path) -> str | Path:
+        """Write the comparison page, one file that needs no network; return its path, or its URI if that was given.
 
         Raises:
             DataError: The folder does not exist, or the file cannot be written.
@@ -96,12 +98,14 @@ class Comparisons:
         """
         from evalplugin.report.page import comparison_page
 
-        path = Path(path)
-        if not path.absolute().parent.is_dir():
-            raise DataError(f"{path}: there is no folder {path.absolute().parent} to write to")
+        if not is_remote(path):
+            path = local_path(path)
+            if not path.absolute().parent.is_dir():
+                raise DataError(f"{path}: there is no folder {path.absolute().parent} to write to")
         page = comparison_page(self._complete(), decision=self.decision, past=self.past(), data=self.data)
         try:
-            path.write_text(page, encoding="utf-8", newline="\n")
+            with open_output(path) as file:
+                file.write(page.encode())
         except OSError as error:
             raise DataError(f"{path}: the page cannot be written: {error.strerror or error}") from None
         return path

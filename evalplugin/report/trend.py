@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import percent
+from evalplugin.base.remote import check_writable, open_output
 from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.trends import History, Point
 from evalplugin.report.palette import model_colours
@@ -57,19 +58,19 @@ def trend_spec(history: History) -> dict[str, Any]:
     }
 
 
-def check_picture(path: Path) -> None:
+def check_picture(path: str | Path) -> None:
     """Check that a chart can be written to a path, before any work is done.
 
     Raises:
         DataError: The file has another format, or its folder does not exist.
     """
-    if path.suffix.lower() not in FORMATS:
-        raise DataError(f"{path}: a picture is written as {', '.join(FORMATS)}, not {path.suffix!r}")
-    if not path.absolute().parent.is_dir():
-        raise DataError(f"{path}: there is no folder {path.absolute().parent}")
+    suffix = PurePath(path).suffix
+    if suffix.lower() not in FORMATS:
+        raise DataError(f"{path}: a picture is written as {', '.join(FORMATS)}, not {suffix!r}")
+    check_writable(path)
 
 
-def write_trend(history: History, path: Path) -> None:
+def write_trend(history: History, path: str | Path) -> None:
     """Write the chart to a file: ``.html`` (which needs no network), ``.png`` or ``.svg``.
 
     Raises:
@@ -78,7 +79,7 @@ def write_trend(history: History, path: Path) -> None:
     check_picture(path)
     import vl_convert
 
-    spec, kind = trend_spec(history), path.suffix.lower()
+    spec, kind = trend_spec(history), PurePath(path).suffix.lower()
     if kind == ".png":
         drawn = vl_convert.vegalite_to_png(spec, scale=2)
     elif kind == ".svg":
@@ -86,7 +87,8 @@ def write_trend(history: History, path: Path) -> None:
     else:
         drawn = vl_convert.vegalite_to_html(spec, bundle=True).encode()
     try:
-        path.write_bytes(drawn)
+        with open_output(path) as file:
+            file.write(drawn)
     except OSError as error:
         raise DataError(f"{path}: the picture cannot be written: {error.strerror}") from None
 

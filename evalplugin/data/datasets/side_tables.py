@@ -26,7 +26,8 @@ class _SideTable:
     kind: ClassVar[Kind]
 
     path: Annotated[
-        str, Field(min_length=1, description="the table, relative to the config: .parquet, or else CSV")
+        str,
+        Field(min_length=1, description="the table, relative to the config, or a URI: .parquet, or else CSV"),
     ]
     columns: Annotated[
         list[str] | None,

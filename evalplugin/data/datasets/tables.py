@@ -156,7 +156,7 @@ class Csv(_FileDataset):
     """
 
     path: Annotated[
-        str, Field(min_length=1, description="a file, or a pattern of several such as logs/*.csv")
+        str, Field(min_length=1, description="a file, a pattern of several such as logs/*.csv, or a URI")
     ]
     separator: Annotated[str, Field(min_length=1, max_length=1, description="what stands between values")] = (
         ","
@@ -174,11 +174,14 @@ class Csv(_FileDataset):
 @dataset("parquet")
 @dataclass(frozen=True)
 class Parquet(_FileDataset):
-    """Interactions from one or several Parquet files, or from a folder of them (its sub-folders included)."""
+    """Interactions from one or several Parquet files, or from a folder of them (its sub-folders included).
+
+    Folders such as day=2026-01-31 name columns. A folder that is a Delta table is read as its current version.
+    """
 
     _inside: ClassVar[str | None] = "*.parquet"
     path: Annotated[
-        str, Field(min_length=1, description="a file, a folder, or a pattern such as logs/*.parquet")
+        str, Field(min_length=1, description="a file, a folder, a pattern such as logs/*.parquet, or a URI")
     ]
 
     def _format(self) -> ParquetFormat:

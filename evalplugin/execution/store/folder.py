@@ -13,8 +13,9 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from evalplugin.base.errors import StoreError, UnknownNameError
+from evalplugin.base.errors import DataError, StoreError, UnknownNameError
 from evalplugin.base.inputs import Inputs
+from evalplugin.base.stores import is_remote
 from evalplugin.base.units import bytes_of
 from evalplugin.execution.store.entry import (
     EntryInfo,
@@ -41,8 +42,15 @@ _ALLOWED = {*_FOLDERS, "lock", "size", ".gitignore", ".gitkeep", ".DS_Store", "l
 
 
 def store_path(path: str | Path | None = None) -> Path:
-    """Return the absolute path of the store: ``path``, else EVALPLUGIN_STORE, else ``.evalplugin``."""
-    return Path(path or os.environ.get(STORE) or DEFAULT_PATH).expanduser().absolute()
+    """Return the absolute path of the store: ``path``, else EVALPLUGIN_STORE, else ``.evalplugin``.
+
+    Raises:
+        DataError: It is a URI.
+    """
+    found = path or os.environ.get(STORE) or DEFAULT_PATH
+    if is_remote(found):
+        raise DataError(f"{found}: the store of cached results must be a folder of this machine, not a URI")
+    return Path(found).expanduser().absolute()
 
 
 class StoreView:

@@ -139,14 +139,14 @@ def test_either_a_path_or_a_run(params: dict[str, str], message: str) -> None:
         MODELS.create("lists", params)
 
 
-def test_a_path_is_on_this_machine() -> None:
+def test_a_path_is_no_uri_of_mlflow() -> None:
     Path("shop.yaml").write_text(
         yaml.safe_dump(
-            small_config(models=["random", {"type": "lists", "params": {"path": "s3://shop/lists.parquet"}}])
+            small_config(models=["random", {"type": "lists", "params": {"path": "runs:/abc/lists.parquet"}}])
         )
     )
     with pytest.raises(
-        ConfigError, match=r"models\[1\].params.path: s3://shop/lists.parquet is a URI \(s3\), but must"
+        ConfigError, match=r"models\[1\].params.path: runs:/abc/lists.parquet is a URI of MLflow: .* run: ID"
     ):
         load(Path("shop.yaml"))
 

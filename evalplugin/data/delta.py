@@ -1,0 +1,95 @@
+"""Delta tables: the files of the current version, and the columns that their log keeps beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.remote import File, RemoteFile
+from evalplugin.base.stores import delta_options, is_remote
+from evalplugin.base.text import shorten
+from evalplugin.data.partitions import Partitions
+
+__all__ = ["LOG", "delta_files"]
+
+LOG = "_delta_log"
+
+
+def delta_files(folder: str | Path) -> tuple[tuple[File, ...], Partitions]:
+    """Return the files of a table's current version, sorted, and the columns it is partitioned by.
+
+    Raises:
+        DataError: The package is missing; or the table has deletion vectors, column mapping or no files.
+    """
+    try:
+        from deltalake import DeltaTable
+    except ImportError:
+        raise DataError(
+            f"{folder}: is a Delta table, and the package deltalake is not installed: pip install 'evalplugin[delta]'"
+        ) from None
+    with _delta_errors(folder):
+        options = delta_options(str(folder)) if is_remote(folder) else None
+        table = DeltaTable(str(folder), storage_options=options)
+        _refuse_features(folder, table)
+        return _files(folder, table)
+
+
+def _files(folder: str | Path, table: Any) -> tuple[tuple[File, ...], Partitions]:
+    import pyarrow as pa
+
+    names = table.metadata().partition_columns
+    schema = pa.schema(table.schema())
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    if not actions:
+        raise DataError(f"{folder}: the current version {table.version()} of the Delta table has no rows")
+    files: dict[str, File] = {}
+    values: dict[str, dict[str, str | None]] = {}
+    for action in actions:
+        # Paths of the log are encoded as URLs; the names of files are what that stands for.
+        path, size = unquote(action["path"]), action["size_bytes"]
+        if is_remote(folder):
+            uri = path if is_remote(path) else f"{str(folder).rstrip('/')}/{path}"
+            files[uri] = RemoteFile(uri, size, 10**6 * action["modification_time"])
+            key = uri
+        else:
+            key = str(Path(folder) / path)
+            files[key] = Path(key)
+        values[key] = {name: _text(action[f"partition.{name}"]) for name in names}
+    types = {name: schema.field(name).type for name in names}
+    return tuple(files[key] for key in sorted(files)), Partitions(types, values)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _refuse_features(folder: str | Path, table: Any) -> None:
+    mapping = table.metadata().configuration.get("delta.columnMapping.mode", "none")
+    if mapping != "none":
+        raise DataError(
+            f"{folder}: the Delta table has column mapping ({mapping}), which cannot be read{_COPY}"
+        )
+    features = table.protocol().reader_features or []
+    if "deletionVectors" in features and any(len(batch) for batch in table.deletion_vectors()):
+        raise DataError(
+            f"{folder}: the Delta table has deletion vectors, which cannot be applied: run REORG TABLE ... APPLY "
+            f"(PURGE) on it{_COPY}"
+        )
+
+
+_COPY = ", or write a copy of it as plain Parquet"
+
+
+@contextmanager
+def _delta_errors(folder: str | Path) -> Iterator[None]:
+    from deltalake.exceptions import DeltaError
+
+    try:
+        yield
+    except (DeltaError, OSError, ValueError) as error:
+        text = " ".join("".join(c if c.isprintable() else " " for c in str(error)).split())
+        raise DataError(f"{folder}: cannot be read as a Delta table: {shorten(text, 300)}") from None
