@@ -135,8 +135,12 @@ def truncated(file: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (lost, "file not found|No such file"),
-        (changed, r"\([\d,]+ bytes\) is not what was logged: its SHA-256 begins with \w{12}, not \w{12}"),
+        (lost, "data/per_user.parquet is outside of the run and cannot be read: file:.*No such file"),
+        (
+            changed,
+            r"the artifact data/per_user.manifest.json leads to file:.*, which \([\d,]+ bytes\) is not "
+            r"what was logged: its SHA-256 begins with \w{12}, not \w{12}",
+        ),
         (truncated, r"\(100 bytes\) is not what was logged"),
     ],
 )
@@ -151,8 +155,7 @@ def test_a_table_that_is_no_longer_what_was_logged_is_one_clear_error(
         said = capsys.readouterr().err
     finally:
         file.write_bytes(before)
-    about = f"run popularity ({logged.run_id}): the artifact data/per_user.manifest.json leads to"
-    assert about in said
+    assert f"run popularity ({logged.run_id}): " in said
     assert file.name in said
     assert re.search(words, said)
 

@@ -72,7 +72,9 @@ def test_tables_go_to_the_bucket_and_come_back(uri: str, s3: ObjectStorage, caps
         assert main(["compare", "--tracking-uri", uri]) == 1
         said = " ".join(capsys.readouterr().err.split())
         s3.proxy.clear()
-        assert re.search(r"run \w+ \(\w+\): the artifact data/per_user.manifest.json leads to", said)
+        assert re.search(
+            r"run \w+ \(\w+\): data/per_user.parquet is outside of the run and cannot be read", said
+        )
         assert f"{s3.bucket}/large/shop/" in said
         assert re.search(words, said), said
         assert "Traceback" not in said

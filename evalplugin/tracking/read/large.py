@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.tracking.manifest import Manifest
 from evalplugin.tracking.objects import copy_object
 from evalplugin.tracking.read.digests import check_digest
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["read_large_table"]
 
 
-def read_large_table(manifest: Path, name: str) -> pa.Table:
-    """Return the table that a manifest leads to, downloaded and compared with its digest.
+def read_large_table(manifest: Path, name: str, run: str) -> pa.Table:
+    """Return the table that a manifest leads to, downloaded and compared with its digest; ``run`` in words.
 
     Raises:
-        ValueError: It is not there, was changed, or cannot be read; the message continues "the artifact ...".
+        TrackingError: It is not there, or its store refuses or cannot be reached.
+        ValueError: It was changed, or is no such table; the message continues "the artifact ...".
     """
     found = Manifest.of(manifest.read_bytes())
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
@@ -32,6 +33,9 @@ def read_large_table(manifest: Path, name: str) -> pa.Table:
             check_digest(file, found.sha256)
             return read_table(file, name)
         except DataError as error:
-            raise ValueError(f"leads to a file that cannot be read: {error}") from None
+            raise TrackingError(
+                f"{run}: {found.artifact} is outside of the run and cannot be read: {error}. If it is gone for good, "
+                f"run the bake-off again (steps in the cache are not computed again), or name other runs"
+            ) from None
         except ValueError as error:
             raise ValueError(f"leads to {found.uri}, which {error}") from None

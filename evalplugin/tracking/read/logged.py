@@ -260,7 +260,7 @@ class LoggedRun:
         path = f"data/{name}.parquet"
         if path not in self._files:
             if (manifest := manifest_path(path)) in self._files:
-                return self._read(manifest, lambda file: read_large_table(file, name))
+                return self._read(manifest, lambda file: read_large_table(file, name, str(self)))
             if lost := {path, manifest} & set(self.checksums):
                 raise TrackingError(
                     f"{self}: the artifact {lost.pop()} is missing, though it was logged. {_REPAIR}"

@@ -101,7 +101,7 @@ def summary_artifact(
     ):
         notes.append(
             f"{TABLE} holds {kept:,} of {len(scores.users):,} users: those with the smallest hash of their id, the "
-            f"same in every run; data/per_user.parquet holds all"
+            f"same in every run; the table per_user in data/ holds all"
         )
     return Artifact("summary.md", summary_markdown(bakeoff, result, cells, notes=notes, verdict=verdict))
 
