@@ -15,13 +15,19 @@ from evalplugin.base.numbers import number, percent
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import has_scores
-from evalplugin.comparison.statistics import POWER, detectable_gain, paired_difference, users_needed
-from evalplugin.comparison.statistics.paired import standard_deviation
+from evalplugin.comparison.statistics import (
+    POWER,
+    detectable_gain,
+    paired_difference,
+    standard_deviation,
+    users_needed,
+)
 from evalplugin.config import CheckedConfig
 from evalplugin.config.gate import Amount
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse
+from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.tracking.location import resolve_uri
 
 __all__ = [
@@ -258,13 +264,13 @@ def _spreads(contest: Contest, metric: str) -> Iterator[PowerRow]:
         if math.isfinite(sd) and sd > 0:
             yield PowerRow(
                 "logged", sd, contest.dataset, contest.split, metric, leader.model, other.model, len(difference),
-                direction * float(difference.mean()),
+                direction * mean_of_defined(difference),
             )  # fmt: skip
 
 
 def _mean(model: ComparedModel, metric: str) -> float:
     assert model.scores is not None
-    return float(np.nanmean(model.scores.column(metric)))
+    return model.scores.means[metric]
 
 
 def _last_spreads(uri: str, experiment: str, metric: str) -> tuple[list[tuple[PowerRow, float]], str]:

@@ -12,7 +12,12 @@ from evalplugin.base.numbers import number
 from evalplugin.base.units import count_text
 from evalplugin.checks.base import Found, Results, result_check
 from evalplugin.comparison.compared import ComparedModel, aligned
-from evalplugin.comparison.statistics import detectable_gain, paired_difference, users_needed
+from evalplugin.comparison.statistics import (
+    detectable_gain,
+    paired_difference,
+    standard_deviation,
+    users_needed,
+)
 from evalplugin.config.gate import Amount
 from evalplugin.config.gate_checks import CHAMPION
 from evalplugin.config.grid import points_of
@@ -162,7 +167,7 @@ def _power(
     both = values[~np.isnan(values).any(axis=1)]
     if len(both) < 2:
         return None
-    sd = float(np.std(paired_difference(both[:, 0], both[:, 1]), ddof=1))
+    sd = standard_deviation(paired_difference(both[:, 0], both[:, 1]))
     try:
         detectable = detectable_gain(sd, len(both), level=level, one_sided=True)
         return detectable, len(both), users_needed(sd, gain, level=level, one_sided=True), challenger.model

@@ -15,10 +15,11 @@ from evalplugin.comparison.statistics import (
     detectable_gain,
     may_be_best,
     paired_difference,
+    standard_deviation,
     users_needed,
 )
-from evalplugin.comparison.statistics.paired import standard_deviation
 from evalplugin.metrics import parse
+from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 
 __all__ = ["BestModels", "best_models"]
@@ -77,7 +78,7 @@ def best_models(
     _, values = aligned(list(having.values()), metric)
     values = values[np.isfinite(values).all(axis=1)] * (1 if up else -1)
     users, names = len(values), list(having)
-    means = values.mean(axis=0) if users else np.zeros(len(names))
+    means = np.array([mean_of_defined(column) for column in values.T]) if users else np.zeros(len(names))
     order = np.argsort(-means, kind="stable")
     spreads = [seeds.get(name) for name in names]
     stays = may_be_best(values, level=level, seeds=spreads, rng=rng)
@@ -116,7 +117,7 @@ def _rival(
     if len(values) < 2:
         return others[0], None, False
     leads = [paired_difference(values[:, leader], values[:, other]) for other in others]
-    gains = [float(lead.mean()) for lead in leads]
+    gains = [mean_of_defined(lead) for lead in leads]
     spreads = [standard_deviation(lead) for lead in leads]
     effects = [
         gain / sd if sd else math.copysign(math.inf, gain) if gain else 0.0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats
+from evalplugin.metrics.moments import Moments
 
 __all__ = ["Race"]
 
@@ -44,7 +45,8 @@ class Race:
         n = len(gain)
         if n < _MIN_USERS:
             return False
-        mean, deviation = float(gain.mean()), float(gain.std(ddof=1))
+        moments = Moments.of(gain)
+        mean, deviation = moments.mean, moments.std
         if deviation == 0.0:
             return mean < 0.0
         from scipy.special import stdtr

@@ -99,6 +99,14 @@ class Moments:
         spread = self.n * self.squares - self.sum.units**2
         return _root(spread, self.n * (self.n - 1) << 2 * _UNIT)
 
+    @property
+    def sum_over_norm(self) -> float:
+        """The sum over the root of the sum of squares, rounded correctly; NaN without a value other than 0."""
+        if not self.squares or self.sum.infinite:
+            return math.nan
+        size = _root(self.sum.units**2, self.squares)
+        return -size if self.sum.units < 0 else size
+
 
 def mean_of_defined(values: Floats) -> float:
     """Return the mean of the values that are not NaN, rounded correctly; NaN if there are none."""

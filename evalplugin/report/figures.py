@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.metrics import parse
+from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.report.palette import INK, QUIET, png_with, style_axes
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _draw(
     """Return what a picture has of its own model, from the lowest layer to the highest."""
     area = axes.fill_between(_POINTS, quantiles, limits[0], color=curve.colour, alpha=0.13, linewidth=0)
     values = curve.values[np.isfinite(curve.values)]
-    mean = float(values.mean())
+    mean = mean_of_defined(values)
     level = axes.axhline(mean, color=curve.colour, linewidth=1.2, linestyle=(0, (1, 1.5)))
     line = axes.plot(
         _POINTS, quantiles, color=curve.colour, linewidth=3.0, solid_capstyle="round", clip_on=False

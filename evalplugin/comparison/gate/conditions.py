@@ -19,11 +19,12 @@ from evalplugin.comparison.statistics import (
     holm,
     p_above_with_seeds,
     paired_difference,
+    standard_deviation,
     users_needed,
 )
-from evalplugin.comparison.statistics.paired import standard_deviation
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.metrics import parse
+from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 
 __all__ = ["Judge", "has_scores"]
@@ -217,14 +218,14 @@ class _Common:
         """
         gain = paired_difference(self.a, self.b) * _direction(self.metric)
         sign = -1.0 if loss else 1.0
-        mean = float(self.b.mean()) if len(self.b) else math.nan
+        mean = mean_of_defined(self.b)
         limit = sign * amount.value * (mean if amount.is_share else 1.0)
         needed = sign * amount.value * self.b if amount.is_share else limit
         # The excess has the champion's value minus once, and minus the share where it is one.
         share = sign * amount.value if amount.is_share else 0.0
         factors = (1.0, _direction(self.metric) + share)
         return _Tested(
-            amount, loss, limit, mean, float(gain.mean()) if len(gain) else math.nan, gain - needed,
+            amount, loss, limit, mean, mean_of_defined(gain), gain - needed,
             [one.scaled(factor) for one, factor in zip(self.seeds, factors, strict=True) if one is not None],
         )  # fmt: skip
 

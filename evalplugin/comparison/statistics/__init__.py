@@ -13,7 +13,8 @@ from evalplugin.comparison.statistics.intervals import (
     mean_intervals,
 )
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
-from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_pairs, paired_difference
+from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_moments, compare_pairs
+from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference, standard_deviation
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import (
     SeedSpread,
@@ -31,11 +32,13 @@ __all__ = [
     "TESTS",
     "Interval",
     "Method",
+    "PairMoments",
     "Paired",
     "SeedSpread",
     "Test",
     "benjamini_hochberg",
     "bound_with_seeds",
+    "compare_moments",
     "compare_pairs",
     "detectable_gain",
     "distribution_interval",
@@ -51,5 +54,6 @@ __all__ = [
     "paired_with_seeds",
     "range_of_seeds",
     "seed_spread",
+    "standard_deviation",
     "users_needed",
 ]

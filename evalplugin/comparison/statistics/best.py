@@ -11,8 +11,9 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.one_sided import weakest
-from evalplugin.comparison.statistics.paired import paired_difference, standard_deviation
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.seeds import SeedSpread
+from evalplugin.metrics.moments import mean_of_defined
 
 __all__ = ["may_be_best"]
 
@@ -109,7 +110,7 @@ def _gains(scores: Matrix, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     third = cube - cube[:, None] + 3 * (cubes - cubes.T)
     for a, b in np.argwhere(np.triu(square <= _ALIKE * (variance[:, None] + variance), 1)):
         gain = paired_difference(scores[:, b], scores[:, a])
-        mean, sd = float(gain.mean()), standard_deviation(gain)
+        mean, sd = mean_of_defined(gain), standard_deviation(gain)
         difference[a, b], difference[b, a] = mean, -mean
         square[a, b] = square[b, a] = (sd / unit) ** 2 * (n - 1) / n
         third[a, b] = float((((gain - mean) / unit) ** 3).mean())

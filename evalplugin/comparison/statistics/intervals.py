@@ -25,6 +25,7 @@ __all__ = [
     "Method",
     "check_interval",
     "distribution_interval",
+    "interval_of",
     "intervals_of",
     "mean_interval",
     "mean_intervals",
@@ -92,7 +93,8 @@ def mean_intervals(
         DataError: A level outside 0 to 1, an unknown method, fewer than 100 resamples.
     """
     check_interval(level, method, n_resamples)
-    return intervals_of([c[~np.isnan(c)] for c in values.T], level, method, n_resamples, rng)
+    columns = [c[~np.isnan(c)] for c in values.T]
+    return intervals_of(columns, [Moments.of(c) for c in columns], level, method, n_resamples, rng)
 
 
 def distribution_interval(
@@ -109,7 +111,7 @@ def distribution_interval(
         return mean_interval(values, level=level, rng=rng)
     if distribution.moments.n < AUTO_BOOTSTRAP_BELOW:
         raise ValueError("the interval of few values needs the values and their users")
-    return _without_resampling(distribution.moments, level, "auto")
+    return interval_of(distribution.moments, level, "auto")
 
 
 def check_interval(level: float, method: str, n_resamples: int) -> None:
@@ -123,11 +125,16 @@ def check_interval(level: float, method: str, n_resamples: int) -> None:
 
 
 def intervals_of(
-    columns: Sequence[Column], level: float, method: Method, n_resamples: int, rng: np.random.Generator
+    columns: Sequence[Column],
+    moments: Sequence[Moments],
+    level: float,
+    method: Method,
+    n_resamples: int,
+    rng: np.random.Generator,
 ) -> list[Interval]:
     """Return the interval of the mean of each column, of any length and without NaN; see ``mean_intervals``."""
     seed = int(rng.integers(2**63))
-    intervals = [_without_resampling(Moments.of(column), level, method) for column in columns]
+    intervals = [interval_of(one, level, method) for one in moments]
     to_resample = defaultdict(list)  # columns of one length share the resamples, and so one matrix product
     for position, interval in enumerate(intervals):
         undecided = interval.n > 1 and np.isfinite(interval.mean) and np.isnan(interval.low)
@@ -142,7 +149,7 @@ def intervals_of(
     return intervals
 
 
-def _without_resampling(moments: Moments, level: float, method: Method) -> Interval:
+def interval_of(moments: Moments, level: float, method: Method) -> Interval:
     """Return an interval whose bounds are NaN if they are undefined or need the bootstrap."""
     n, mean = moments.n, moments.mean
     if method == "auto":

@@ -8,7 +8,9 @@ import numpy as np
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import Column
-from evalplugin.comparison.statistics.paired import LEAST_P, is_testable, standard_deviation
+from evalplugin.comparison.statistics.paired import LEAST_P, is_testable
+from evalplugin.comparison.statistics.pairs import standard_deviation
+from evalplugin.metrics.moments import mean_of_defined
 
 __all__ = ["lower_bound", "p_above", "weakest"]
 
@@ -74,7 +76,7 @@ def weakest(standardised: Number, skewness: Number, n: int) -> Number:
 
 def _moments(values: Column) -> tuple[float, float, float]:
     """Return mean, standard deviation (0 where values differ by rounding alone) and skewness."""
-    mean, sd = float(values.mean()), standard_deviation(values)
+    mean, sd = mean_of_defined(values), standard_deviation(values)
     if not sd:
         return mean, 0.0, 0.0
     deviations = (values - mean) / np.abs(values).max()  # powers then neither overflow nor vanish

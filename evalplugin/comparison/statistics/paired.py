@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -11,14 +12,21 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.statistics.intervals import (
-    ROUNDING,
     Column,
     Interval,
     Method,
     check_interval,
+    interval_of,
     intervals_of,
 )
-from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
+from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
+from evalplugin.comparison.statistics.permutation import (
+    NORMAL_FROM,
+    Permuted,
+    all_signs,
+    normal_limit,
+    sign_flip_tests,
+)
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 
 __all__ = [
@@ -26,10 +34,9 @@ __all__ = [
     "TESTS",
     "Paired",
     "Test",
+    "compare_moments",
     "compare_pairs",
     "is_testable",
-    "paired_difference",
-    "standard_deviation",
 ]
 
 Test = Literal["permutation", "wilcoxon", "t"]
@@ -108,42 +115,59 @@ def compare_pairs(
     both = ~(np.isnan(a) | np.isnan(b))
     pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
     differences = [paired_difference(x, y) for x, y in pairs]
-    intervals = intervals_of(differences, level, "t" if method == "auto" else method, n_resamples, rng)
-    permuted = sign_flip_tests([d if is_testable(d) else d[:0] for d in differences], n_permutations, rng)
+    moments = [PairMoments.of_pairs(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
+    method = "t" if method == "auto" else method
+    intervals = intervals_of(differences, [m.difference for m in moments], level, method, n_resamples, rng)
+    testable = [d if m.is_testable else d[:0] for d, m in zip(differences, moments, strict=True)]
+    permuted = sign_flip_tests(testable, n_permutations, rng, moments)
     return [
-        _paired(x, y, d, interval, result, {"permutation", *tests})
-        for (x, y), d, interval, result in zip(pairs, differences, intervals, permuted, strict=True)
+        _paired(m, interval, result, {"permutation", *tests}, d)
+        for m, d, interval, result in zip(moments, differences, intervals, permuted, strict=True)
     ]
+
+
+def compare_moments(pairs: PairMoments, *, level: float = 0.95, tests: Collection[Test] = ()) -> Paired:
+    """Return the comparison that ``compare_pairs`` gives for the pairs themselves, to the last bit.
+
+    Raises:
+        DataError: A level outside 0 to 1; or the values are needed: pairs are fewer than ``NORMAL_FROM``, a few large
+            differences decide their mean, or Wilcoxon's test is asked for.
+    """
+    check_interval(level, "t", 100)
+    if "wilcoxon" in tests:
+        raise DataError("Wilcoxon's test needs the values of users, not only their moments")
+    if (permuted := normal_limit(pairs)) is None:
+        raise DataError(
+            f"{pairs.above + pairs.below:,} differences other than 0 need a permutation test of the values of users: "
+            f"moments suffice from {NORMAL_FROM:,} on, where no few large ones decide the mean"
+        )
+    return _paired(pairs, interval_of(pairs.difference, level, "t"), permuted, {"permutation", *tests})
 
 
 @np.errstate(invalid="ignore", over="ignore")  # of infinite values
 def _paired(
-    a: Column, b: Column, difference: Column, interval: Interval, permuted: Permuted, tests: Collection[Test]
+    pairs: PairMoments,
+    interval: Interval,
+    permuted: Permuted,
+    tests: Collection[Test],
+    difference: Column | None = None,
 ) -> Paired:
-    mean_b, sd = _mean(b), standard_deviation(difference)
-    effect = interval.mean / sd if sd else float("nan")
+    n, mean_b, sd = pairs.n, pairs.b.mean, pairs.std
+    effect = interval.mean / sd if sd else math.nan
     return Paired(
-        users=len(difference),
-        mean_a=_mean(a),
+        users=n,
+        mean_a=pairs.a.mean,
         mean_b=mean_b,
         interval=interval,
-        relative=interval.mean / mean_b if mean_b else float("nan"),
+        relative=interval.mean / mean_b if mean_b else math.nan,
         effect=effect,
-        above=_mean(difference > 0),
-        equal=_mean(difference == 0),
-        below=_mean(difference < 0),
-        p=_p_values(difference, effect, permuted, tests),
+        above=_share(pairs.above, n),
+        equal=_share(n - pairs.above - pairs.below, n),
+        below=_share(pairs.below, n),
+        p=_p_values(pairs, difference, effect, permuted, tests),
         permutations=permuted.by,
-        detectable=detectable_gain(sd, len(difference), level=interval.level) if sd > 0 else float("nan"),
+        detectable=detectable_gain(sd, n, level=interval.level) if sd > 0 else math.nan,
     )
-
-
-@np.errstate(invalid="ignore")  # of infinite values
-def paired_difference(a: Column, b: Column) -> Column:
-    """Return a - b, users (U,); 0 where they differ by rounding alone."""
-    difference: Column = a - b
-    difference[(a == b) | (np.abs(difference) <= ROUNDING * np.minimum(np.abs(a), np.abs(b)))] = 0
-    return difference
 
 
 def is_testable(values: Column) -> bool:
@@ -152,21 +176,20 @@ def is_testable(values: Column) -> bool:
 
 
 def _p_values(
-    difference: Column, effect: float, permuted: Permuted, tests: Collection[Test]
+    pairs: PairMoments, difference: Column | None, effect: float, permuted: Permuted, tests: Collection[Test]
 ) -> dict[Test, float]:
     from scipy.special import stdtr
 
     ordered = [test for test in TESTS if test in tests]
-    if not is_testable(difference):
-        return dict.fromkeys(ordered, float("nan"))
-    if not difference.any():
+    if not pairs.is_testable:
+        return dict.fromkeys(ordered, math.nan)
+    if not pairs.above + pairs.below:
         return dict.fromkeys(ordered, 1.0)
     p: dict[Test, float] = {"permutation": permuted.p}
-    if "wilcoxon" in tests:
+    if "wilcoxon" in tests and difference is not None:
         p["wilcoxon"] = _wilcoxon(difference[difference != 0])
     if "t" in tests:
-        n = len(difference)
-        p["t"] = float(2 * stdtr(n - 1, -abs(effect) * np.sqrt(n)))
+        p["t"] = float(2 * stdtr(pairs.n - 1, -abs(effect) * math.sqrt(pairs.n)))
     return {test: float(np.maximum(value, LEAST_P)) for test, value in p.items()}
 
 
@@ -178,13 +201,5 @@ def _wilcoxon(nonzero: Column) -> float:
     return all_signs(np.sign(nonzero) * rankdata(np.abs(nonzero)))
 
 
-def _mean(values: npt.NDArray[np.float64] | npt.NDArray[np.bool_]) -> float:
-    return float(values.mean()) if len(values) else float("nan")
-
-
-def standard_deviation(values: Column) -> float:
-    """Return the sample's standard deviation, 0 where values differ by rounding alone, NaN below two."""
-    if len(values) < 2:
-        return float("nan")
-    alike = np.ptp(values) <= ROUNDING * np.abs(values).max()
-    return 0.0 if alike else float(values.std(ddof=1))
+def _share(count: int, n: int) -> float:
+    return count / n if n else math.nan

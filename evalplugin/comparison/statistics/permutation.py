@@ -8,14 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
+from evalplugin.comparison.statistics.pairs import PairMoments
 
-__all__ = ["NORMAL_FROM", "Permuted", "all_signs", "sign_flip_tests"]
+__all__ = ["NORMAL_FROM", "Permuted", "all_signs", "normal_limit", "sign_flip_tests"]
 
 # The flips' own normal limit from so many differences on. It is furthest off for 0/1 scores, whose sums are whole
 # numbers: by 0.0017 at p = 0.05 and 0.0004 at 0.01, where 10,000 random flips err by 0.0022 and 0.0010.
 NORMAL_FROM = 5000
 # But not where a few large ones dominate the sum, so that it has the variance of fewer equal differences than these.
 _DECISIVE = 50
+_FOURTH_UNITS = 3 * 1074  # the square of a sum of squares has this power of two less as its unit than a sum
+_LEAST_SIZE = 2.0**-200  # fourth powers of smaller differences would vanish
 _SIGNS_AT_ONCE = 2**22
 _COLUMNS_AT_ONCE = 64
 
@@ -28,7 +31,10 @@ class Permuted(NamedTuple):
 
 
 def sign_flip_tests(
-    columns: Sequence[Column], n_permutations: int, rng: np.random.Generator
+    columns: Sequence[Column],
+    n_permutations: int,
+    rng: np.random.Generator,
+    pairs: Sequence[PairMoments] | None = None,
 ) -> list[Permuted]:
     """Return the test of a mean difference of 0 for each column of finite differences, of any length.
 
@@ -36,6 +42,7 @@ def sign_flip_tests(
     where that takes no more than ``n_permutations``, otherwise that many random ones, the same for all columns; the
     p-value is then (as extreme + 1) / (tried + 1), which is never 0 and never too small on average (Phipson and Smyth
     2010). With ``NORMAL_FROM`` differences and more, sums of random signs are normal. Differences of 0 change nothing.
+    ``pairs`` are the moments of the columns, if they are known.
     """
     seed = int(rng.integers(2**63))
     tests: dict[int, Permuted] = {}
@@ -43,8 +50,10 @@ def sign_flip_tests(
     for i, column in enumerate(nonzero):
         if 2 ** len(column) <= n_permutations:
             tests[i] = Permuted(all_signs(column), "exact")
-        elif len(column) >= NORMAL_FROM and (column**2).sum() ** 2 >= _DECISIVE * (column**4).sum():
-            tests[i] = Permuted(_normal_limit(column), "normal limit")
+        elif len(column) >= NORMAL_FROM:
+            known = PairMoments.of_pairs(column, column, column) if pairs is None else pairs[i]
+            if (limit := normal_limit(known)) is not None:
+                tests[i] = limit
     to_flip = [i for i in range(len(columns)) if i not in tests]
     for start in range(0, len(to_flip), _COLUMNS_AT_ONCE):
         batch = to_flip[start : start + _COLUMNS_AT_ONCE]
@@ -69,10 +78,17 @@ def all_signs(column: Column) -> float:
     return float(np.mean(np.abs(sums) >= _as_extreme(column)))
 
 
-def _normal_limit(column: Column) -> float:
+def normal_limit(pairs: PairMoments) -> Permuted | None:
+    """Return the normal limit of the sums of random signs; None where it is no good approximation of them."""
     from scipy.special import ndtr
 
-    return float(2 * ndtr(-abs(column.sum()) / np.sqrt((column**2).sum())))
+    moments, fourth = pairs.difference, pairs.fourth
+    too_small = max(moments.highest, -moments.lowest) < _LEAST_SIZE
+    if not pairs.is_testable or pairs.above + pairs.below < NORMAL_FROM or too_small or fourth.infinite:
+        return None
+    if (moments.squares**2) >> _FOURTH_UNITS < _DECISIVE * fourth.units:
+        return None
+    return Permuted(float(2 * ndtr(-abs(moments.sum_over_norm))), "normal limit")
 
 
 def _flipped(columns: Sequence[Column], n_permutations: int, rng: np.random.Generator) -> list[float]:

@@ -11,6 +11,7 @@ import numpy as np
 from evalplugin.comparison.statistics.intervals import Column, Interval
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import LEAST_P, Paired
+from evalplugin.metrics.moments import mean_of_defined
 
 __all__ = [
     "SeedSpread",
@@ -117,7 +118,7 @@ def bound_with_seeds(values: Column, spreads: Sequence[SeedSpread], *, level: fl
     bound = lower_bound(values, level=level)
     if not spreads or not math.isfinite(bound):
         return bound
-    mean = float(values.mean())
+    mean = mean_of_defined(values)
     # One-sided at this level is two-sided at twice the error.
     squares = sum(spread.half_width(2 * level - 1) ** 2 for spread in spreads)
     return mean - math.sqrt((mean - bound) ** 2 + squares)
