@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.statistics import Interval, distribution_interval, mean_interval
+from evalplugin.comparison.compared import aligned
+from evalplugin.comparison.statistics import (
+    Interval,
+    Paired,
+    Test,
+    compare_pairs,
+    distribution_interval,
+    mean_interval,
+)
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.metrics.distribution import Summary, summarise
 from evalplugin.metrics.scores import Counts, PerUserScores, ScoreTotals
@@ -66,6 +74,33 @@ class ListScores:
         if isinstance(self.source, ScoreTotals):
             return distribution_interval(self.source.distributions[metric], level=level, rng=rng)
         return mean_interval(self.source.column(metric), level=level, rng=rng)
+
+    def difference(
+        self,
+        other: ListScores,
+        metric: str,
+        *,
+        level: float = 0.95,
+        tests: Collection[Test] = (),
+        seed: int = 0,
+    ) -> Paired:
+        """Return the paired comparison with other lists: of the users for whom both are defined.
+
+        Its ``interval`` is that of the mean difference, its ``p["permutation"]`` the permutation test's.
+
+        Raises:
+            DataError: The values of either are not in memory, an unknown metric or test, a level outside 0 to 1.
+        """
+        both = (self.scores, other.scores)
+        for scores in both:
+            if metric not in scores.metrics:
+                raise DataError(
+                    f"there is no metric {metric!r} of users{did_you_mean(metric, scores.metrics)}"
+                )
+        _, values = aligned(both, metric)
+        rng = generator(seed, "difference", metric)
+        (paired,) = compare_pairs(values[:, :1], values[:, 1:], level=level, tests=tests, rng=rng)
+        return paired
 
 
 def specs_of(metrics: Sequence[str | MetricSpec]) -> list[MetricSpec]:
