@@ -179,6 +179,23 @@ class TableFiles:
                         lambda row, number=number, start=start: self._row_name(number, start + row),  # type: ignore[misc]
                     )
 
+    def row_groups(self, number: int, groups: Sequence[int], start: int, roles: Mapping[str, str]) -> Table:
+        """Return the requested columns of some row groups of a Parquet file.
+
+        Args:
+            number: Position of the file.
+            groups: Numbers of the row groups, one behind the other.
+            start: The first row, counted from 0 in the file.
+            roles: Columns by role.
+        """
+        file = self.files[number]
+        self._check_columns(file, roles)
+        with readable(file), open_parquet(file) as opened:
+            columns = list(dict.fromkeys(self._own(file, roles).values()))
+            table = opened.read_row_groups(list(groups), columns=columns, use_threads=False)
+            table = self.partitions.add_to(table, file, roles.values())
+        return Table(table, self.name, lambda row: self._row_name(number, start + row))
+
     @property
     def is_parquet(self) -> bool:
         """Whether the rows can be counted and read in batches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.vocabulary import codes_in, encode
 from evalplugin.lists.columns import ListInput, PairColumns
 from evalplugin.metrics.blocks import raw_text
+from evalplugin.metrics.train_data import TrainData
 
 __all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on"]
 
@@ -23,6 +25,11 @@ class Catalogue:
     users: npt.NDArray[np.generic]
     items: npt.NDArray[np.generic]
     train: Interactions | None
+
+    @cached_property
+    def train_data(self) -> TrainData | None:
+        """The train data as metrics read it, once for all parts of the users."""
+        return None if self.train is None else TrainData(self.train)
 
     @classmethod
     def of(

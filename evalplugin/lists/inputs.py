@@ -17,9 +17,11 @@ from evalplugin.lists.catalogue import catalogue_of, interactions_alone
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
 from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.parts import parts_for, score_in_parts
+from evalplugin.lists.pieces import score_by_ranges
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import score_in_memory, top_n_on
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models.selection import TopN
 
 __all__ = ["lists_and_truth", "read_interactions", "score_lists"]
@@ -61,6 +63,9 @@ def score_lists(
     sources = _open(lists, truth, train, format, text_ids)
     n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory))
     if n_parts == 1:
+        scores = _by_ranges(sources, specs, threshold, columns, curve_ks)
+        if scores is not None:
+            return ListScores(scores)
         inputs = _read(sources, columns)
         return ListScores(score_in_memory(inputs, specs, threshold, curve_ks=curve_ks))
     files = [s for s in (sources["lists"], sources["truth"]) if isinstance(s, TableFiles) and s.is_parquet]
@@ -84,6 +89,25 @@ def score_lists(
             report=report,
         )
     )
+
+
+def _by_ranges(
+    sources: Mapping[Role, TableFiles | Table],
+    specs: Sequence[MetricSpec],
+    threshold: float | None,
+    columns: ListColumns,
+    curve_ks: Callable[[int], Sequence[int]],
+) -> PerUserScores | None:
+    """Return the scores of large Parquet files; None for others, and for input that breaks a rule."""
+    lists, truth = sources["lists"], sources["truth"]
+    if not all(isinstance(source, TableFiles) and source.is_parquet for source in (lists, truth)):
+        return None
+    assert isinstance(lists, TableFiles) and isinstance(truth, TableFiles)
+    train = _table(sources["train"], "train", columns) if "train" in sources else None
+    try:
+        return score_by_ranges(lists, truth, train, specs, columns, threshold, curve_ks=curve_ks)
+    except DataError:
+        return None  # what is wrong is found again, with the row in the file, where all is read at once
 
 
 def _check_threshold(threshold: object) -> None:

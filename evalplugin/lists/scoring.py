@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.tables import Ids
+from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, encode
 from evalplugin.lists.catalogue import Catalogue, catalogue_of, interactions_on
 from evalplugin.lists.columns import ListInput
@@ -20,7 +21,6 @@ from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
-from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
@@ -48,7 +48,12 @@ def score_in_memory(
 
 
 def blocks_of(
-    inputs: ListInput, threshold: float | None, catalogue: Catalogue | None = None, n: int = 0
+    inputs: ListInput,
+    threshold: float | None,
+    catalogue: Catalogue | None = None,
+    n: int = 0,
+    *,
+    compiled: bool | None = None,
 ) -> Blocks:
     """Return lists and truth in blocks, over all users with a list or a truth.
 
@@ -58,40 +63,40 @@ def blocks_of(
         catalogue: Codes of users and items, and the train data; None: any codes that preserve
             equality and order.
         n: Length of the longest list of all, if these are a part of the lists.
+        compiled: Whether to use compiled loops; None: if these rows and those before them are worth it.
 
     Raises:
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
     lists, truth = inputs.lists, inputs.truth
-    compiled = worth_compiling(len(lists.user))
+    if compiled is None:
+        compiled = worth_compiling(len(lists.user))
     # Items are encoded while users are.
+    threads = thread_count()
     with ThreadPoolExecutor(1) as pool:
-        coding = pool.submit(_item_codes, lists.item, truth.item, catalogue, compiled)
-        starts = [ids.run_starts(thread_count()) for ids in (lists.user, truth.user)]
+        task = partial(_item_codes, lists.item, truth.item, catalogue, compiled)
+        coding = pool.submit(task).result if threads > 1 else task
+        starts = [ids.run_starts(threads) for ids in (lists.user, truth.user)]
         runs = lists.user.take(starts[0]), truth.user.take(starts[1])
-        if catalogue is None:
-            users, (run_user, truth_run_user) = encode(runs)
-        else:
-            users = catalogue.users
-            run_user, truth_run_user = (codes_in(ids, users) for ids in runs)
-        item, truth_item, raw_item, n_items = coding.result()
+        users, (run_user, truth_run_user) = encode(runs)
+        item, truth_item, raw_item, n_items = coding()
     rows = None
     if lists.kind == "rank":
         rows = group_by_rank(starts[0], run_user, len(users), item, lists.values, compiled=compiled)
     rows = rows or group_rows(starts[0], run_user, len(users), {"item": item, lists.kind: lists.values})
     rated = {"item": truth_item} | ({} if truth.values is None else {"rating": truth.values})
     truth_rows = group_rows(starts[1], truth_run_user, len(users), rated)
-    user = np.flatnonzero(rows.count + truth_rows.count)
     return Blocks(
-        users=users[user],
-        lists=RankedLists(users[user], rows.of(user), lists.refuse),
-        truth=truth_rows.of(user),
+        users=users,
+        # Not the method of ``lists``, which would keep all columns in memory.
+        lists=RankedLists(users, rows, partial(lists.table.refuse, lists.column)),
+        truth=truth_rows,
         n=max(n, int(rows.count.max(initial=0)), 1),
         n_items=n_items,
         raw_item=raw_item,
         threshold=threshold,
-        user=user,
-        train=None if catalogue is None or catalogue.train is None else TrainData(catalogue.train),
+        user=None if catalogue is None else codes_in(ids_of(users), catalogue.users).astype(np.int64),
+        train=None if catalogue is None else catalogue.train_data,
         compiled=compiled,
     )
 

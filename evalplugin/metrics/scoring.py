@@ -126,7 +126,7 @@ class Scorer:
         serial = len(cuts) < _MIN_BLOCKS or not all(map(is_built_in, self.request.every.values()))
         threads = 1 if serial else min(_MAX_THREADS, thread_count())
         with ThreadPoolExecutor(threads) as pool:
-            for cut, values in zip(cuts, pool.map(scored, cuts), strict=True):
+            for cut, values in zip(cuts, (pool.map if threads > 1 else map)(scored, cuts), strict=True):
                 rows = cut if position is None else position[cut]
                 levels = values.pop(_PR_CURVE, np.empty((0, 0))).T
                 for level, column in enumerate(levels):

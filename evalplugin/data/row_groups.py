@@ -1,0 +1,108 @@
+"""Row groups of Parquet files: what files say of them, and reading some of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from evalplugin.base.remote import File, RemoteFile
+from evalplugin.data.files import TableFiles
+from evalplugin.data.reading import check_parquet, open_parquet, readable
+from evalplugin.data.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RowGroup", "column_types", "read_groups", "row_groups"]
+
+_REQUESTS = 16  # at a time, to a store
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of one of several files."""
+
+    file: int  # position of the file
+    number: int  # of the row group in the file
+    start: int  # its first row, counted from 0 in the file
+    rows: int
+    low: Any = None  # least value of the column that was asked for; None: the file does not say
+    high: Any = None  # greatest one
+
+
+def row_groups(source: TableFiles, column: str) -> list[RowGroup]:
+    """Return the row groups of all files that have rows, with the range of a column in each.
+
+    Raises:
+        DataError: A file that is no Parquet file.
+    """
+    found = []
+    for position, metadata in enumerate(_each(source, lambda opened: opened.metadata)):
+        paths = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+        at, start = paths.index(column) if paths.count(column) == 1 else None, 0
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            low, high = (None, None) if at is None else _range(group.column(at).statistics)
+            if group.num_rows:
+                found.append(RowGroup(position, number, start, group.num_rows, low, high))
+            start += group.num_rows
+    return found
+
+
+def column_types(source: TableFiles, names: Iterable[str]) -> set[tuple[pa.DataType, ...]]:
+    """Return the types of some columns in the files: one element where they are the same in all."""
+    wanted = list(names)
+    return {
+        tuple(schema.field(name).type for name in wanted if schema.names.count(name) == 1)
+        for schema in _each(source, lambda opened: opened.schema_arrow)
+    }
+
+
+def read_groups(source: TableFiles, groups: Sequence[RowGroup], roles: Mapping[str, str]) -> list[Table]:
+    """Return the columns of some row groups, a table for each of consecutive ones of a file.
+
+    Raises:
+        DataError: A file that cannot be read, or has not all columns.
+    """
+    return [
+        source.row_groups(run[0].file, [group.number for group in run], run[0].start, roles)
+        for run in _runs(groups)
+    ]
+
+
+def _each(source: TableFiles, read: Any) -> list[Any]:
+    """Return what is read of each file, of several files of a store at the same time."""
+
+    def of(file: File) -> Any:
+        with readable(file):
+            check_parquet(file)
+            with open_parquet(file) as opened:
+                return read(opened)
+
+    if not isinstance(source.files[0], RemoteFile):
+        return [of(file) for file in source.files]
+    with ThreadPoolExecutor(_REQUESTS) as pool:
+        return list(pool.map(of, source.files))
+
+
+def _range(statistics: Any) -> tuple[Any, Any]:
+    if statistics is None or not statistics.has_min_max:
+        return None, None
+    try:
+        return statistics.min, statistics.max
+    except UnicodeDecodeError:  # text that is not UTF-8, which is refused where it is read
+        return None, None
+
+
+def _runs(groups: Sequence[RowGroup]) -> list[list[RowGroup]]:
+    """Return row groups by runs that are next to each other in a file."""
+    runs: list[list[RowGroup]] = []
+    for group in groups:
+        last = runs[-1][-1] if runs else None
+        if last is not None and (last.file, last.start + last.rows) == (group.file, group.start):
+            runs[-1].append(group)
+        else:
+            runs.append([group])
+    return runs

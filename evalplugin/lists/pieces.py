@@ -1,0 +1,179 @@
+"""Parquet files in memory: row groups are decoded, and ranges of users scored, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, NoReturn, TypeVar
+
+from evalplugin.base.errors import DataError
+from evalplugin.data.files import TableFiles
+from evalplugin.data.row_groups import RowGroup, column_types, read_groups, row_groups
+from evalplugin.data.tables import Table, ids_of
+from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.lists.ranges import bounds_of, joined, split
+from evalplugin.lists.scoring import blocks_of, need_catalogue
+from evalplugin.metrics import Blocks, MetricSpec
+from evalplugin.metrics.compilation import worth_compiling
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
+from evalplugin.metrics.states import ScorerState
+from evalplugin.models.threads import limit_threads, thread_count
+
+__all__ = ["score_by_ranges"]
+
+_LEAST_ROWS = 2**21  # of lists; fewer are scored at once
+_PART_ROWS = 2**19  # of lists in a range of users, which is scored by one thread
+_MOST_PARTS = 2**10
+_READ_ROWS = 2**20  # rows that are decoded at a time
+_MAX_THREADS = 8
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def score_by_ranges(
+    lists: TableFiles,
+    truth: TableFiles,
+    train: Table | None,
+    specs: Sequence[MetricSpec],
+    columns: ListColumns,
+    threshold: float | None,
+    *,
+    curve_ks: Callable[[int], Sequence[int]],
+) -> PerUserScores | None:
+    """Return the scores of Parquet files that fit in memory; None: they are few rows, or cannot be divided by user.
+
+    Users are divided into ranges of ids, by what files say of their row groups. Rows in any order are moved to their
+    range as they are read, so that what follows stays in the processor's cache.
+
+    Raises:
+        DataError: A value, a list or a truth that breaks a rule; its row in the files may not be named.
+    """
+    check_request(specs, train is not None)
+    if not all(map(is_built_in, specs)):  # metrics of plugins may depend on the order of users
+        return None
+    files: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
+    names = {role: columns.of(role, source.name, source.columns) for role, source in files.items()}
+    groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
+    rows = sum(group.rows for group in groups["lists"])
+    same_types = all(len(column_types(files[role], names[role].values())) == 1 for role in files)
+    if rows < _LEAST_ROWS or not groups["truth"] or not same_types:
+        return None
+    bounds = bounds_of(groups["lists"], min(max(2, rows // _PART_ROWS), _MOST_PARTS))
+    if not bounds:
+        return None
+
+    def read(task: tuple[Role, list[RowGroup]]) -> list[PairColumns] | None:
+        role, some = task
+        tables = read_groups(files[role], some, names[role])
+        unnamed = _UnnamedRows(files[role].name)
+        pairs = [PairColumns.read(table, role, columns)._replace(table=unnamed) for table in tables]
+        pieces = [split(one, bounds) for one in pairs]
+        return None if None in pieces else [joined(of_part) for of_part in zip(*pieces, strict=True)]
+
+    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
+        compiled = worth_compiling(rows)
+        pool.submit(_import_early, compiled)
+        pieces: dict[Role, list[list[PairColumns]]] = {}
+        for role in files:
+            tasks = [(role, some) for some in _tasks(groups[role])]
+            found = list(_run(pool, read, tasks))
+            if None in found:
+                return None
+            pieces[role] = [list(of_part) for of_part in zip(*found, strict=True)]
+        return _scores(pool, pieces, train, specs, columns, threshold, curve_ks, compiled)
+
+
+def _scores(
+    pool: Executor,
+    pieces: dict[Role, list[list[PairColumns]]],
+    train: Table | None,
+    specs: Sequence[MetricSpec],
+    columns: ListColumns,
+    threshold: float | None,
+    curve_ks: Callable[[int], Sequence[int]],
+    compiled: bool,
+) -> PerUserScores:
+    n_parts = len(pieces["lists"])
+    history = None if train is None else PairColumns.read(train, "train", columns)
+    samples = {role: of_parts[0][0] for role, of_parts in pieces.items()}
+    samples |= {} if history is None else {"train": history}
+    check_kinds("user", **{role: pairs.user for role, pairs in samples.items()})
+    check_kinds("item", **{role: pairs.item for role, pairs in samples.items()})
+    catalogue = _catalogue(pool, pieces, history) if need_catalogue(specs) else None
+
+    def group(part: int) -> Blocks | None:
+        of_lists, of_truth = (joined(pieces[role][part]) for role in ("lists", "truth"))
+        pieces["lists"][part] = pieces["truth"][part] = []
+        if not len(of_lists.user) and not len(of_truth.user):
+            return None
+        return blocks_of(ListInput(of_lists, of_truth, None), threshold, catalogue, compiled=compiled)
+
+    blocks = [part for part in _run(pool, group, range(n_parts)) if part is not None]
+    n = max(part.n for part in blocks)
+    ks, n_items = curve_ks(n), 0 if catalogue is None else len(catalogue.items)
+
+    def score(part: Blocks) -> ScorerState:
+        scorer = Scorer(specs, len(part), n, n_items, curve_ks=ks)
+        scorer.add(part)
+        return scorer.state(part.users)
+
+    return ScorerState.merge(_run(pool, score, blocks)).scores()
+
+
+def _catalogue(
+    pool: Executor, pieces: dict[Role, list[list[PairColumns]]], train: PairColumns | None
+) -> Catalogue:
+    def of_part(part: int) -> tuple[Any, Any]:
+        every = [pairs for of_parts in pieces.values() for pairs in of_parts[part]]
+        return encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
+
+    users, items = zip(*_run(pool, of_part, range(len(pieces["lists"]))), strict=True)
+    every = [([ids_of(part) for part in parts if len(part)]) for parts in (users, items)]
+    if train is not None:
+        every = [[*every[0], train.user], [*every[1], train.item]]
+    return Catalogue.of(encode(every[0])[0], encode(every[1])[0], train)
+
+
+class _UnnamedRows(Table):
+    """A table that keeps no rows in memory: an error in them is found again where all are read at once."""
+
+    def __init__(self, name: str) -> None:
+        import pyarrow as pa
+
+        super().__init__(pa.table({}), name)
+
+    def refuse(self, name: str, row: int, rule: str, **more: Any) -> NoReturn:
+        """Raise the error for a value, without its row."""
+        raise DataError(f"{self.name}: column {name!r}: {rule}")
+
+
+def _import_early(compiled: bool) -> None:
+    """Import what scores need later, while other threads decode files without the interpreter's lock."""
+    import scipy.special  # noqa: F401 - for intervals
+
+    if compiled:
+        import evalplugin.metrics.loops  # noqa: F401
+
+
+def _run(pool: Executor, work: Callable[[T], R], inputs: Sequence[T]) -> Iterator[R]:
+    """Yield the results in the order of the inputs; each thread works alone on its input."""
+
+    def alone(one: T) -> R:
+        with limit_threads(1):
+            return work(one)
+
+    return pool.map(alone, inputs)
+
+
+def _tasks(groups: Sequence[RowGroup]) -> list[list[RowGroup]]:
+    """Return row groups by what is decoded at a time."""
+    tasks: list[list[RowGroup]] = [[]]
+    for group in groups:
+        if tasks[-1] and sum(g.rows for g in tasks[-1]) + group.rows > _READ_ROWS:
+            tasks.append([])
+        tasks[-1].append(group)
+    return tasks

@@ -1,0 +1,167 @@
+"""Ranges of users: where they begin, and the rows of each of them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.row_groups import RowGroup
+from evalplugin.data.tables import Ids
+from evalplugin.lists.columns import PairColumns
+
+__all__ = ["bounds_of", "joined", "rows_of", "rows_within", "split"]
+
+_TABLE_BITS = 14  # binary digits of the length of a table from users to ranges
+
+
+def bounds_of(groups: Sequence[RowGroup], n_parts: int) -> list[Any] | None:
+    """Return the first user of each range but the first, ascending, so that all ranges have about as many rows.
+
+    Rows are taken as spread evenly over the range of each row group. Text is divided only where row groups begin.
+    Returns None where files do not say the range of their row groups.
+    """
+    if not groups or any(isinstance(group.low, (bytes, type(None))) for group in groups):
+        return None
+    wanted = np.arange(1, n_parts) / n_parts * sum(group.rows for group in groups)
+    if isinstance(groups[0].low, str):
+        ordered = sorted(groups, key=lambda group: group.low)
+        before = np.cumsum([0, *(group.rows for group in ordered)])
+        return sorted({ordered[min(int(at), len(ordered) - 1)].low for at in np.searchsorted(before, wanted)})
+    # Rows below an id, at the ids where row groups begin and end; between these they rise evenly.
+    least, greatest = min(group.low for group in groups), max(group.high for group in groups)
+    low = np.array([float(group.low - least) for group in groups])
+    span = np.array([float(group.high - group.low + 1) for group in groups])
+    high, density = low + span, np.array([group.rows for group in groups]) / span
+    place, change = np.concatenate([low, high]), np.concatenate([density, -density])
+    order = np.argsort(place, kind="stable")
+    place, rate = place[order], np.cumsum(change[order])
+    rows = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(place))])
+    found = np.interp(wanted, np.maximum.accumulate(rows), place)
+    # Multiples of a power of two, so that a small table tells the range of a user.
+    shift = max(0, (greatest - least).bit_length() - _TABLE_BITS)
+    bounds = sorted({(least + int(bound)) >> shift << shift for bound in found.tolist()})
+    return [bound for bound in bounds if least < bound <= greatest]
+
+
+def split(pairs: PairColumns, bounds: Sequence[Any]) -> list[PairColumns] | None:
+    """Return the rows of each range of users, in their order; None for text that is not in order of users."""
+    user = pairs.user
+    cuts = _cuts_of_text(user, bounds) if user.kind == "text" else _cuts(user.values, bounds)
+    if cuts is not None:
+        return [rows_of(pairs, slice(low, high)) for low, high in itertools.pairwise(cuts)]
+    if user.kind == "text":
+        return None
+    part = _parts(user.values, np.array(bounds, dtype=np.int64))
+    order = np.argsort(part, kind="stable")  # of 16-bit numbers, which takes one pass
+    ends = np.cumsum(np.bincount(part, minlength=len(bounds) + 1)).tolist()
+    moved = rows_of(pairs, order)
+    return [rows_of(moved, slice(low, high)) for low, high in zip([0, *ends], ends, strict=False)]
+
+
+def rows_of(pairs: PairColumns, rows: slice | npt.NDArray[np.int64]) -> PairColumns:
+    """Return some of the rows; messages know no more where they are in the table."""
+    user, item = (_some(ids, rows) for ids in (pairs.user, pairs.item))
+    values = None if pairs.values is None else pairs.values[rows]
+    return pairs._replace(user=user, item=item, values=values)
+
+
+def joined(pieces: Iterable[PairColumns]) -> PairColumns:
+    """Return rows that belong together, in the order of the pieces."""
+    first, *others = pieces
+    if not others:
+        return first
+    filled = [piece for piece in (first, *others) if len(piece.user)] or [first]
+    if len(filled) == 1:
+        return filled[0]
+    values = None if first.values is None else np.concatenate([piece.values for piece in filled])
+    return first._replace(
+        user=_concatenated([piece.user for piece in filled]),
+        item=_concatenated([piece.item for piece in filled]),
+        values=values,
+    )
+
+
+def rows_within(pairs: PairColumns, low: Any, high: Any) -> PairColumns:
+    """Return the rows of users from ``low`` on and below ``high``; None: without such a limit."""
+    bounds = [bound for bound in (low, high) if bound is not None]
+    pieces = split(pairs, bounds)
+    if pieces is not None:
+        return pieces[0 if low is None else 1]
+    import pyarrow.compute as pc
+
+    inside = np.ones(len(pairs.user), dtype=np.bool_)
+    if low is not None:
+        inside &= pc.greater_equal(pairs.user.values, low).to_numpy(zero_copy_only=False)
+    if high is not None:
+        inside &= pc.less(pairs.user.values, high).to_numpy(zero_copy_only=False)
+    return rows_of(pairs, np.flatnonzero(inside))
+
+
+def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
+    if not isinstance(rows, slice):
+        return ids.take(rows) if ids.kind == "text" else Ids(ids.kind, ids.values.take(rows))
+    if ids.kind == "integers":
+        return Ids(ids.kind, ids.values[rows])
+    return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))
+
+
+def _concatenated(columns: Sequence[Ids]) -> Ids:
+    if columns[0].kind == "integers":
+        return Ids("integers", np.concatenate([ids.values for ids in columns]))
+    import pyarrow as pa
+
+    kinds = {ids.values.type for ids in columns}
+    if len(kinds) > 1 or sum(ids.values.nbytes for ids in columns) >= 2**31 - 1:
+        return Ids("text", pa.concat_arrays([ids.values.cast(pa.large_string()) for ids in columns]))
+    return Ids("text", pa.concat_arrays([ids.values for ids in columns]))
+
+
+def _cuts(users: npt.NDArray[np.integer[Any]], bounds: Sequence[int]) -> list[int] | None:
+    """Return where each range begins and the last one ends if rows are in the order of users; else None."""
+    if not bool((users[1:] >= users[:-1]).all()):
+        return None
+    return [0, *np.searchsorted(users, np.array(bounds, dtype=np.int64)).tolist(), len(users)]
+
+
+def _cuts_of_text(user: Ids, bounds: Sequence[str]) -> list[int] | None:
+    import pyarrow.compute as pc
+
+    values = user.values
+    if len(values) > 1 and not pc.all(pc.less_equal(values[:-1], values[1:])).as_py():
+        return None
+    cuts = [0]
+    for bound in bounds:  # a search for the first row from the bound on
+        low, high = cuts[-1], len(values)
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                text = values[middle].as_py()
+            except UnicodeDecodeError:  # refused where all is read at once
+                return None
+            low, high = (middle + 1, high) if text < bound else (low, middle)
+        cuts.append(low)
+    return [*cuts, len(values)]
+
+
+def _parts(
+    users: npt.NDArray[np.integer[Any]], bounds: npt.NDArray[np.int64]
+) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Return the range of each user, as uint8 or uint16."""
+    kind: type[np.unsignedinteger[Any]] = np.uint8 if len(bounds) < 2**8 else np.uint16
+    if not len(bounds):
+        return np.zeros(len(users), dtype=kind)
+    shift = 0
+    while not (bounds >> shift & 1).any() and shift < 62:
+        shift += 1
+    first, last = int(bounds[0] >> shift), int(bounds[-1] >> shift)
+    if last - first >= 2**_TABLE_BITS * 2:
+        return np.searchsorted(bounds, users.astype(np.int64, copy=False), side="right").astype(kind)
+    starts = np.arange(first - 1, last + 1)
+    part_of = np.searchsorted(bounds >> shift, starts, side="right").astype(kind)
+    place = users.astype(np.int64) >> shift
+    place -= first - 1
+    return part_of.take(place, mode="clip")
