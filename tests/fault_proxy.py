@@ -49,11 +49,15 @@ class Fault:
 
 @dataclass
 class FaultProxy:
-    """A running proxy. Every request is in ``requests``, those that were broken in ``broken`` too."""
+    """A running proxy. Every request is in ``requests``, those that were broken in ``broken`` too.
+
+    ``received`` is the number of bytes of all answers.
+    """
 
     url: str
     requests: list[tuple[str, str]] = field(default_factory=list)  # method and path with query
     broken: list[tuple[str, str]] = field(default_factory=list)
+    received: int = 0
     _faults: list[tuple[Fault, list[int]]] = field(default_factory=list)  # with the number of requests seen
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -68,6 +72,7 @@ class FaultProxy:
             self._faults.clear()
             self.requests.clear()
             self.broken.clear()
+            self.received = 0
 
     def fault_of(self, method: str, path: str) -> Fault | None:
         """Return what happens to a request, and count it."""
@@ -109,6 +114,7 @@ def fault_proxy(target: str) -> Iterator[FaultProxy]:
                 self._answer(200, {"Content-Type": "application/json"}, b"\x00\xff<garbage>\x89PAR1" * 9)
             else:
                 status, headers, content = self._ask(body)
+                proxy.received += len(content)
                 if kind == "lost":
                     self._reset()
                 else:

@@ -313,20 +313,34 @@ def open_output(target: str | Path) -> Iterator[IO[bytes]]:
 
 
 def _upload(store: Store, source: str, path: str) -> None:
-    """Copy a file in one call of compiled code: if Python were interrupted, it would complete what is cut short."""
-    from pyarrow import fs
-
-    if store.writes_whole:
-        fs.copy_files(source, path, fs.LocalFileSystem(), store.files)
-        return
-    partial = f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.{os.getpid()}.tmp"
+    target = path
+    if not store.writes_whole:
+        target = f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.{os.getpid()}.tmp"
     try:
-        fs.copy_files(source, partial, fs.LocalFileSystem(), store.files)
-        store.files.move(partial, path)
+        _write_at_once(store, source, target)
+        if target != path:
+            store.files.move(target, path)
     except BaseException:
-        with suppress(OSError):
-            store.files.delete_file(partial)
+        if target != path:
+            with suppress(OSError):
+                store.files.delete_file(target)
         raise
+
+
+def _write_at_once(store: Store, source: str, path: str) -> None:
+    """Write a file in one call of compiled code: a stream that Python drops half-way completes what is cut short."""
+    import pyarrow as pa
+
+    with pa.OSFile(source) if not os.path.getsize(source) else pa.memory_map(source) as file:
+        content = file.read_buffer()
+        stream = store.files.open_output_stream(path, compression=None)
+        try:
+            stream.write(content)
+        except BaseException:
+            with suppress(OSError, pa.ArrowException):
+                stream.close()  # reports the same error again, which is then not printed
+            raise
+        stream.close()
 
 
 def _partial(path: Path) -> Path:

@@ -157,6 +157,7 @@ def _s3(bucket: str) -> FileSystem:
     return fs.S3FileSystem(
         region=region,
         endpoint_override=endpoint,
+        background_writes=False,  # they would hold a whole output in memory
         connect_timeout=_CONNECT_SECONDS,
         request_timeout=_SILENT_SECONDS,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_attempts()),

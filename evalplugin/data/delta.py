@@ -74,7 +74,7 @@ def _refuse_features(folder: str | Path, table: Any) -> None:
             f"{folder}: the Delta table has column mapping ({mapping}), which cannot be read{_COPY}"
         )
     features = table.protocol().reader_features or []
-    if "deletionVectors" in features and any(len(batch) for batch in table.deletion_vectors()):
+    if "deletionVectors" in features and any(batch.num_rows for batch in table.deletion_vectors()):
         raise DataError(
             f"{folder}: the Delta table has deletion vectors, which cannot be applied: run REORG TABLE ... APPLY "
             f"(PURGE) on it{_COPY}"

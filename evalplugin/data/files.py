@@ -53,7 +53,8 @@ def find_files(base: Path, path: str, inside: str | None = None) -> Found:
         DataError: There is no such file, or its store refuses or cannot be reached.
     """
     if is_remote(path):
-        if inside == _PARQUET and is_remote_folder(f"{path.rstrip('/')}/{LOG}"):
+        log = f"{path.rstrip('/')}/{LOG}"
+        if inside == _PARQUET and is_remote_folder(path) and is_remote_folder(log):
             return Found(*delta_files(path))
         return _found(find_remote(path, inside), _before_wildcards(path))
     with readable(path):
