@@ -27,6 +27,7 @@ def run(
     experiment: str | None = None,
     data_home: str | Path | None = None,
     workers: int | None = None,
+    engine: str | None = None,
     resume: bool = False,
     fresh: bool = False,
 ) -> Outcome:
@@ -38,12 +39,14 @@ def run(
         tracking_uri, experiment: Win over the config's.
         data_home: Folder of downloaded datasets; None: the one that EVALPLUGIN_DATA_HOME names, if any.
         workers: How many tasks run at a time, of several each in a process of its own; None: as in the config.
+        engine: Where tasks run, such as ``ray``; wins over the config's.
         resume: Go on with the newest bake-off of this config that was cut off, if there is one.
         fresh: Compute all anew; else results that were computed before are taken from the store.
 
     Raises:
         ConfigError: Everything that is wrong with the config.
         DataError: Data that is missing or breaks a rule; or fewer than one worker.
+        EngineError: The engine cannot run the tasks.
         TrackingError: The tracking store cannot be reached.
     """
     from evalplugin.bakeoff.notify import notify_invalid_config, run_and_notify
@@ -53,7 +56,7 @@ def run(
     home = Path(home) if home is not None else None
     source = config if isinstance(config, Mapping) else Path(config)
     try:
-        checked = load(source, overrides=overrides, data_home=home)
+        checked = load(source, overrides=overrides, data_home=home, engine=engine)
     except Exception as error:
         notify_invalid_config(source, error, overrides=overrides, experiment=experiment)
         raise

@@ -245,6 +245,7 @@ def test_the_page_on_mlflow_names_all_that_is_logged() -> None:
                 "fail_on": "never",
             },
             "register": {"name": "shop"},
+            "engine": "local",
         },
         tracking_uri="sqlite:///mlflow.db",
     )

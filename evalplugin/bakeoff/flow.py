@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import stored_uris
 from evalplugin.data.drift import DescribedData, Drift
+from evalplugin.execution.engines import Session
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
@@ -52,7 +53,6 @@ from evalplugin.execution.runner import (
     load_cached,
     prepare,
 )
-from evalplugin.execution.store import Store
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
@@ -214,27 +214,37 @@ def run_bakeoff(
         with observer.progress("look for the last bake-off"):
             champion = None if gated is None else gated.champion
             raise_if_unchanged(uri, bakeoff.experiment, bakeoff.inputs, named, champion, observer)
-    workers = workers or config.spec.workers
     with open_journal(bakeoff.id, fingerprints, cache, mode, observer, command, jobs) as journal:
         bakeoff = replace(bakeoff, id=journal.header.id)
         untuned = [job for job in jobs if not job.model.space]
         load_cached(untuned, cache)
         _check_missing(untuned, cache, journal, mode, observer)
-        with _open_tracker(bakeoff, uri, large, journal, cache, observer) as tracker:
+        open_engine = partial(open_session, config, cache.store, observer, inputs=named)
+        idle = mode == "sync" or (not studies and all(job.ended for job in jobs))
+        with (
+            # First: where the engine cannot run tasks, nothing is logged.
+            open_engine(workers=workers, here=idle) as session,
+            _open_tracker(bakeoff, uri, large, journal, cache, observer) as tracker,
+        ):
             on_start(bakeoff.id)
             abandon_older(journal, mode, observer)
-            jobs = _tune(config, studies, jobs, cache, journal, mode, observer, workers)
-            pace = Pace(jobs, workers)
+            jobs = _tune(studies, jobs, cache, journal, mode, observer, session)
+            pace = Pace(jobs, session.slots)
             pictures_of_model = len(bakeoff.headline) + (2 if studies else 0)  # two of tuning
             with drawing_processes(len(jobs) * pictures_of_model) as artists:
-                with open_session(config, cache.store, observer, workers=workers) as session:
-                    execute = task_executor(session, observer)
-                    result, run_ids = run_tasks(bakeoff, jobs, execute, cache, tracker, observer, pace)
+                execute = task_executor(session, observer)
+                result, run_ids = run_tasks(
+                    bakeoff, jobs, execute, cache, tracker, observer, pace, session.describe
+                )
+                ran = session.describe()
+                session.close()
                 pictures = drawn_pictures(result, artists)
                 outcome = _compare_and_log(
                     config, gated, prepared, result, run_ids, pictures, cache.inputs, tracker, observer
                 )
-            return _register(gated, prepared, outcome, run_ids, tracker, cache.store, journal, observer)
+            if config.engine is not None and not idle:
+                tracker.tag(outcome.links.summary_run_id, "engine", f"{config.engine.type} {ran}".rstrip())
+            return _register(gated, prepared, outcome, run_ids, tracker, journal, observer, open_engine)
 
 
 def _check_missing(
@@ -269,14 +279,13 @@ def _check_missing(
 
 
 def _tune(
-    config: CheckedConfig,
     studies: Sequence[Study],
     jobs: Sequence[Job],
     cache: StepCache,
     journal: Journal,
     mode: Mode,
     observer: Observer,
-    workers: int,
+    session: Session,
 ) -> list[Job]:
     """Return the jobs, those of tuned models with the parameters that were found and what is cached of them.
 
@@ -291,9 +300,8 @@ def _tune(
     if not studies:
         return list(jobs)
     # The progress of all trials is shown, and not that of each.
-    with open_session(config, cache.store, observer, workers=workers) as session:
-        run = refuse if mode == "sync" else task_executor(session, Observer())
-        found = run_studies(studies, jobs, run, cache, observer)
+    run = refuse if mode == "sync" else task_executor(session, Observer())
+    found = run_studies(studies, jobs, run, cache, observer)
     tuned = [job for job in found if job.model.space]
     load_cached(tuned, cache)
     _check_missing(tuned, cache, journal, mode, observer, of=" of tuned models")
@@ -364,9 +372,9 @@ def _register(
     outcome: Outcome,
     run_ids: Sequence[str],
     tracker: MlflowTracker,
-    store: Store,
     journal: Journal,
     observer: Observer,
+    open_engine: Callable[..., AbstractContextManager[Session]],
 ) -> Outcome:
     """Register the winner, if there is one; a failure is part of the outcome, as the results are logged."""
     if gated is None or outcome.decision is None:
@@ -379,7 +387,7 @@ def _register(
         registered = register_winner(
             gated, outcome.decision, prepared, outcome.result, observer,
             tracking_uri=tracker.uri, run_id=run_id, model_run_ids=run_ids,
-            open_session=partial(open_session, gated.config, store, observer, workers=1),
+            open_session=partial(open_engine, workers=1),
         )  # fmt: skip
         if registered is not None:
             tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")

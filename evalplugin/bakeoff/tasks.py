@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import count_text
 from evalplugin.config import CheckedConfig
-from evalplugin.execution.engines import Local, Needs, Session
+from evalplugin.execution.engines import Needs, Session
+from evalplugin.execution.engines.local import Local
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
@@ -24,23 +25,47 @@ __all__ = ["open_session", "report_seeds", "run_tasks"]
 
 @contextmanager
 def open_session(
-    config: CheckedConfig, store: Store, observer: Observer, *, workers: int | None
+    config: CheckedConfig,
+    store: Store,
+    observer: Observer,
+    *,
+    workers: int | None,
+    inputs: Mapping[str, str],
+    here: bool = False,
 ) -> Generator[Session]:
     """Yield a session of the config's engine, with a scratch folder for its files.
+
+    Args:
+        config: Of the bake-off.
+        store: Has the folder.
+        observer: Receives what the engine finds.
+        workers: Tasks at a time; None: as in the config.
+        inputs: Files that tasks read, with fingerprints, which must be the same on every node.
+        here: Whether nothing is to be computed, so that no other machine is asked.
 
     Raises:
         EngineError: The engine cannot run the tasks.
     """
+    engine = Local() if here or config.engine is None else config.engine.component
+    if workers is None and "workers" in config.spec.model_fields_set:
+        workers = config.spec.workers
+    components = [("model", model.type) for model in config.models]
+    components += [("metric", metric.family) for metric in config.metrics]
     with store.scratch() as folder:
         needs = Needs(
             folder=folder,
             plugins=config.plugins,
             limits=Limits.of(config.spec.limits),
             workers=workers,
+            components=components,
+            inputs=inputs,
             base=config.folder,
             report=observer.report,
         )
-        with Local().open(needs) as session:
+        with observer.progress("open the engine") if config.engine else nullcontext(), ExitStack() as opened:
+            session = opened.enter_context(engine.open(needs))
+            opened = opened.pop_all()
+        with opened:
             yield session
 
 
@@ -64,16 +89,21 @@ def run_tasks(
     tracker: MlflowTracker,
     observer: Observer,
     pace: Pace,
+    where: Callable[[], str],
 ) -> tuple[BakeoffResult, list[str]]:
     """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
+
+    ``where`` returns where tasks run now, for progress.
 
     Raises:
         TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
     """
     runs = _ModelRuns(tracker, observer)
     results: dict[int, ModelResult] = {}
-    label = f"compute {count_text(pace.total, 'task')}"
-    label += f" in {pace.workers} processes" if pace.workers > 1 else ""
+
+    def label() -> str:
+        return f"compute {count_text(pace.total, 'task')} {where()}".rstrip()
+
     with observer.overall(label, pace.total, pace.seconds_left) as advance:
         advance(pace.done)
         found = results_of(

@@ -93,9 +93,8 @@ def tune(
     studies = studies_of(config, prepared, jobs)
     with observer.progress("look up the inputs of models"):
         check_declared(config, cache)
-        cache.named(named_inputs(jobs))
-    workers = workers or config.spec.workers
-    with open_session(config, cache.store, observer, workers=workers) as session:
+        named = cache.named(named_inputs(jobs))
+    with open_session(config, cache.store, observer, workers=workers, inputs=named) as session:
         found = run_studies(studies, jobs, task_executor(session, Observer()), cache, observer)
     return [_tuned_model(config, job) for job in found]
 

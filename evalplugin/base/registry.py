@@ -172,10 +172,11 @@ def require_methods(*methods: str) -> Callable[[type], str | None]:
     return check
 
 
-def load_plugin_file(path: Path) -> None:
+def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
     """Run a plugin file as a module of its own, so that the components that it registers can be used by name.
 
-    A file that was run before is run again only if it has changed.
+    A file that was run before is run again only if it has changed. ``origin`` is the resolved path that names the
+    module: of a copy, that of the original on another machine, so that what is pickled there can be read here.
 
     Raises:
         PluginError: The file does not exist, is no Python file, or raises.
@@ -190,7 +191,8 @@ def load_plugin_file(path: Path) -> None:
     if path.suffix != ".py":
         raise PluginError(f"a plugin is a Python file (.py), not {path.name!r}")
     # The path is part of the name: two folders may each hold a my_model.py.
-    name = f"evalplugin_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    origin = origin or path
+    name = f"evalplugin_plugin_{origin.stem}_{hashlib.sha256(str(origin).encode()).hexdigest()[:8]}"
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -202,7 +204,7 @@ def load_plugin_file(path: Path) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _with_origin(str(path)), recorded_inputs(carry=True):
+    with _with_origin(str(origin)), recorded_inputs(carry=True):
         try:
             spec.loader.exec_module(module)
             _loaded[name] = content

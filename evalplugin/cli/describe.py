@@ -28,7 +28,7 @@ _CACHED = (
 @options.plugin
 @options.debug
 def describe(kind: str, name: str) -> int:
-    """Describe a model, metric, dataset, filter, split, segment or check: definition, parameters, source."""
+    """Describe a model, metric, dataset, filter, split, segment, engine or check: definition, parameters, source."""
     if kind == "check":
         _describe_check(name)
         return EXIT_DONE

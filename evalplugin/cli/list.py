@@ -24,6 +24,7 @@ _PACKAGES = {
     "filters": "evalplugin.data",
     "splits": "evalplugin.data",
     "segments": "evalplugin.segments",
+    "engines": "evalplugin.config.engines",
 }
 KINDS = tuple(_PACKAGES)
 
@@ -33,7 +34,7 @@ KINDS = tuple(_PACKAGES)
 @options.plugin
 @options.debug
 def list_(kind: str) -> int:
-    """List what a config can name: models, metrics, datasets, filters, splits, segments or checks."""
+    """List what a config can name: models, metrics, datasets, filters, splits, segments, engines or checks."""
     if kind == "checks":
         from evalplugin.checks import CHECKS
 

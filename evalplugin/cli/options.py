@@ -17,6 +17,7 @@ __all__ = [
     "configs",
     "data_home",
     "debug",
+    "engine",
     "experiment",
     "if_changed",
     "intersect",
@@ -119,6 +120,9 @@ experiment = click.option("--experiment", help="MLflow experiment; wins over the
 tracking_uri = click.option("--tracking-uri", help="MLflow tracking URI; wins over the config's.")
 workers = click.option(
     "--workers", type=click.IntRange(1), metavar="N", help="Tasks at a time; wins over the config's."
+)
+engine = click.option(
+    "--engine", metavar="NAME", help="Where tasks run, see `evalplugin list engines`; wins over the config's."
 )
 store = click.option(
     "--store",

@@ -29,6 +29,7 @@ __all__ = ["run", "run_with"]
 @options.data_home
 @click.option("--dry-run", is_flag=True, help="Check, read and split the data, print the plan, and stop.")
 @options.workers
+@options.engine
 @click.option(
     "--resume", "mode", flag_value="resume", help="Go on with the newest bake-off that was cut off."
 )
@@ -45,6 +46,7 @@ def run(
     data_home: Path | None,
     dry_run: bool,
     workers: int | None,
+    engine: str | None,
     mode: str | None,
     if_changed: bool,
     outcome_file: Path | None,
@@ -63,7 +65,7 @@ def run(
     on_payload = _appender(outcome_file, observer)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:
-        checked = load_all(configs, overrides, data_home)
+        checked = load_all(configs, overrides, data_home, engine=engine)
     except Exception as error:
         if not dry_run:
             from evalplugin.bakeoff.notify import notify_invalid_config
@@ -141,13 +143,16 @@ def _appender(file: Path | None, observer: Observer) -> Callable[[Payload], None
     return append
 
 
+_REPEATED = ("overrides", "tracking_uri", "experiment", "data_home", "workers", "engine")
+
+
 def _command_line(config: Path) -> list[str]:
     """Return the arguments of ``run`` for one of its configs, as they were given."""
     context = click.get_current_context()
     typed = [str(config)]
     for parameter in context.command.params:
         given = context.get_parameter_source(parameter.name or "") is click.core.ParameterSource.COMMANDLINE
-        if given and parameter.name in ("overrides", "tracking_uri", "experiment", "data_home", "workers"):
+        if given and parameter.name in _REPEATED:
             value = context.params[parameter.name]
             for one in value if isinstance(value, tuple) else (value,):
                 typed += [parameter.opts[0], str(one)]

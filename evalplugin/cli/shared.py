@@ -21,9 +21,14 @@ __all__ = ["echo", "echo_data", "load_all", "open_store", "print_diagnostic", "s
 
 
 def load_all(
-    configs: Sequence[Path], overrides: Sequence[str], data_home: Path | None, *, runs_here: bool = True
+    configs: Sequence[Path],
+    overrides: Sequence[str],
+    data_home: Path | None,
+    *,
+    runs_here: bool = True,
+    engine: str | None = None,
 ) -> list[CheckedConfig]:
-    """Return the checked configs; ``runs_here``: as in ``config.load``.
+    """Return the checked configs; ``runs_here`` and ``engine``: as in ``config.load``.
 
     Raises:
         ConfigError: The mistakes of all of them.
@@ -34,7 +39,9 @@ def load_all(
     lines: list[str] = []
     for path in configs:
         try:
-            checked.append(load(path, overrides=overrides, data_home=data_home, runs_here=runs_here))
+            checked.append(
+                load(path, overrides=overrides, data_home=data_home, runs_here=runs_here, engine=engine)
+            )
         except ConfigError as error:
             lines += error.lines
     if lines:

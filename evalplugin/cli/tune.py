@@ -19,6 +19,7 @@ __all__ = ["tune"]
 @options.tracking_uri
 @options.data_home
 @options.workers
+@options.engine
 @click.option("--fresh", is_flag=True, help="Compute all anew, take nothing from the store.")
 @options.debug
 def tune(
@@ -27,6 +28,7 @@ def tune(
     tracking_uri: str | None,
     data_home: Path | None,
     workers: int | None,
+    engine: str | None,
     fresh: bool,
 ) -> int:
     """Find the best parameters of the models with a search space, and print them as YAML to paste.
@@ -37,7 +39,7 @@ def tune(
     from evalplugin.bakeoff import tune_command
     from evalplugin.cli import show
 
-    (checked,) = load_all([config], overrides, data_home)
+    (checked,) = load_all([config], overrides, data_home, engine=engine)
     found = tune_command.tune(
         checked,
         data_home=data_home,

@@ -14,6 +14,7 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.config.document import Document
+from evalplugin.config.engines import Engine
 from evalplugin.config.schema import Config, Effect
 from evalplugin.config.tuning import Budget, Space
 from evalplugin.data import DatasetLoader, Filter, Interactions, LoadContext, Splitter, filtered
@@ -124,6 +125,7 @@ class CheckedConfig:
     primary: MetricSpec
     segments: tuple[Named[Segmenter], ...]
     tune: TuningPlan | None = None  # None: no model is tuned
+    engine: Named[Engine] | None = None  # where tasks run; None: on this machine
 
     @property
     def name(self) -> str:
@@ -151,6 +153,9 @@ class CheckedConfig:
             "segments": [segment.as_mapping() for segment in self.segments],
             "compare": {"baseline": self.spec.compare.baseline, "primary": self.primary.name},
             "tune": None if self.tune is None else self.tune.as_mapping(),
+            "engine": None
+            if self.engine is None
+            else {"type": self.engine.type, **as_mapping(self.engine.component)},
             "seeds": self.spec.seeds if self.spec.seeds > 1 else None,  # hashes of before it existed stay
         }
         sections = self.spec.model_dump(by_alias=True) | checked

@@ -14,8 +14,9 @@ from evalplugin.base.inputs import ENV
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.registry import Registry
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, TuningPlan
-from evalplugin.config.components import ComponentSpec, DatasetSpec, InlineSpec
+from evalplugin.config.components import ComponentSpec, DatasetSpec, EngineSpec, InlineSpec
 from evalplugin.config.document import Document
+from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.gate_checks import problems_of_gate
 from evalplugin.config.grid import has_parameter, params_at, points_of
@@ -104,7 +105,7 @@ class Checks:
         return [one for one in found if one is not None]
 
     def component(
-        self, path: KeyPath, spec: InlineSpec, registry: Registry[T], context: LoadContext
+        self, path: KeyPath, spec: InlineSpec | EngineSpec, registry: Registry[T], context: LoadContext
     ) -> Named[T] | None:
         """Return a component if it can be made and its own check finds nothing."""
         if self.attempt(self._nested(path, "type"), registry.entry, spec.type) is None:
@@ -114,6 +115,11 @@ class Checks:
         if component is None or not self.extend(check(context), path):
             return None
         return Named(spec.name, spec.type, component)
+
+    def engine(self, context: LoadContext) -> Named[Engine] | None:
+        """Return the engine; None if it is left out or cannot be made."""
+        parts = self.parts("engine", EngineSpec)
+        return self.component(*parts[0], ENGINES, context) if parts else None
 
     def datasets(self, context: LoadContext) -> list[NamedDataset]:
         """Return the datasets that can be made, each with its filters."""

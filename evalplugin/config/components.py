@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from evalplugin.config.sections import Closed
 
-__all__ = ["ComponentSpec", "DatasetSpec", "FilterSpec", "InlineSpec", "in_one_line"]
+__all__ = ["ComponentSpec", "DatasetSpec", "EngineSpec", "FilterSpec", "InlineSpec", "in_one_line"]
 
 
 def in_one_line(name: str) -> str:
@@ -58,6 +58,19 @@ class FilterSpec(Closed):
     def params(self) -> dict[str, Any]:
         """The parameters of the filter."""
         return dict(self.model_extra or {})
+
+
+class EngineSpec(FilterSpec):
+    """Where tasks run: a type and the type's own parameters. Plain text is short for its type alone."""
+
+    type: Annotated[
+        str, Field(description="Registered type, see `evalplugin list engines`.", examples=["ray"])
+    ]
+
+    @property
+    def name(self) -> str:
+        """The type: an engine has no name of its own."""
+        return self.type
 
 
 class InlineSpec(ComponentSpec):

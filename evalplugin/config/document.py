@@ -111,6 +111,16 @@ class Document:
             overrides[path] = f"--set {_redacted(assignment)}"
         return Document(self.name, self.text, data, self.values, self.keys, overrides)
 
+    def with_engine(self, name: str) -> Document:
+        """Return the document with another engine; one of the same type keeps its parameters."""
+        written = self.data.get("engine")
+        if name == (written.get("type") if isinstance(written, Mapping) else written):
+            return self
+        overrides = {**self.overrides, ("engine",): f"--engine {name}"}
+        return Document(
+            self.name, self.text, {**self.data, "engine": name}, self.values, self.keys, overrides
+        )
+
     def _location(self, problem: Problem) -> str:
         for path, source in self.overrides.items():
             if problem.path[: len(path)] == path:

@@ -7,6 +7,7 @@ from typing import Any
 
 from evalplugin.base.parameters import schema_of
 from evalplugin.base.registry import Registry
+from evalplugin.config.engines import ENGINES
 from evalplugin.config.schema import Config
 from evalplugin.data import DATASETS, FILTERS, SPLITS
 from evalplugin.models import MODELS
@@ -32,7 +33,7 @@ def json_schema() -> dict[str, Any]:
         "segment": {"name": name},
         "model": {**definitions.pop("ModelSpec")["properties"], "name": name},
     }
-    for spec in ("DatasetSpec", "FilterSpec", "InlineSpec", "SegmentSpec"):
+    for spec in ("DatasetSpec", "EngineSpec", "FilterSpec", "InlineSpec", "SegmentSpec"):
         definitions.pop(spec)
     registries: dict[str, Registry[Any]] = {
         "dataset": DATASETS,
@@ -40,6 +41,7 @@ def json_schema() -> dict[str, Any]:
         "split": SPLITS,
         "segment": SEGMENTS,
         "model": MODELS,
+        "engine": ENGINES,
     }
     for kind, registry in registries.items():
         definitions[kind] = {
@@ -67,6 +69,7 @@ def json_schema() -> dict[str, Any]:
     ):
         properties[key]["items"] = {"$ref": f"#/$defs/{kind}"}
     properties["split"] = {"anyOf": [{"$ref": "#/$defs/split"}, properties["split"]]}
+    properties["engine"]["anyOf"][0] = {"$ref": "#/$defs/engine"}
     definitions["Tune"]["properties"]["split"]["anyOf"][0] = {"$ref": "#/$defs/split"}
     space = definitions["Space"]
     choices = {"type": "array", "items": {}, "minItems": 1, "description": "Values without an order."}

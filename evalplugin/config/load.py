@@ -31,11 +31,13 @@ def load(
     overrides: Sequence[str] = (),
     data_home: Path | None = None,
     runs_here: bool = True,
+    engine: str | None = None,
 ) -> CheckedConfig:
     """Return the checked config of a YAML file, or of a mapping given from Python; no data is read.
 
     ``overrides`` are assignments such as ``models.0.params.k=20``; ``data_home`` is the folder of downloaded datasets;
-    ``runs_here``: whether the driver of the tracking store must be installed.
+    ``runs_here``: whether the driver of the tracking store must be installed; ``engine`` is the type of the engine and
+    wins over the config's, whose parameters stay where it is the same.
 
     Raises:
         ConfigError: Everything that is wrong, one line a problem, in the order of the file.
@@ -46,6 +48,8 @@ def load(
         document, folder = read_document(source), source.resolve().parent
     if overrides:
         document = document.override(overrides)
+    if engine is not None:
+        document = document.with_engine(engine)
     return _check(document, folder, data_home, runs_here)
 
 
@@ -93,6 +97,7 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     checks.gate(names)
     checks.registrable(models)
     tune = checks.tuning(names.metrics, primary, context)
+    engine = checks.engine(context)
     checks.stop_if_any()
     assert spec is not None
     assert primary is not None
@@ -107,6 +112,7 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
         primary=primary,
         segments=tuple(segments),
         tune=tune,
+        engine=engine,
     )
 
 

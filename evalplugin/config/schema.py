@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from evalplugin.config.components import ComponentSpec, DatasetSpec, InlineSpec, in_one_line
+from evalplugin.config.components import ComponentSpec, DatasetSpec, EngineSpec, InlineSpec, in_one_line
 from evalplugin.config.gate import Gate, Register
 from evalplugin.config.sections import (
     CheckRules,
@@ -199,10 +199,19 @@ class Config(Closed):
         Decides("nothing"),
         Field(
             ge=1,
-            description="How many tasks run at a time, each in a process of its own; 1: in this one.",
+            description="How many tasks run at a time, each in a process of its own; 1: in this one. Left out with an "
+            "engine of several machines: as many as it has room for.",
             examples=[4],
         ),
     ] = 1
+    engine: Annotated[
+        EngineSpec | None,
+        Decides("nothing"),
+        Field(
+            description="Where tasks run; left out: on this machine. Results are the same on each engine.",
+            examples=[{"type": "ray", "address": "auto", "cpus": 2, "memory": "8GB"}],
+        ),
+    ] = None
     limits: Annotated[TaskLimits, Decides("failures")] = TaskLimits()
     store: Annotated[StoreSpec, Decides("nothing")] = StoreSpec()
 

@@ -17,6 +17,7 @@ from evalplugin.base.costs import Stopwatch, peak_memory
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions, Split
+from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
@@ -92,14 +93,6 @@ class TaskResult:
     def top_n(self) -> TopN:
         """The lists alone."""
         return self.lists.top_n
-
-
-@dataclass(frozen=True)
-class TaskFailure:
-    """The end of a task that failed."""
-
-    error: str  # its traceback
-    inputs: Mapping[str, str] | None = None  # what it has read until then, with fingerprints; None: not known
 
 
 def run_task(task: Task, label: str, observer: Observer) -> TaskResult:

@@ -16,16 +16,18 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from evalplugin.base.errors import is_disk_full
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
-from evalplugin.config.sections import TaskLimits
+from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.isolation import error_text, isolated
-from evalplugin.execution.tasks import TaskFailure
+
+if TYPE_CHECKING:
+    from evalplugin.config.sections import TaskLimits
 
 __all__ = [
     "NOT_GUARDED",
@@ -33,6 +35,7 @@ __all__ = [
     "NO_SPACE",
     "Assignment",
     "Limits",
+    "PluginFile",
     "refuse_in_worker",
     "work",
 ]
@@ -56,20 +59,28 @@ class Limits:
         return cls(spec.seconds, None if spec.memory is None else bytes_of(spec.memory))
 
 
+@dataclass(frozen=True)
+class PluginFile:
+    """A plugin to load: its file here, and the path that names its module."""
+
+    file: Path
+    origin: Path
+
+
 @dataclass
 class Assignment:
-    """The files and limits of one task.
+    """The files and limits of one call.
 
     The files are read after the plugins are loaded, which define the classes of their contents.
     """
 
-    function: Callable[..., object]
-    shared: tuple[Path, ...]  # arguments that several tasks share
-    rest: Path  # the other arguments
+    shared: tuple[Path, ...]  # arguments that several calls share
+    call: Path  # the function, which is one of a module, and the other arguments
     out: Path  # for the result
     threads: int
     limits: Limits
-    plugins: tuple[Path, ...]
+    plugins: tuple[PluginFile, ...]
+    modules: Path | None = None  # a folder with modules that the plugins import
 
 
 def refuse_in_worker() -> None:
@@ -133,14 +144,16 @@ def _call(assignment: Assignment) -> Callable[[], object]:
     """Return the function with its arguments."""
     import joblib
 
+    if assignment.modules is not None:
+        sys.path.insert(0, str(assignment.modules))
     for plugin in assignment.plugins:
-        load_plugin_file(plugin)
+        load_plugin_file(plugin.file, origin=plugin.origin)
     shared = {
         name: one for file in assignment.shared for name, one in joblib.load(file, mmap_mode="r").items()
     }
-    rest = pickle.loads(assignment.rest.read_bytes())
-    assignment.rest.unlink()
-    return partial(assignment.function, **shared, **rest)
+    function, rest = pickle.loads(assignment.call.read_bytes())
+    assignment.call.unlink()
+    return partial(function, **shared, **rest)
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -11,6 +11,7 @@ No test framework is needed: a check raises AssertionError with the broken rule.
 """
 
 from evalplugin.testing.dataset import check_dataset
+from evalplugin.testing.engine import check_engine
 from evalplugin.testing.filter import check_filter
 from evalplugin.testing.metric import check_metric
 from evalplugin.testing.model import check_recommender
@@ -19,6 +20,7 @@ from evalplugin.testing.split import check_split
 
 __all__ = [
     "check_dataset",
+    "check_engine",
     "check_filter",
     "check_metric",
     "check_recommender",

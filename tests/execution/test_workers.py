@@ -449,7 +449,7 @@ def test_exit_reason_does_not_depend_on_poll_time(tmp_path: Path) -> None:
     process.start()
     process.join()
     long_ago = time.monotonic() - 60  # what others have left was logged meanwhile
-    ended = workers_module.WorkerProcess(0, process, tmp_path / "result", Limits(seconds=10.0), long_ago)
+    ended = workers_module.WorkerProcess(process, tmp_path / "result", Limits(seconds=10.0), long_ago)
     assert ended.has_ended()
     assert ended.result() == TaskFailure(HOWS["exit"])
 

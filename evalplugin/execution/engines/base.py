@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from evalplugin.execution.tasks import TaskFailure
+from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.worker import Limits
 
 __all__ = ["Call", "Handle", "Needs", "Session", "run_calls"]
@@ -23,6 +23,8 @@ class Needs:
     plugins: Sequence[Path] = ()  # files that are loaded before a call
     limits: Limits = field(default_factory=Limits)  # of each call
     workers: int | None = None  # calls at a time; None: as many as the engine has room for
+    # Kind and name of what calls use of the registries, such as ("model", "surprise.SVD").
+    components: Sequence[tuple[str, str]] = ()
     inputs: Mapping[str, str] = field(default_factory=dict)  # files that calls read, with fingerprints here
     base: Path = Path()  # of relative paths: the folder of the config
     report: Callable[[str], None] = lambda text: None  # receives a line on what was found

@@ -8,7 +8,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.units import count_text
@@ -16,14 +18,14 @@ from evalplugin.execution.engines.base import Handle, Needs, Session
 from evalplugin.execution.engines.processes import (
     WorkerProcess,
     hold_signals,
+    pickle_call,
     start_worker,
     wait_for_workers,
     write_shared,
 )
+from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.isolation import error_text, isolated, raise_interruption
-from evalplugin.execution.tasks import TaskFailure
-from evalplugin.execution.worker import Limits
-from evalplugin.models import thread_count
+from evalplugin.execution.worker import Limits, PluginFile
 
 __all__ = ["InProcess", "Local", "Processes"]
 
@@ -35,6 +37,11 @@ class Local:
     Every task has a process of its own where there are several workers or limits, so that one that crashes, hangs or
     is killed affects no other.
     """
+
+    users_per_task: Annotated[
+        int,
+        Field(ge=1, description="test users of one model above which they are split into ranges of tasks"),
+    ] = 100_000
 
     @contextmanager
     def open(self, needs: Needs) -> Generator[Session]:
@@ -106,10 +113,13 @@ class Processes:
             raise EvalpluginError(
                 "limits.memory: only Linux can bound the memory of a process; leave it out here"
             )
+        from evalplugin.models import thread_count
+
         self.slots = needs.workers or 1
         self._needs = needs
         self._threads = max(1, min(thread_count(), _processors() // self.slots))
-        self._running: list[WorkerProcess] = []
+        self._plugins = [PluginFile(path.resolve(), path.resolve()) for path in needs.plugins]
+        self._running: dict[int, WorkerProcess] = {}
         self._written = 0
 
     def put(self, value: Mapping[str, Any]) -> Path:
@@ -123,18 +133,16 @@ class Processes:
         """Start a process."""
         needs = self._needs
         with hold_signals():
-            worker = start_worker(
-                number, function, shared, rest,
-                folder=needs.folder, threads=self._threads, limits=needs.limits, plugins=needs.plugins,
+            self._running[number] = start_worker(
+                number, pickle_call(function, rest), shared,
+                folder=needs.folder, threads=self._threads, limits=needs.limits, plugins=self._plugins,
             )  # fmt: skip
-            self._running.append(worker)
 
     def wait(self) -> list[tuple[int, Any]]:
         """Wait for a process that has ended."""
-        ended = wait_for_workers(self._running)
-        for worker in ended:
-            self._running.remove(worker)
-        return [(worker.number, worker.result()) for worker in ended]
+        ended = wait_for_workers(list(self._running.values()))
+        numbers = [number for number, worker in self._running.items() if worker in ended]
+        return [(number, self._running.pop(number).result()) for number in numbers]
 
     def describe(self) -> str:
         """Return the number of processes."""
@@ -142,7 +150,7 @@ class Processes:
 
     def close(self) -> None:
         """Kill the processes that are running; the folder is its owner's to remove."""
-        for worker in self._running:
+        for worker in self._running.values():
             worker.kill()
         self._running.clear()
 

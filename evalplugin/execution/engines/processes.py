@@ -6,9 +6,10 @@ import multiprocessing
 import os
 import pickle
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
@@ -18,11 +19,27 @@ from typing import Any
 from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.signals import ENDING
 from evalplugin.base.text import escape_controls
+from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.isolation import error_text
-from evalplugin.execution.tasks import TaskFailure
-from evalplugin.execution.worker import NO_SPACE, NOT_GUARDED, NOT_WRITTEN, Assignment, Limits, work
+from evalplugin.execution.worker import (
+    NO_SPACE,
+    NOT_GUARDED,
+    NOT_WRITTEN,
+    Assignment,
+    Limits,
+    PluginFile,
+    work,
+)
 
-__all__ = ["WorkerProcess", "hold_signals", "start_worker", "wait_for_workers", "write_shared"]
+__all__ = [
+    "WorkerProcess",
+    "hold_signals",
+    "load_result",
+    "pickle_call",
+    "start_worker",
+    "wait_for_workers",
+    "write_shared",
+]
 
 _GRACE_SECONDS = 5  # from the time limit, at which a process ends itself, to when it is killed
 _POLL_SECONDS = 1.0  # a sentinel reports no end while a process runs that the task has started
@@ -32,7 +49,6 @@ _POLL_SECONDS = 1.0  # a sentinel reports no end while a process runs that the t
 class WorkerProcess:
     """A process that runs one call; its value is written to a file."""
 
-    number: int
     process: BaseProcess
     out: Path
     limits: Limits
@@ -62,6 +78,11 @@ class WorkerProcess:
             EvalpluginError: No process can be started from the script that runs.
             StoreError: The result could not be written.
         """
+        written = self.written()
+        return load_result(written) if isinstance(written, bytes) else written
+
+    def written(self) -> bytes | TaskFailure:
+        """Return the pickled result that the process has written; without one, as ``result``."""
         self.process.join()
         self.kill()
         if self.process.exitcode == NOT_GUARDED:
@@ -73,9 +94,9 @@ class WorkerProcess:
             raise StoreError(f"a worker process cannot write its result to {self.out}: the disk is full")
         if self.out.exists():
             try:
-                return pickle.loads(self.out.read_bytes())  # our own process wrote it
-            except Exception:  # noqa: BLE001 - the task has written to its descriptor, or returned an odd object
-                return TaskFailure(f"{error_text()}\n\nthe result of the task cannot be read")
+                return self.out.read_bytes()
+            except OSError:  # the task has written to its descriptor
+                return _unreadable()
             finally:
                 with suppress(OSError):
                     self.out.unlink()
@@ -99,50 +120,83 @@ class WorkerProcess:
 
 
 def start_worker(
-    number: int,
-    function: Callable[..., object],
+    name: object,
+    call: bytes,
     shared: Sequence[Path],
-    rest: Mapping[str, Any],
     *,
     folder: Path,
     threads: int,
     limits: Limits,
-    plugins: Sequence[Path],
+    plugins: Sequence[PluginFile],
+    modules: Path | None = None,
 ) -> WorkerProcess:
     """Start a process that calls a function of a module.
 
     Args:
-        number: Names the files of the call.
-        function: The function.
+        name: Names the process, and the files of the call.
+        call: The function and its arguments, by ``pickle_call``.
         shared: Files with arguments that several calls share, written by ``write_shared``.
-        rest: The other arguments.
         folder: For the files of the call.
         threads: How many threads it may use.
         limits: Its limits.
         plugins: Files that it loads first.
+        modules: A folder with modules that these import, where this process is not the driver: its script is not run.
 
     Raises:
         StoreError: The arguments cannot be written.
     """
-    out, file = folder / f"result-{number}", folder / f"task-{number}"
+    out, file = folder / f"result-{name}", folder / f"task-{name}"
     with _writing(file):
-        file.write_bytes(pickle.dumps(rest, protocol=5))
-    absolute = tuple(path.absolute() for path in plugins)
-    assignment = Assignment(function, tuple(shared), file, out, threads, limits, absolute)
+        file.write_bytes(call)
+    assignment = Assignment(tuple(shared), file, out, threads, limits, tuple(plugins), modules)
     # Spawned, not forked: the copy of a process with threads may wait for ever for a thread that it lacks.
     process = multiprocessing.get_context("spawn").Process(
-        target=work, args=(assignment,), name=f"task {number}"
+        target=work, args=(assignment,), name=f"task {name}"
     )
-    process.start()
+    with _plain_parent() if modules is not None else nullcontext():
+        process.start()
     seconds = float("inf") if limits.seconds is None else limits.seconds + _GRACE_SECONDS
-    return WorkerProcess(number, process, out, limits, time.monotonic() + seconds)
+    return WorkerProcess(process, out, limits, time.monotonic() + seconds)
 
 
-def wait_for_workers(running: Sequence[WorkerProcess]) -> list[WorkerProcess]:
-    """Return those of some processes that have ended, at least one."""
+@contextmanager
+def _plain_parent() -> Iterator[None]:
+    """Start processes from the process of another library: its script is not imported there, and a daemon may."""
+    main, config = sys.modules["__main__"], multiprocessing.current_process()._config  # type: ignore[attr-defined]
+    file, spec, daemon = getattr(main, "__file__", None), main.__spec__, config.get("daemon")
+    main.__file__, main.__spec__, config["daemon"] = None, None, False
+    try:
+        yield
+    finally:
+        main.__file__, main.__spec__, config["daemon"] = file, spec, daemon
+
+
+def pickle_call(function: Callable[..., object], rest: Mapping[str, Any]) -> bytes:
+    """Return a function of a module and the arguments that no other call shares, for ``start_worker``."""
+    return pickle.dumps((function, dict(rest)), protocol=5)
+
+
+def load_result(written: bytes) -> Any:
+    """Return the result that a worker process has pickled; a failure where it cannot be read."""
+    try:
+        return pickle.loads(written)  # our own process wrote it
+    except Exception:  # noqa: BLE001 - the task has written to its descriptor, or returned an odd object
+        return _unreadable()
+
+
+def _unreadable() -> TaskFailure:
+    return TaskFailure(f"{error_text()}\n\nthe result of the task cannot be read")
+
+
+def wait_for_workers(
+    running: Sequence[WorkerProcess], *, at_most: float = float("inf")
+) -> list[WorkerProcess]:
+    """Return those of some processes that have ended: at least one, or none after ``at_most`` seconds."""
+    until = time.monotonic() + at_most
     while True:
         wait([worker.process.sentinel for worker in running], timeout=_time_left(running))
-        if ended := [worker for worker in running if worker.has_ended()]:
+        ended = [worker for worker in running if worker.has_ended()]
+        if ended or time.monotonic() >= until:
             return ended
 
 

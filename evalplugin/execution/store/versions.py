@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import platform
 import re
 import sys
 import sysconfig
@@ -16,7 +17,7 @@ from typing import Any
 
 from evalplugin.base.registry import Entry
 
-__all__ = ["code_of", "own_code", "task_modules"]
+__all__ = ["code_of", "imported_files", "own_code", "package_versions", "task_modules"]
 
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
 _OF_TASK = ("data", "metrics", "models")  # packages whose components are all among its imports
@@ -33,6 +34,25 @@ def own_code() -> str:
 
     libraries = ", ".join(f"{name} {_version(name)}" for name in _LIBRARIES)
     return f"evalplugin {__version__} ({_hash_from(_ROOT)}), {libraries}"
+
+
+@functools.cache
+def package_versions() -> dict[str, str]:
+    """Return the versions of all that two machines must share to compute the same: by name.
+
+    That of evalplugin has a hash of all its code.
+    """
+    from evalplugin._version import __version__
+
+    folder = Path(__file__).parents[2]
+    content = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        content.update(f"{file.relative_to(folder).as_posix()}\n".encode() + file.read_bytes())
+    return {
+        "Python": platform.python_version(),
+        "evalplugin": f"{__version__} (code {content.hexdigest()[:12]})",
+        **{name: _version(name) for name in _LIBRARIES},
+    }
 
 
 @functools.cache
@@ -112,12 +132,7 @@ def _code_of_file(file: Path, changed: int) -> str:
 
     ``changed``, the time of the file's last change, makes the cache compute a changed file anew.
     """
-    roots = [Path(path or ".").resolve() for path in sys.path]
-    # Packages have versions; the standard library is Python's.
-    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
-    own = [str(root) for root in roots if not any(root.is_relative_to(path) for path in installed)]
-    finder = ModuleFinder(path=own, excludes=["evalplugin"])
-    finder.run_script(str(file))
+    finder = _finder_of(file)
     content = hashlib.sha256()
     for name, found in sorted(finder.modules.items()):
         if (source := getattr(found, "__file__", None)) is not None:
@@ -125,6 +140,30 @@ def _code_of_file(file: Path, changed: int) -> str:
     names = {name.partition(".")[0] for name in finder.badmodules} - sys.stdlib_module_names - {"evalplugin"}
     packages = [f"{package} {_version(package)}" for package in _packages_of(names)]
     return ", ".join([f"{file.name} {content.hexdigest()[:16]}", *packages])
+
+
+def imported_files(file: Path) -> dict[str, Path]:
+    """Return the user's own files that a plugin file imports, directly or indirectly, by paths from their root.
+
+    A module ``a.b`` is ``a/b.py``, or ``a/b/__init__.py`` if it is a package. Data files are none.
+    """
+    found = {}
+    for name, module in _finder_of(file).modules.items():
+        if name != "__main__" and getattr(module, "__file__", None) is not None:
+            suffix = "/__init__.py" if module.__path__ else ".py"
+            found[name.replace(".", "/") + suffix] = Path(module.__file__)
+    return found
+
+
+def _finder_of(file: Path) -> Any:
+    """Return a finder that has looked for the user's own modules that a file imports."""
+    roots = [Path(path or ".").resolve() for path in sys.path]
+    # Packages have versions; the standard library is Python's.
+    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
+    own = [str(root) for root in roots if not any(root.is_relative_to(path) for path in installed)]
+    finder = ModuleFinder(path=own, excludes=["evalplugin"])
+    finder.run_script(str(file))
+    return finder
 
 
 def _packages_of(names: Set[str]) -> list[str]:

@@ -1,0 +1,32 @@
+"""The registry of engines: where tasks run. Those of evalplugin are in a higher layer, imported by entry points."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
+
+from evalplugin.base.registry import Registry, require_methods
+
+if TYPE_CHECKING:
+    from evalplugin.execution.engines import Needs, Session
+
+__all__ = ["ENGINES", "Engine"]
+
+
+class Engine(Protocol):
+    """A frozen dataclass whose fields are its parameters. It opens sessions, each for the tasks of one bake-off.
+
+    An optional attribute ``users_per_task``: the ranges into which the users of one model are split.
+    """
+
+    def open(self, needs: Needs) -> AbstractContextManager[Session]:
+        """Return a context manager whose value is a session; leaving it closes the session.
+
+        All is checked before it is entered: that calls can run, and that plugins and inputs are on every node.
+
+        Raises:
+            EngineError: Something is not; names the node, the value and what to do.
+        """
+
+
+ENGINES: Registry[Engine] = Registry("engine", check=require_methods("open(needs)"))

@@ -1,0 +1,371 @@
+"""The engine Ray: tasks on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from pydantic import AfterValidator, Field
+
+from evalplugin.base.errors import EngineError, EvalpluginError
+from evalplugin.base.signals import ENDING
+from evalplugin.base.units import bytes_of, count_text
+from evalplugin.execution.engines import bootstrap
+from evalplugin.execution.engines.base import Handle, Needs, Session
+from evalplugin.execution.engines.node import folder_of
+from evalplugin.execution.engines.processes import pickle_call, write_shared
+from evalplugin.execution.engines.remote import Answer, Remote
+from evalplugin.execution.failure import TaskFailure
+
+__all__ = ["Ray"]
+
+_CONNECT_SECONDS = 5.0  # within which something must answer at the address
+_PROBE_SECONDS = 120.0  # for a node to start a process and to import all that is needed
+_CLEAN_SECONDS = 10.0
+_POLL_SECONDS = 1.0
+_ours: str | None = None  # the address to which this module has connected the process
+_HELP = "see `evalplugin describe engine ray`"
+
+
+def _size(text: str) -> str:
+    try:
+        bytes_of(text)
+    except EvalpluginError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+@dataclass(frozen=True)
+class Ray:
+    """The machines of a Ray cluster: `pip install 'evalplugin[ray]'`, here and on every node.
+
+    Each task is a task of Ray that runs a process of its own, within the `limits` of the config: a model that crashes,
+    hangs or takes too much memory fails alone. A fold is sent once and written once to the disk of each node. A lost
+    node costs what ran on it, which is run again on another one. Nodes must have the same Python, evalplugin and
+    libraries as this machine, which is checked before anything is fitted; plugin files of the config and the modules
+    that they import are sent along. Only this machine writes the store and MLflow. Left out, `workers` is as many tasks
+    as the nodes have CPUs for; a larger number makes a cluster with an autoscaler grow.
+
+    How to reach a cluster:
+
+    - `address: local` starts Ray on this machine, and ends it with the bake-off.
+    - `address: auto` is the cluster of this machine: where `ray start` was run, and in a job of `ray job submit`, which
+      sets RAY_ADDRESS.
+    - `address: 10.0.0.1:6379` is the head node of a cluster of which this machine is a node.
+    - `address: ray://10.0.0.1:10001` is Ray Client, from a machine outside of the cluster.
+
+    Kubernetes: create a RayCluster by KubeRay from an image with evalplugin, then
+    `ray job submit --address http://HEAD:8265 --working-dir . -- evalplugin run --engine ray config.yaml`.
+
+    Databricks: `ray.util.spark.setup_ray_cluster(max_worker_nodes=4)` in the notebook, then `evalplugin.run(config,
+    engine="ray")`; evalplugin is installed on the Spark cluster.
+
+    Slurm: `srun --nodes=4 ray symmetric-run --address HEAD:6379 -- evalplugin run --engine ray config.yaml`, or
+    `ray start --head` on the first node and `ray start --address HEAD:6379` on the others.
+
+    Where a cluster asks for a token, as clusters do by default from Ray 2.59 on, RAY_AUTH_TOKEN holds it, or the file
+    `~/.ray/auth_token`; it is never part of a config.
+    """
+
+    requires: ClassVar[tuple[str, ...]] = ("ray",)
+
+    address: Annotated[
+        str, Field(min_length=1, description="auto, local, HOST:PORT of the head node, or ray://HOST:PORT")
+    ] = "auto"
+    cpus: Annotated[int, Field(ge=1, description="CPUs of each task: a reservation, and its threads")] = 1
+    memory: Annotated[
+        str | None,
+        AfterValidator(lambda text: text if text is None else _size(text)),
+        Field(description="memory of each task, such as 8GB: a reservation; `limits.memory` bounds it"),
+    ] = None
+    retries: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="how often a task is run again whose node was lost; a failure of a model never is",
+        ),
+    ] = 2
+    users_per_task: Annotated[
+        int,
+        Field(ge=1, description="test users of one model above which they are split into ranges of tasks"),
+    ] = 100_000
+
+    @contextmanager
+    def open(self, needs: Needs) -> Generator[Session]:
+        """Yield a session on all nodes of the cluster.
+
+        Raises:
+            EngineError: No cluster answers, or a node lacks something.
+        """
+        remote = Remote("ray", needs, self.cpus)
+        with _connected(self.address) as ray:
+            session = _RaySession(ray, self, needs, remote)
+            try:
+                session.probe()
+                yield session
+            finally:
+                session.close()
+
+
+class _RaySession:
+    in_process = False
+
+    def __init__(self, ray: Any, engine: Ray, needs: Needs, remote: Remote) -> None:
+        self._ray, self._engine, self._needs, self._remote = ray, engine, needs, remote
+        # By their code: a node without evalplugin can tell that it lacks it.
+        ray.cloudpickle.register_pickle_by_value(bootstrap)
+        self._memory = None if engine.memory is None else bytes_of(engine.memory)
+        self._task = ray.remote(bootstrap.on_ray_node)
+        self._on_node = ray.put(bootstrap.on_node)
+        self._setup = ray.put(remote.call)
+        self._running: dict[Any, int] = {}  # reference of the result -> number of the call
+        self._places: dict[int, str] = {}  # number of the call -> where it runs
+        self._put = 0
+        self._closed = False
+        self.slots = 0
+
+    def probe(self) -> None:
+        """Check every node that is there now; one that joins later is checked by its first call."""
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        fitting = [node for node in nodes if self._fits(node) > 0]
+        if not fitting:
+            asked = f"{self._engine.cpus} CPUs" + (
+                f" and {self._engine.memory}" if self._engine.memory else ""
+            )
+            largest = max((node["Resources"].get("CPU", 0) for node in nodes), default=0)
+            raise EngineError(
+                f"engine ray: no node has {asked} for a task (cpus, memory): the largest of "
+                f"{count_text(len(nodes), 'node')} has {largest:g} CPUs"
+            )
+        self._check([node["NodeID"] for node in fitting])
+        room = sum(self._fits(node) for node in fitting)
+        self.slots = self._needs.workers or room
+        self._nodes = len(fitting)
+        self._needs.report(
+            f"engine ray: {count_text(len(fitting), 'node')} with room for {count_text(room, 'task')} at a time"
+        )
+
+    def _fits(self, node: Mapping[str, Any]) -> int:
+        """Return how many tasks a node has room for."""
+        has = node["Resources"]
+        rooms = [has.get("CPU", 0) // self._engine.cpus]
+        if self._memory is not None:
+            rooms.append(has.get("memory", 0) // self._memory)
+        return int(min(rooms))
+
+    def _check(self, nodes: Sequence[str]) -> None:
+        pinned = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        checks = {
+            self._task.options(
+                name="evalplugin check", num_cpus=0, scheduling_strategy=pinned(node, soft=False)
+            ).remote(self._on_node, self._remote.versions, self._setup, None, None, []): node
+            for node in nodes
+        }
+        until = time.monotonic() + _PROBE_SECONDS
+        while checks:
+            ended, _ = self._ray.wait(list(checks), num_returns=1, timeout=_POLL_SECONDS)
+            for ref in ended:
+                node = checks.pop(ref)
+                try:
+                    answer: Answer = self._ray.get(ref)
+                except self._ray.exceptions.RayError as error:
+                    raise EngineError(f"engine ray: node {node[:6]}: {_first_line(error)}") from None
+                self._remote.value_of(answer)
+            if checks and time.monotonic() > until:
+                raise EngineError(
+                    f"engine ray: node {next(iter(checks.values()))[:6]} did not answer within {_PROBE_SECONDS:g} s"
+                )
+
+    def put(self, value: Mapping[str, Any]) -> Handle:
+        """Store the arguments in the cluster as the bytes of a file, which a node maps into memory."""
+        import numpy as np
+
+        self._put += 1
+        key = f"shared-{self._put}"
+        file = write_shared(value, self._needs.folder / key)
+        content = np.fromfile(file, dtype=np.uint8)
+        file.unlink()
+        return key, self._ray.put(content)
+
+    def submit(
+        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
+    ) -> None:
+        """Hand a call to Ray, which starts it on a node with room."""
+        call = pickle_call(function, rest)
+        note = f"evalplugin-{self._remote.session}-{number}"
+        ref = self._task.options(
+            name=f"evalplugin call {number}",
+            num_cpus=self._engine.cpus,
+            memory=self._memory,
+            max_retries=self._engine.retries,  # of lost nodes and processes
+            retry_exceptions=False,
+            scheduling_strategy="SPREAD",
+        ).remote(self._on_node, self._remote.versions, self._setup, note, call, list(shared))
+        self._running[ref] = number
+
+    def wait(self) -> list[tuple[int, Any]]:
+        """Wait for results."""
+        while True:
+            refs = list(self._running)
+            ended, _ = self._ray.wait(refs, num_returns=1, timeout=_POLL_SECONDS)
+            if ended:
+                more, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
+                return [self._ended(ref) for ref in dict.fromkeys([*ended, *more])]
+            self._look()
+
+    def _ended(self, ref: Any) -> tuple[int, Any]:
+        errors = self._ray.exceptions
+        number = self._running.pop(ref)
+        self._places.pop(number, None)
+        try:
+            return number, self._remote.value_of(self._ray.get(ref))
+        except errors.RayTaskError as error:
+            raise EngineError(f"engine ray: a task could not be run: {_first_line(error)}") from None
+        except errors.RayError as error:
+            times = f"engine.retries: {self._engine.retries}"
+            return number, TaskFailure(
+                f"{type(error).__name__}: {_first_line(error)}\n"
+                f"the node of the task, or Ray's process on it, was lost each time that it was run ({times})"
+            )
+
+    def _look(self) -> None:
+        """Look up where calls run."""
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        for number in self._running.values():
+            place = _internal_kv_get(f"evalplugin-{self._remote.session}-{number}")
+            if place is not None:
+                self._places[number] = place.decode()
+
+    def describe(self) -> str:
+        """Return how many calls run where."""
+        counts = Counter(list(self._places.values()))  # another thread may ask
+        where = ", ".join(f"{n} on {place}" for place, n in sorted(counts.items()))
+        return f"on {count_text(self._nodes, 'node')}" + (f" ({where})" if where else "")
+
+    def close(self) -> None:
+        """Cancel what runs, and remove the files of the session on every node."""
+        if self._closed:
+            return
+        self._closed = True
+        for ref in self._running:
+            with suppress(Exception):
+                self._ray.cancel(ref, force=True)
+        self._running.clear()
+        with suppress(Exception):  # a node that is gone has nothing left to remove
+            self._clean()
+        self._remote.remove()
+
+    def _clean(self) -> None:
+        from ray.experimental.internal_kv import _internal_kv_del
+
+        pinned = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
+        task = self._ray.remote(_remove).options(num_cpus=0, max_retries=0)
+        refs = [
+            task.options(scheduling_strategy=pinned(node["NodeID"], soft=False)).remote(
+                str(folder_of(self._remote.session).name)
+            )
+            for node in self._ray.nodes()
+            if node["Alive"]
+        ]
+        _internal_kv_del(f"evalplugin-{self._remote.session}-", del_by_prefix=True)
+        self._ray.wait(refs, num_returns=len(refs), timeout=_CLEAN_SECONDS)
+
+
+def _remove(folder: str) -> None:
+    import shutil
+    import tempfile
+
+    shutil.rmtree(f"{tempfile.gettempdir()}/{folder}", ignore_errors=True)
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    """Yield the module ray, connected to a cluster; a connection that was there before stays."""
+    global _ours
+    # Of the models' processes, not of ours: Ray would set what they see.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    ray: Any = importlib.import_module("ray")
+    importlib.import_module("ray.util.scheduling_strategies")
+    if ray.is_initialized():
+        if address not in ("auto", _ours):
+            raise EngineError(
+                "engine ray: this process is connected to a Ray cluster: take address: auto, or call ray.shutdown()"
+            )
+        yield ray
+        return
+    target = None if address == "local" else _target(address)
+    if target is not None:
+        _check_answers(target)
+    with _own_signals():
+        try:
+            ray.init(
+                address=address if address == "local" else target,
+                include_dashboard=False if address == "local" else None,
+                log_to_driver=False,
+                logging_level="WARNING",
+            )
+        except Exception as error:  # noqa: BLE001 - Ray raises errors of many kinds
+            raise EngineError(
+                f"engine ray: cannot connect to {address}: {type(error).__name__}: {_first_line(error)}; {_HELP}"
+            ) from None
+    _ours = address
+    try:
+        yield ray
+    finally:
+        _ours = None
+        with _own_signals():
+            ray.shutdown()
+
+
+def _target(address: str) -> str:
+    """Return HOST:PORT or ray://HOST:PORT."""
+    if address != "auto":
+        return address
+    from ray._private.services import canonicalize_bootstrap_address_or_die
+
+    try:
+        return os.environ.get("RAY_ADDRESS") or str(canonicalize_bootstrap_address_or_die("auto"))
+    except Exception:  # noqa: BLE001 - whatever it finds, or not
+        raise EngineError(
+            f"engine ray: no Ray cluster runs on this machine and RAY_ADDRESS is not set (address: auto); {_HELP}"
+        ) from None
+
+
+def _check_answers(target: str) -> None:
+    host, _, port = target.removeprefix("ray://").rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise EngineError(
+            f"engine ray: nobody answers at {target} ({error}): is the cluster running, and does this machine reach "
+            f"it? {_HELP[0].upper()}{_HELP[1:]}"
+        ) from None
+
+
+@contextmanager
+def _own_signals() -> Iterator[None]:
+    """Keep the handlers of signals, which Ray replaces: an interruption must end all that runs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,261 @@
+"""Ray with two nodes of one CPU each: the contract, lost nodes, interruptions, what a node lacks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from samples import small_config
+
+from evalplugin.base.errors import EngineError
+from evalplugin.config.engines import ENGINES
+from evalplugin.execution.engines import Call, Needs, remote, run_calls
+from evalplugin.execution.engines.ray import Ray
+from evalplugin.execution.failure import TaskFailure
+from evalplugin.testing import check_engine
+
+pytestmark = [
+    pytest.mark.slow,
+    # Of Ray's own modules and of what it leaves to the collector.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+_STORE = 200_000_000
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": _STORE, "include_dashboard": False},
+    )
+    try:
+        made.add_node(num_cpus=1, object_store_memory=_STORE)
+        yield made
+    finally:
+        made.shutdown()
+
+
+def test_ray_meets_the_contract(cluster: Any) -> None:
+    check_engine("ray", workers=None, address=cluster.address)
+
+
+def wait_for(reached: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not reached():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+def noted(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+PLUGIN = """
+import os, time
+from dataclasses import dataclass
+from pathlib import Path
+import numpy as np
+import evalplugin
+from helping_module import FOLDER, SECONDS
+
+@evalplugin.model("noting")
+@dataclass(frozen=True)
+class Noting:
+    fails: bool = False
+    number: int = 0
+
+    def fit(self, train, rng):
+        object.__setattr__(self, "n_items", train.n_items)
+        Path(FOLDER, f"{self.number} {os.getpid()}").touch()
+        if self.fails:
+            raise ValueError("of the model")
+        time.sleep(SECONDS)
+
+    def scores(self, users):
+        return np.tile(np.arange(self.n_items, dtype=float), (len(users), 1))
+"""
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plugin whose helper is beside it, and that notes each fit in the folder ``fits``."""
+    (tmp_path / "fits").mkdir()
+    (tmp_path / "helping_module.py").write_text(f"FOLDER, SECONDS = {str(tmp_path / 'fits')!r}, 4.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "helping_module", raising=False)
+    (tmp_path / "noting.py").write_text(PLUGIN)
+    return tmp_path / "noting.py"
+
+
+def noting_config(plugin: Path, *models: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    named = [
+        {"name": f"noting {n}", "type": "noting", "params": {"number": n, **one}}
+        for n, one in enumerate(models)
+    ]
+    return small_config(plugins=[str(plugin)], models=[*named, "popularity"], compare={}, **changes)
+
+
+def tasks_of(config: dict[str, Any]) -> tuple[Any, list[Any]]:
+    from evalplugin.config import load
+    from evalplugin.execution.observer import Observer
+    from evalplugin.execution.runner import jobs_of, prepare
+
+    checked = load(config)
+    return checked, jobs_of(checked, prepare(checked, None, Observer()))
+
+
+def test_killed_node_costs_only_what_ran_on_it(cluster: Any, plugin: Path, tmp_path: Path) -> None:
+    from evalplugin.execution.executor import task_executor
+    from evalplugin.execution.observer import Observer
+
+    lost = cluster.add_node(num_cpus=1, object_store_memory=_STORE)
+    checked, jobs = tasks_of(noting_config(plugin, {}, {}, {}))
+    (tmp_path / "scratch").mkdir()
+    said: list[str] = []
+    needs = Needs(
+        tmp_path / "scratch", plugins=checked.plugins, components=[("model", "noting")], report=said.append
+    )
+    with Ray(address=cluster.address).open(needs) as session:
+        assert said == ["engine ray: 3 nodes with room for 3 tasks at a time"]
+        plugin.unlink()  # nodes have a copy, and one of the module that it imports
+        (tmp_path / "helping_module.py").unlink()
+        tasks = ((n, str(n), job.tasks[0]) for n, job in enumerate(jobs[:3]))
+        with closing(task_executor(session, Observer())(tasks)) as results:
+            import threading
+
+            def kill() -> None:
+                wait_for(lambda: len(noted(tmp_path / "fits")) == 3)
+                cluster.remove_node(lost, allow_graceful=False)
+
+            killing = threading.Thread(target=kill)
+            killing.start()
+            found = dict(results)
+            killing.join()
+    assert not any(isinstance(result, TaskFailure) for result in found.values())
+    fits = [name.split()[0] for name in noted(tmp_path / "fits")]
+    assert sorted(set(fits)) == ["0", "1", "2"]
+    assert len(fits) == 4  # one of them again
+
+
+def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_path: Path) -> None:
+    import evalplugin
+
+    engine = {"type": "ray", "address": cluster.address, "retries": 2}
+    outcome = evalplugin.run(noting_config(plugin, {"fails": True}, engine=engine))
+    failed, popularity = outcome.result.models
+    assert failed.failure == "ValueError: of the model"
+    assert popularity.error is None
+    assert len(noted(tmp_path / "fits")) == 1
+    import mlflow
+
+    summary = mlflow.MlflowClient("sqlite:///mlflow.db").get_run(outcome.links.summary_run_id)
+    assert summary.data.tags["evalplugin.engine"] == "ray on 2 nodes"
+
+
+def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:
+    from evalplugin.bakeoff.tune_command import tune, tuned_yaml
+    from evalplugin.config import load
+
+    config = small_config(
+        models=[{"type": "ease", "tune": {"l2": {"float": [1, 1000], "log": True}}}],
+        compare={},
+        tune={"budget": {"trials": 6}, "prune": "race"},
+    )
+    config["relevance"] = {}
+    here = tune(load(config), fresh=True)
+    there = tune(load({**config, "engine": {"type": "ray", "address": cluster.address}}), fresh=True)
+    assert [one.entry for one in there] == [one.entry for one in here]
+    assert tuned_yaml(there).splitlines()[-3:] == tuned_yaml(here).splitlines()[-3:]
+
+
+def test_other_version_on_a_node_is_refused_with_both(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = remote.package_versions()
+    monkeypatch.setattr(remote, "package_versions", lambda: {**versions, "numpy": "1.0"})
+    with (
+        pytest.raises(
+            EngineError, match=rf"node .*: numpy is {versions['numpy']} there and 1\.0 here: install"
+        ),
+        Ray(address=cluster.address).open(Needs(tmp_path)),
+    ):
+        pass
+
+
+def test_task_that_fits_no_node_is_refused(cluster: Any, tmp_path: Path) -> None:
+    with (
+        pytest.raises(
+            EngineError, match=r"no node has 8 CPUs for a task \(cpus, memory\): the largest of 2 nodes"
+        ),
+        Ray(address=cluster.address, cpus=8).open(Needs(tmp_path)),
+    ):
+        pass
+
+
+def test_address_that_nobody_answers_at_is_refused_at_once(tmp_path: Path) -> None:
+    for address in ("127.0.0.1:9", "ray://127.0.0.1:9", "nowhere"):
+        with (
+            pytest.raises(EngineError, match=f"nobody answers at {address} .*describe engine ray"),
+            Ray(address=address).open(Needs(tmp_path)),
+        ):
+            pass
+
+
+SCRIPT = """
+import sys
+from evalplugin.cli import main
+sys.path.insert(0, {folder!r})
+if __name__ == "__main__":
+    sys.exit(main(["run", "--engine", "ray", "config.yaml"]))
+"""
+
+
+def test_interruption_leaves_nothing_running(cluster: Any, plugin: Path, tmp_path: Path) -> None:
+    import yaml
+
+    (tmp_path / "helping_module.py").write_text(f"FOLDER, SECONDS = {str(tmp_path / 'fits')!r}, 600.0\n")
+    config = noting_config(plugin, {}, {}, engine={"type": "ray", "address": cluster.address})
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    (tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))
+    running = subprocess.Popen(
+        [sys.executable, "script.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+    )  # fmt: skip
+    wait_for(lambda: len(noted(tmp_path / "fits")) == 2)
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130, said
+    assert "to go on: " in said
+    pids = [int(name.split()[1]) for name in noted(tmp_path / "fits")]
+    wait_for(lambda: not any(is_running(pid) for pid in pids))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_ray_starts_on_this_machine_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    monkeypatch.setattr("ray._private.ray_constants.DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", _STORE)
+    engine = ENGINES.create("ray", {"address": "local"})
+    with engine.open(Needs(tmp_path)) as session:
+        ((number, value),) = run_calls(session, [Call(7, dict, [session.put({"a": 1})], {"b": 2})])
+    assert (number, value) == (7, {"a": 1, "b": 2})
+    assert not ray.is_initialized()
