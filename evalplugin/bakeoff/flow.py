@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.bakeoff.budget import check_budget
 from evalplugin.bakeoff.data_command import cards_of
+from evalplugin.bakeoff.description import describe_bakeoff
 from evalplugin.bakeoff.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
 from evalplugin.bakeoff.resuming import (
     Mode,
@@ -44,7 +45,7 @@ from evalplugin.execution.engines import Session
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
-from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding, new_id
+from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
 from evalplugin.execution.runner import (
     Job,
     PreparedData,
@@ -57,7 +58,6 @@ from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.execution.worker import refuse_in_worker
-from evalplugin.metrics import definitions_hash
 from evalplugin.report.data_card import drift_sentence
 from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
@@ -120,35 +120,6 @@ class Outcome:
         return self._shown._repr_html_()
 
 
-def _describe(config: CheckedConfig, experiment: str | None) -> Bakeoff:
-    """Return the description of a bake-off that is about to run, under a new id."""
-    spec, recommend = config.spec, config.spec.recommend
-    candidates: str = recommend.candidates
-    if recommend.negatives is not None:
-        candidates += f", {recommend.negatives} negatives, seed {spec.seed}"
-    return Bakeoff(
-        id=new_id(),
-        experiment=experiment or spec.experiment,
-        seed=spec.seed,
-        seeds=spec.seeds,
-        n=recommend.n,
-        candidates=candidates,
-        threshold=spec.relevance.threshold,
-        metrics=tuple(metric.name for metric in config.metrics),
-        primary=config.primary.name,
-        baseline=spec.compare.baseline,
-        models=tuple(model.name for model in config.models),
-        config_name=config.name,
-        config_text=config.text,
-        config_resolved=config.resolved_yaml,
-        config_dir=str(config.folder),
-        config_hash=config.hash,
-        metrics_hash=definitions_hash(config.metrics),
-        datasets=tuple(dataset.name for dataset in config.datasets),
-        splits=tuple(split.name for split in config.splits),
-    )
-
-
 def run_bakeoff(
     config: CheckedConfig,
     *,
@@ -206,7 +177,7 @@ def run_bakeoff(
     with observer.progress("look up the inputs of models"):
         check_declared(config, cache)
         named = cache.named(named_inputs(jobs))
-    bakeoff = _describe(config, experiment)
+    bakeoff = describe_bakeoff(config, experiment)
     fingerprints = fingerprints_of(config, prepared, experiment=bakeoff.experiment, tracking=uri)
     bakeoff = replace(bakeoff, inputs=inputs_of(config, fingerprints))
     # A bake-off that was cut off, if only before its winner was registered, is not done.
