@@ -22,7 +22,7 @@ from evalplugin.bakeoff.resuming import (
     open_journal,
     resume_hint,
 )
-from evalplugin.bakeoff.tasks import open_session, report_seeds, run_tasks
+from evalplugin.bakeoff.tasks import open_session, report_seeds, run_tasks, users_per_task
 from evalplugin.bakeoff.unchanged import (
     check_declared,
     check_stored,
@@ -203,7 +203,7 @@ def run_bakeoff(
             pace = Pace(jobs, session.slots)
             pictures_of_model = len(bakeoff.headline) + (2 if studies else 0)  # two of tuning
             with drawing_processes(len(jobs) * pictures_of_model) as artists:
-                execute = task_executor(session, observer)
+                execute = task_executor(session, observer, users_per_task=users_per_task(config))
                 result, run_ids = run_tasks(
                     bakeoff, jobs, execute, cache, tracker, observer, pace, session.describe
                 )

@@ -20,7 +20,7 @@ from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
 from evalplugin.tracking import MlflowTracker
 
-__all__ = ["open_session", "report_seeds", "run_tasks"]
+__all__ = ["open_session", "report_seeds", "run_tasks", "users_per_task"]
 
 
 @contextmanager
@@ -67,6 +67,12 @@ def open_session(
             opened = opened.pop_all()
         with opened:
             yield session
+
+
+def users_per_task(config: CheckedConfig) -> int | None:
+    """Return the number of test users above which a model's users are split into ranges; None: never."""
+    engine = Local() if config.engine is None else config.engine.component
+    return getattr(engine, "users_per_task", None)
 
 
 def report_seeds(config: CheckedConfig, jobs: Sequence[Job], observer: Observer) -> None:

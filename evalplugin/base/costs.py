@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Stopwatch", "cheap_collections", "peak_memory"]
+__all__ = ["Peak", "Stopwatch", "cheap_collections", "peak_memory"]
 
 _CLEAR = Path("/proc/self/clear_refs")
 _STATUS = Path("/proc/self/status")
@@ -35,12 +35,14 @@ class Stopwatch:
 
 
 @dataclass
-class _Peak:
+class Peak:
+    """Peak memory of some work, in 2**20 bytes; NaN: not known."""
+
     mb: float = math.nan
 
 
 @contextmanager
-def peak_memory() -> Iterator[_Peak]:
+def peak_memory() -> Iterator[Peak]:
     """Measure by how much the resident memory of this process grows at most while the work inside runs, in 2**20 bytes.
 
     What the process holds at the start does not count: data, libraries, results of earlier work. Memory that earlier
@@ -48,7 +50,7 @@ def peak_memory() -> Iterator[_Peak]:
     The kernel records the maximum, so no peak is missed between two samples. NaN where that maximum cannot be reset
     (only Linux can), as the maximum of the process's whole life would be another number.
     """
-    peak = _Peak()
+    peak = Peak()
     gc.collect()
     _trim()
     try:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes
-from evalplugin.base.costs import Stopwatch, peak_memory
+from evalplugin.base.costs import Peak, Stopwatch, peak_memory
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions, Split
@@ -30,7 +30,19 @@ from evalplugin.models.base import TaskRecommender
 if TYPE_CHECKING:
     from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
 
-__all__ = ["Lists", "Task", "TaskFailure", "TaskResult", "curve_ks", "run_task"]
+__all__ = [
+    "Lists",
+    "Task",
+    "TaskFailure",
+    "TaskResult",
+    "costs_of",
+    "curve_ks",
+    "fit_model",
+    "joined_lists",
+    "list_users",
+    "run_task",
+    "start_model",
+]
 
 # Cutoffs of the metric-at-k curves, as far as the lists reach.
 _CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -154,26 +166,50 @@ def _make_recorded_lists(task: Task, label: str, observer: Observer) -> Lists:
 
 
 def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
-    split, watch = task.split, Stopwatch()
-    users = np.unique(split.test.user)
+    watch = Stopwatch()
+    with ExitStack() as measured:
+        model, peak = fit_model(task, label, observer, watch, measured)
+        made = list_users(model, task, label, observer, watch)
+    return replace(made, costs=costs_of(watch, peak))
+
+
+def fit_model(
+    task: Task, label: str, observer: Observer, watch: Stopwatch, measured: ExitStack
+) -> tuple[Recommender, Peak]:
+    """Return the fitted model of a task; its peak memory is measured from then on until ``measured`` is closed."""
     model = MODELS.create(task.model.type, task.model.params)
     params = json.dumps(task.model.params, sort_keys=True)
     rng = generator(task.seed, *task.stream, task.model.type, params)
-    with ExitStack() as measured:
-        with observer.progress(f"fit {label}"):
-            # Costs that a process has once, such as imports, do not count as those of the first model.
-            with watch.time("start"):
-                getattr(model, "prepare", lambda: None)()
-            peak = measured.enter_context(peak_memory())
-            with watch.time("fit"):
-                model.fit(split.train, rng)
-        with observer.progress(f"recommend {label}", len(users)) as advance:
-            top_n = _recommend(model, task, users, watch, advance)
-        with watch.time("predict"):
-            predictions, unpredicted = _predict(model, task, top_n)
-    seconds = watch.seconds
-    costs = Costs(seconds["fit"], seconds["recommend"], seconds["predict"], peak.mb, seconds["start"])
-    return Lists(top_n, predictions, costs, unpredicted, tuple(getattr(model, "notes", ())))
+    with observer.progress(f"fit {label}"):
+        start_model(model, watch)
+        peak = measured.enter_context(peak_memory())
+        with watch.time("fit"):
+            model.fit(task.split.train, rng)
+    return model, peak
+
+
+def start_model(model: Recommender, watch: Stopwatch) -> None:
+    """Pay what a process pays once, such as imports, which does not count as costs of the first model."""
+    with watch.time("start"):
+        getattr(model, "prepare", lambda: None)()
+
+
+def list_users(model: Recommender, task: Task, label: str, observer: Observer, watch: Stopwatch) -> Lists:
+    """Return the lists of the test users, and the predictions for the test data, by a fitted model."""
+    users = np.unique(task.split.test.user)
+    with observer.progress(f"recommend {label}", len(users)) as advance:
+        top_n = _recommend(model, task, users, watch, advance)
+    with watch.time("predict"):
+        predictions, unpredicted = _predict(model, task, top_n)
+    return Lists(top_n, predictions, costs_of(watch, Peak()), unpredicted, tuple(getattr(model, "notes", ())))
+
+
+def costs_of(watch: Stopwatch, peak: Peak) -> Costs:
+    """Return what making lists has cost; ``score_seconds`` is the time of predicting."""
+    fit, recommend, predict, start = (
+        watch.seconds.get(name, 0.0) for name in ("fit", "recommend", "predict", "start")
+    )
+    return Costs(fit, recommend, predict, peak.mb, start)
 
 
 def _recommend(
@@ -185,7 +221,7 @@ def _recommend(
     parts: list[TopN] = []
     for stage in [users] if race is None else race.stages():
         if race is not None and parts:
-            seen = _joined(parts)
+            seen = joined_lists(parts)
             scores = _scores(task, seen, _predict(model, task, seen)[0])
             if race.is_worse(seen.user, scores.values[:, 0]):
                 break
@@ -203,10 +239,11 @@ def _recommend(
                 progress=advance,
             )
         parts.append(lists)
-    return _joined(parts)
+    return joined_lists(parts)
 
 
-def _joined(parts: Sequence[TopN]) -> TopN:
+def joined_lists(parts: Sequence[TopN]) -> TopN:
+    """Return the lists of several groups of users as one, in the order of the users."""
     if len(parts) == 1:
         return parts[0]
     users = np.concatenate([part.user for part in parts])

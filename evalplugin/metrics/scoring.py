@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
@@ -30,7 +31,7 @@ from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["Scorer", "check_request", "is_built_in", "score_top_n"]
+__all__ = ["Scorer", "check_request", "is_built_in", "score_part", "score_top_n", "with_ids"]
 
 _PR_CURVE = "pr_curve/"  # no metric can have this name
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
@@ -69,13 +70,42 @@ def score_top_n(
         DataError: A list or a truth with an item twice, unknown codes, predictions of the wrong number or not
             finite, ratings that a metric does not allow, a metric named twice or in need of the train data.
     """
+    state = score_part(
+        top_n, truth, train, metrics,
+        threshold=threshold, predictions=predictions, candidates=candidates, curve_ks=curve_ks,
+    )  # fmt: skip
+    return with_ids(state.scores(), truth)
+
+
+def score_part(
+    top_n: TopN,
+    truth: Interactions,
+    train: Interactions | None,
+    metrics: Sequence[MetricSpec],
+    *,
+    threshold: float | None,
+    predictions: npt.NDArray[np.floating[Any]] | None = None,
+    candidates: Candidates | None = None,
+    curve_ks: Sequence[int] = (),
+) -> ScorerState:
+    """Return what users contribute to the scores, by their codes; for all users, see ``score_top_n``.
+
+    ``top_n`` and ``truth`` are those of some users; ``train`` and ``candidates`` of all. Merged states give the scores
+    of all users, which ``with_ids`` completes.
+    """
     check_request(metrics, train is not None, curve_ks, {} if train is None else train.item_attributes)
     blocks = Blocks.of(
         top_n, truth, train=train, threshold=threshold, predictions=predictions, candidates=candidates
     )
     scored = Scorer(metrics, len(blocks), blocks.n, blocks.n_items, curve_ks=curve_ks)
     scored.add(blocks)
-    return scored.result(blocks.users)
+    assert blocks.user is not None
+    return scored.state(blocks.user)
+
+
+def with_ids(scores: PerUserScores, truth: Interactions) -> PerUserScores:
+    """Return the scores of ``score_part`` with raw ids in place of codes."""
+    return replace(scores, users=truth.users[scores.users.astype(np.int64)])
 
 
 class Scorer:

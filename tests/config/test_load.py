@@ -110,7 +110,15 @@ def test_sections_of_each_effect() -> None:
     assert Config.sections("scores") == scores
     assert Config.sections("comparison", "groups", "failures") == ["compare", "segments", "limits"]
     assert Config.sections("decision") == ["checks", "gate", "register"]
-    assert Config.sections("nothing") == ["experiment", "tracking", "schedule", "notify", "workers", "store"]
+    assert Config.sections("nothing") == [
+        "experiment",
+        "tracking",
+        "schedule",
+        "notify",
+        "workers",
+        "engine",
+        "store",
+    ]
 
 
 def test_config_fingerprints_are_stable_between_versions() -> None:

@@ -36,9 +36,10 @@ _ours: str | None = None  # the address to which this module has connected the p
 _HELP = "see `evalplugin describe engine ray`"
 
 
-def _size(text: str) -> str:
+def _size(text: str | None) -> str | None:
     try:
-        bytes_of(text)
+        if text is not None:
+            bytes_of(text)
     except EvalpluginError as error:
         raise ValueError(str(error)) from None
     return text
@@ -84,7 +85,7 @@ class Ray:
     cpus: Annotated[int, Field(ge=1, description="CPUs of each task: a reservation, and its threads")] = 1
     memory: Annotated[
         str | None,
-        AfterValidator(lambda text: text if text is None else _size(text)),
+        AfterValidator(_size),
         Field(description="memory of each task, such as 8GB: a reservation; `limits.memory` bounds it"),
     ] = None
     retries: Annotated[
