@@ -18,6 +18,7 @@ from evalplugin.data import Interactions
 from evalplugin.data.background import Background, background_of
 from evalplugin.execution.isolation import last_line
 from evalplugin.metrics import parse
+from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 
@@ -134,7 +135,8 @@ class Tuning:
     def defaults(self) -> float:
         """Mean over the folds of the value of the defaults; NaN where they failed."""
         first = self.trials.filter(np.asarray(self.trials["trial"]) == 0)["value"]
-        return float(np.mean([math.nan if value is None else value for value in first.to_pylist()]))
+        values = first.to_pylist()
+        return math.nan if None in values else mean_of_defined(np.array(values, dtype=np.float64))
 
     @property
     def seconds(self) -> float:

@@ -6,14 +6,16 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import Space, is_same
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Tuning
+from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.tuning.study import Outcome, Study, Trial
 
 if TYPE_CHECKING:
@@ -30,7 +32,7 @@ def tuning_of(studies: Sequence[Study]) -> Tuning:
     return Tuning(
         metric=studies[0].plan.metric.name,
         best=tuple(trial.values for _, trial, _ in best),
-        validation=fmean(outcome.value for _, _, outcome in best if outcome.value is not None),
+        validation=mean_of_defined(np.array([o.value for _, _, o in best], dtype=np.float64)),
         trials=_table(studies),
         settings=studies[0].settings,
         space={key: space.as_mapping() for key, space in studies[0].space.spaces.items()},
