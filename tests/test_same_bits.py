@@ -1,0 +1,144 @@
+"""Scores are the same to the last bit in this process, over processes, files and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import evalplugin
+from evalplugin.data.interactions import Interactions
+from evalplugin.execution.results import ModelResult
+from evalplugin.lists import ListScores
+from evalplugin.metrics import METRICS, is_overall, parse
+
+pytestmark = pytest.mark.slow
+
+# All that need neither attributes of items nor predicted ratings.
+METRIC_NAMES = (
+    *(
+        spec.at(7 if spec.metric.takes_k else None).name
+        for spec in map(parse, METRICS.names())
+        if not {"item_attributes", "predictions"} & set(spec.metric.needs)
+    ),
+    "ndcg(gain=exp2)",
+    "precision",
+)
+THRESHOLD = 4.5  # leaves few users with a value: their intervals need the bootstrap
+CONFIG: Mapping[str, Any] = {
+    "experiment": "bits",
+    "datasets": [{"type": "synthetic", "n_users": 2600, "n_items": 300, "n_interactions": 60_000}],
+    "split": {"type": "last_n", "n": 4},
+    "relevance": {"threshold": THRESHOLD},
+    "recommend": {"n": 12},
+    "metrics": list(METRIC_NAMES),
+    "models": [{"type": "ease", "params": {"l2": 50.0}}],
+    "segments": [],
+}
+
+
+@dataclass
+class Shop:
+    """A bake-off in this process, and its lists, truth and train data as files."""
+
+    folder: Path
+    runs: int = field(default=0, init=False)
+
+    def bake_off(self, **changes: Any) -> ModelResult:
+        """Return the result of the model."""
+        self.runs += 1
+        uri = f"sqlite:///{self.folder}/{self.runs}.db"
+        outcome = evalplugin.run({**CONFIG, **changes}, tracking_uri=uri, fresh=True)
+        (result,) = outcome.result.models
+        assert result.error is None, result.error
+        return result
+
+    @cached_property
+    def here(self) -> ModelResult:
+        return self.bake_off(workers=1)
+
+    @cached_property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Lists, truth and train data, rows shuffled."""
+        assert self.here.top_n is not None and self.here.data.train is not None
+        found = {
+            "lists": self.here.top_n.select(["user", "item", "rank"]).to_pandas(),
+            "truth": frame(self.here.data.test),
+            "train": frame(self.here.data.train),
+        }
+        return {name: table.sample(frac=1, random_state=0) for name, table in found.items()}
+
+    @cached_property
+    def files(self) -> dict[str, Path]:
+        for name, table in self.tables.items():
+            (self.folder / name).mkdir()
+            for number, part in enumerate(np.array_split(np.arange(len(table)), 3)):
+                table.iloc[part].to_parquet(self.folder / name / f"{number}.parquet", index=False)
+        return {name: self.folder / name for name in self.tables}
+
+    def score(self, **changes: Any) -> ListScores:
+        given = {**self.tables, **changes}
+        return evalplugin.score(
+            given.pop("lists"), given.pop("truth"), METRIC_NAMES, threshold=THRESHOLD, **given
+        )
+
+
+def frame(data: Interactions) -> pd.DataFrame:
+    return pd.DataFrame({"user": data.users[data.user], "item": data.items[data.item], "rating": data.rating})
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    return Shop(tmp_path_factory.mktemp("bits"))
+
+
+def of_bake_off(**changes: Any) -> Callable[[Shop], ListScores]:
+    def scored(shop: Shop) -> ListScores:
+        result = shop.bake_off(**changes)
+        assert result.per_user is not None
+        return ListScores(result.per_user)
+
+    return scored
+
+
+WAYS: dict[str, Callable[[Shop], ListScores]] = {
+    "worker processes": of_bake_off(workers=2),
+    "lists in memory": lambda shop: shop.score(),
+    "files in memory": lambda shop: shop.score(**shop.files),
+    "files out of core": lambda shop: shop.score(**shop.files, memory="4MB"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_scores_are_the_same_to_the_last_bit(way: str, shop: Shop) -> None:
+    assert shop.here.per_user is not None
+    expected, found = ListScores(shop.here.per_user), WAYS[way](shop)
+    per_user = found.per_user
+    pd.testing.assert_frame_equal(per_user, expected.per_user[per_user.columns], check_exact=True)
+    assert set(found.means) == set(expected.means) == set(METRIC_NAMES)
+    np.testing.assert_equal(found.means, {name: expected.means[name] for name in found.means})
+    few = 0
+    for name, counts in expected.counts.items():
+        assert found.counts[name] == counts
+        assert bits(found.interval(name)) == bits(expected.interval(name))
+        assert bits(found.summaries[name]) == bits(expected.summaries[name])
+        few += counts.users < 2000
+    assert 0 < few < len(expected.counts)  # both kinds of interval are there
+
+
+def bits(value: Any) -> list[Any]:
+    found = (getattr(value, one.name) for one in fields(value))
+    return [
+        v.tobytes() if isinstance(v, np.ndarray) else np.float64(v).tobytes() if isinstance(v, float) else v
+        for v in found
+    ]
+
+
+def test_metrics_over_all_lists_are_among_them() -> None:
+    assert sum(is_overall(parse(name).metric) for name in METRIC_NAMES) >= 4
