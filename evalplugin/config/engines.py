@@ -1,4 +1,4 @@
-"""The registry of engines: where tasks run. Those of evalplugin are in a higher layer, imported by entry points."""
+"""The registry of engines: where tasks run."""
 
 from __future__ import annotations
 
@@ -29,4 +29,13 @@ class Engine(Protocol):
         """
 
 
-ENGINES: Registry[Engine] = Registry("engine", check=require_methods("open(needs)"))
+_ENGINES = "evalplugin.execution.engines"
+ENGINES: Registry[Engine] = Registry(
+    "engine",
+    check=require_methods("open(needs)"),
+    own={
+        "executor": f"{_ENGINES}.executor:Executor",
+        "local": f"{_ENGINES}.local:Local",
+        "ray": f"{_ENGINES}.ray:Ray",
+    },
+)
