@@ -200,8 +200,10 @@ def score(
         lists: A pandas DataFrame, an Arrow table or anything with the Arrow interface (polars), in any order of
             rows: user, item, and a rank or a score. Ranks are 1, 2, 3 and so on for each user, without holes.
             Scores rank descending, equal ones by item id ascending. Where both exist and neither is named, the
-            rank counts. Or the path of a file, a folder of Parquet files, or a pattern.
-        truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files.
+            rank counts. Or the path of a file, a folder of Parquet files, or a pattern. Or a DataFrame of Spark
+            (PySpark 4 or later, classic or Connect), which is scored there: ``.per_user`` is one as well.
+        truth: The held-out interactions: user, item and, where there is one, a rating (without: 1); also files. A
+            Spark DataFrame where the lists are one.
         metrics: Names such as ``ndcg@10``.
         train: The train data, user, item and perhaps rating, for metrics that need it; also files.
         threshold: Ratings from it on are relevant; None: ratings above 0 are. The gain stays the rating.
@@ -215,6 +217,7 @@ def score(
     Raises:
         DataError: No rows, a missing column or id, ids that are integers in one table and text in another,
             ranks or scores that break a rule, an item twice in a list or in a truth.
+        EngineError: Spark's workers lack this version of evalplugin, or Spark is older than 4.
         ParameterError, UnknownNameError: A name that means no metric.
 
     >>> import pandas as pd, evalplugin

@@ -28,7 +28,8 @@ LONG = {
     f"howto/{name}.md"
     for name in (
         "categories", "ci", "command", "compare", "deployed", "extend", "gate", "given_lists", "libraries", "lists",
-        "model", "mlflow_evaluate", "propensity", "schedules", "segments", "several_datasets", "tuning", "upgrading",
+        "model", "mlflow_evaluate", "propensity", "schedules", "segments", "several_datasets", "spark", "tuning",
+        "upgrading",
     )
 }  # fmt: skip
 
@@ -55,6 +56,8 @@ def shop(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.filterwarnings("ignore::Warning:mlflow")  # of MLflow's own calls
 @pytest.mark.filterwarnings("ignore:_ImportHookChainedLoader:ImportWarning")
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of Spark's connections to Java
 @pytest.mark.parametrize(
     "page",
     [

@@ -20,6 +20,7 @@ from evalplugin.lists.parts import parts_for, score_in_parts
 from evalplugin.lists.pieces import score_by_ranges
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import score_in_memory, top_n_on
+from evalplugin.lists.spark import is_spark, score_frames
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models.selection import TopN
@@ -44,7 +45,7 @@ def score_lists(
     """Return the scores of lists; see ``evalplugin.score``.
 
     Args:
-        lists, truth, train: ListInput, or paths of files.
+        lists, truth, train: Tables, paths of files, or Spark DataFrames.
         specs: The metrics.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         columns: Names of the columns; None: the usual names.
@@ -60,6 +61,15 @@ def score_lists(
     """
     columns = columns or ListColumns()
     _check_threshold(threshold)
+    if any(map(is_spark, (lists, truth, train))):
+        if memory is not None:
+            raise DataError(
+                "memory: what Spark uses is set in Spark's session; leave it out for Spark DataFrames"
+            )
+        history = train
+        if train is not None and not is_spark(train):
+            history = _table(_source(train, "train", format, text_ids), "train", columns)
+        return score_frames(lists, truth, history, specs, columns, threshold)
     sources = _open(lists, truth, train, format, text_ids)
     n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory))
     if n_parts == 1:
@@ -153,12 +163,16 @@ def _open(
     """Return the given tables and files by role; files are located, but not read."""
     given: dict[Role, Any] = {"lists": lists, "truth": truth, "train": train}
     return {
-        role: open_files(table, role, format=format, text_ids=text_ids)
-        if isinstance(table, (str, Path))
-        else Table(table, role)
+        role: _source(table, role, format, text_ids)
         for role, table in given.items()
         if role != "train" or table is not None
     }
+
+
+def _source(table: Any, role: Role, format: Format, text_ids: bool) -> TableFiles | Table:
+    if isinstance(table, (str, Path)):
+        return open_files(table, role, format=format, text_ids=text_ids)
+    return Table(table, role)
 
 
 def _read(sources: Mapping[Role, TableFiles | Table], columns: ListColumns) -> ListInput:

@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 __all__ = ["ListScores", "specs_of"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ListScores:
     """Scores of lists from any system: ``per_user``, ``means``, ``counts``, and the spread of each metric."""
 
     source: PerUserScores | ScoreTotals
     table: Any = None  # of users' values, where they are kept elsewhere
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name}={mean:.4g}" for name, mean in self.means.items())
+        return f"{type(self).__name__}({means})"
 
     @property
     def scores(self) -> PerUserScores:

@@ -1,0 +1,269 @@
+"""Spark DataFrames of lists and truth, scored where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.errors import DataError, EngineError
+from evalplugin.data.tables import Ids, Table, column_problem, ids_of
+from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.columns import ListColumns, PairColumns, Role
+from evalplugin.lists.scoring import need_catalogue
+from evalplugin.lists.spark_buckets import (
+    ROLES,
+    BucketScoring,
+    SharedCatalogue,
+    UnorderedTable,
+    merged,
+    merged_batches,
+    with_stable_error,
+)
+from evalplugin.lists.spark_probe import check_workers, is_connect
+from evalplugin.lists.spark_scores import SparkScores
+from evalplugin.metrics import MetricSpec, is_overall
+from evalplugin.metrics.scoring import check_request, is_built_in
+from evalplugin.metrics.states import check_mergeable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["is_spark", "score_frames"]
+
+_BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
+_STATES = (
+    64  # buckets whose states are sent to the driver as they are; of more, Spark merges those of a partition
+)
+# Of what is sent to every worker: Spark Connect accepts messages of 128 MiB, and each worker holds a copy of it.
+_MOST_BYTES = {"connect": 100 * 2**20, "classic": 2**30}
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_NUMBERS = (*_WHOLE, "float", "double")
+_RULES: dict[str, tuple[tuple[str, ...], str]] = {
+    "rank": (_WHOLE, "ranks must be whole numbers"),
+    "score": (_NUMBERS, "scores must be finite numbers"),
+    "rating": (_NUMBERS, "ratings must be finite numbers (float32)"),
+}
+
+
+def is_spark(table: object) -> bool:
+    """Return whether a table is a DataFrame of Spark: classic, Connect, or pandas on Spark; it is not imported."""
+    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in type(table).__mro__)
+
+
+def score_frames(
+    lists: Any,
+    truth: Any,
+    train: DataFrame | Table | None,
+    specs: Sequence[MetricSpec],
+    columns: ListColumns,
+    threshold: float | None,
+) -> SparkScores:
+    """Return the scores of lists in Spark DataFrames, to the last bit those of the same rows in memory.
+
+    Args:
+        lists, truth: Spark DataFrames of one session.
+        train: The train data, which is collected.
+        specs: The metrics.
+        columns: Names of the columns.
+        threshold: Ratings from it on are relevant; None: ratings above 0 are.
+
+    Raises:
+        DataError: As for lists in memory; only one of lists and truth is a Spark DataFrame; the catalogue and the
+            train data are too large to be sent to Spark's workers.
+        EngineError: Spark is too old, or the Python of its workers lacks this version of evalplugin or a metric.
+    """
+    for role, table, other in (("lists", lists, "truth"), ("truth", truth, "lists")):
+        if not is_spark(table):
+            raise DataError(
+                f"{role}: must be a Spark DataFrame, as {other} is one, not {type(table).__module__.partition('.')[0]} "
+                f"{type(table).__name__}: spark.createDataFrame({role}) makes one"
+            )
+    for role, table in (("lists", lists), ("truth", truth), ("train", train)):
+        if type(table).__module__.startswith("pyspark.pandas."):
+            raise DataError(
+                f"{role}: must be a Spark DataFrame, not one of pandas on Spark: give {role}.to_spark()"
+            )
+    _check_version()
+    check_request(specs, train is not None)
+    check_mergeable(specs)
+    sides = _Side.of(lists, "lists", columns), _Side.of(truth, "truth", columns)
+    history = _train(train, columns)
+    known = {"lists": sides[0], "truth": sides[1]} | ({} if history is None else {"train": history})
+    check_kinds("user", **{role: one.user for role, one in known.items()})
+    check_kinds("item", **{role: one.item for role, one in known.items()})
+    session = lists.sparkSession
+    check_workers(session, specs)
+    n_rows, longest = _sizes(sides, specs)
+    scoring = BucketScoring(
+        specs,
+        columns,
+        threshold,
+        longest,
+        (sides[0].names, sides[1].names),
+        _shared(sides, history, session) if need_catalogue(specs) else None,
+        sides[0].user.kind == "text",
+        session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true",
+    )
+    return _scored(sides, scoring, -(-n_rows // _BUCKET))
+
+
+@dataclass(frozen=True, eq=False)
+class _Side:
+    """Lists or truth: a DataFrame with the columns ``user``, ``item`` and, perhaps, ``value``."""
+
+    role: Role
+    frame: DataFrame
+    names: Sequence[str]  # of the columns, as the user calls them
+    user: Ids  # of no row: for the kind
+    item: Ids
+
+    @classmethod
+    def of(cls, frame: DataFrame, role: Role, columns: ListColumns) -> _Side:
+        """Return the columns that are read, ids as bigint or string.
+
+        Raises:
+            DataError: A column is missing, or is of another type.
+        """
+        names = columns.of(role, role, frame.columns)
+        # Columns by position: names may contain dots, or differ in case alone.
+        numbered = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+        chosen, ids = [], []
+        for new, (kind, name) in zip(ROLES, names.items(), strict=False):
+            if problem := column_problem(name, frame.columns, kind):
+                raise DataError(f"{role}: {problem}")
+            position = frame.columns.index(name)
+            found, column = frame.schema[position].dataType.simpleString(), f"c{position}"
+            allowed, rule = _RULES.get(kind) or ((*_WHOLE, "string"), f"{kind} ids must be integers or text")
+            if found.partition(" ")[0].partition("(")[0] not in allowed:
+                raise DataError(f"{role}: column {name!r} is of type {found}: {rule}")
+            if kind in ("user", "item"):
+                ids.append(_no_integers() if found in _WHOLE else _no_text())
+                column = f"CAST({column} AS {'BIGINT' if found in _WHOLE else 'STRING'})"
+            chosen.append(f"{column} AS `{new}`")
+        return cls(role, numbered.selectExpr(*chosen), list(names.values()), *ids)
+
+    def buckets(self, n: int) -> Any:
+        """Return the rows grouped into ``n`` buckets, which depend on the user alone."""
+        # Bytes, as the hash of text follows its collation.
+        key = "`user`" if self.user.kind == "integers" else "CAST(`user` AS BINARY)"
+        bucket = f"CAST(pmod(xxhash64({key}), {n}) AS INT) AS bucket"
+        return self.frame.selectExpr("*", bucket).groupBy("bucket")
+
+
+def _no_integers() -> Ids:
+    return ids_of(np.empty(0, dtype=np.int64))
+
+
+def _no_text() -> Ids:
+    return ids_of(np.empty(0, dtype=np.object_))
+
+
+def _check_version() -> None:
+    import pyspark
+
+    if int(pyspark.__version__.partition(".")[0]) < 4:
+        raise EngineError(
+            f"Spark DataFrames are scored by PySpark 4 or later, this is {pyspark.__version__}: "
+            f"pip install 'evalplugin[spark]'"
+        )
+
+
+def _train(train: DataFrame | Table | None, columns: ListColumns) -> PairColumns | None:
+    """Return the train data, collected."""
+    if train is None:
+        return None
+
+    def read(table: Table) -> PairColumns:
+        if not len(table):
+            raise DataError(f"{table.name}: there are no rows")
+        return PairColumns.read(table, "train", columns)
+
+    if isinstance(train, Table):
+        return read(train)
+    side = _Side.of(train, "train", columns)
+    return with_stable_error(
+        lambda table: read(UnorderedTable(table, "train")), side.frame.toArrow().rename_columns(side.names)
+    )
+
+
+def _sizes(sides: Sequence[_Side], specs: Sequence[MetricSpec]) -> tuple[int, int]:
+    """Return the number of rows, and the length of the longest list; 1 if no metric depends on it."""
+    lists, truth = sides
+    longest = 1
+    if any(spec.k is None and (spec.metric.takes_k or not is_built_in(spec)) for spec in specs):
+        lengths = lists.frame.groupBy("user").count()
+        n_lists, most = lengths.selectExpr("sum(`count`)", "max(`count`)").collect()[0]
+        longest = most or 1
+    else:
+        n_lists = lists.frame.count()
+    n_truth = truth.frame.count()
+    for side, n in ((lists, n_lists), (truth, n_truth)):
+        if not n:
+            raise DataError(f"{side.role}: there are no rows")
+    return n_lists + n_truth, longest
+
+
+def _shared(sides: Sequence[_Side], train: PairColumns | None, session: SparkSession) -> SharedCatalogue:
+    """Return all items and, with train data, all users and the train data.
+
+    Raises:
+        DataError: They are too large to be sent to the workers; a pair occurs twice in the train data.
+    """
+
+    def every(role: str) -> npt.NDArray[np.generic]:
+        lists, truth = (side.frame.select(role) for side in sides)
+        found = lists.unionAll(truth).distinct().dropna().toArrow()
+        ids = Table(found, role).ids(role, role)
+        return encode([ids] if train is None else [ids, getattr(train, role)])[0]
+
+    users = ids_of(np.empty(0, dtype=np.int64)).values if train is None else every("user")
+    shared = SharedCatalogue.of(Catalogue.of(users, every("item"), train))
+    most = _MOST_BYTES["connect" if is_connect(session) else "classic"]
+    if shared.n_bytes > most:
+        data = "the catalogue" if train is None else "the catalogue, the users and the train data"
+        raise DataError(
+            f"{data} of {shared.n_bytes / 2**20:,.0f} MB, which these metrics read, go to every worker of Spark, and "
+            f"that takes at most {most / 2**20:,.0f} MB: score other metrics there, or these from Parquet files"
+        )
+    return shared
+
+
+def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> SparkScores:
+    """Return the scores; they are computed once, and what remains on Spark is cached there."""
+    from pyspark.errors import PySparkException
+
+    # Functions that are defined here are sent by value, what they call by name.
+    def score_bucket(lists: Any, truth: Any) -> Any:
+        return scoring(lists, truth)
+
+    def merge(batches: Any) -> Any:
+        return merged_batches(batches)
+
+    lists, truth = sides
+    metrics = [spec.name for spec in scoring.specs if not is_overall(spec.metric)]
+    values = [f"m{i}" for i in range(len(metrics))]
+    id_type = "bigint" if lists.user.kind == "integers" else "string"
+    schema = ", ".join([f"`user` {id_type}", *(f"{v} double" for v in values), "outcome binary"])
+    scored = lists.buckets(n_buckets).cogroup(truth.buckets(n_buckets)).applyInArrow(score_bucket, schema)
+    # Serverless Spark has no cache: rows of users are then computed when they are read.
+    with suppress(PySparkException):
+        scored.persist()
+    try:
+        outcomes = scored.where("outcome IS NOT NULL").select("outcome")
+        if n_buckets > _STATES:
+            outcomes = outcomes.mapInArrow(merge, "outcome binary")
+        outcome = merged(outcomes.toArrow().column(0).to_pylist())
+        if isinstance(outcome, str):
+            raise DataError(outcome)
+    except BaseException:
+        with suppress(PySparkException):
+            scored.unpersist()
+        raise
+    rows = scored.where("outcome IS NULL").select("user", *values).toDF("user", *metrics)
+    return SparkScores(outcome.totals(), rows, scored)

@@ -1,0 +1,189 @@
+"""Scoring of one bucket of users after the other, as Spark's Python workers do it."""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
+
+from evalplugin.base.errors import EvalpluginError
+from evalplugin.data.interactions import Interactions
+from evalplugin.data.tables import Table, ids_of
+from evalplugin.data.vocabulary import encode
+from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.columns import ListColumns, ListInput, Role
+from evalplugin.lists.scoring import blocks_of
+from evalplugin.metrics import MetricSpec, is_overall
+from evalplugin.metrics.blocks import raw_text
+from evalplugin.metrics.scoring import Scorer
+from evalplugin.metrics.states import ScorerState
+from evalplugin.models.threads import limit_threads
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "ROLES",
+    "BucketScoring",
+    "SharedCatalogue",
+    "UnorderedTable",
+    "merged",
+    "merged_batches",
+    "with_stable_error",
+]
+
+T = TypeVar("T")
+
+ROLES = ("user", "item", "value")  # columns of a bucket's input
+
+
+@dataclass(frozen=True, eq=False)
+class SharedCatalogue:
+    """The vocabularies and the train data that every worker receives."""
+
+    items: pa.Array
+    users: pa.Array | None  # of lists, truth and train data; None without train data
+    train: tuple[Any, ...] | None  # (m,) each: codes of users, codes of items, ratings
+
+    @classmethod
+    def of(cls, catalogue: Catalogue) -> SharedCatalogue:
+        """Return a catalogue as arrays that are small when they are pickled."""
+        import pyarrow as pa
+
+        items, data = pa.array(ids_of(catalogue.items).values), catalogue.train
+        if data is None:
+            return cls(items, None, None)
+        users = pa.array(ids_of(catalogue.users).values)
+        return cls(items, users, (data.user, data.item, data.rating))
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of the arrays."""
+        arrays = [self.items, *([] if self.users is None else [self.users]), *(self.train or ())]
+        return sum(array.nbytes for array in arrays)
+
+    def for_bucket(self, inputs: ListInput) -> Catalogue:
+        """Return the catalogue; without train data its users are those of the bucket."""
+        items = self.items.to_numpy(zero_copy_only=False)
+        if self.users is None or self.train is None:
+            return Catalogue(encode([inputs.lists.user, inputs.truth.user])[0], items, None)
+        users = self.users.to_numpy(zero_copy_only=False)
+        user, item, rating = self.train
+        return Catalogue(users, items, Interactions(user, item, rating, None, users, items))
+
+
+@dataclass(eq=False)
+class BucketScoring:
+    """The scoring of a bucket: a callable from the rows of its lists and of its truth to its scores."""
+
+    specs: Sequence[MetricSpec]
+    columns: ListColumns
+    threshold: float | None
+    n: int  # length of the longest list of all users
+    names: tuple[Sequence[str], Sequence[str]]  # of the columns of lists and truth, for messages
+    shared: SharedCatalogue | None
+    text: bool  # whether users are text
+    large: bool  # whether Spark has text and bytes with offsets of 64 bits
+    _catalogue: Catalogue | None = field(default=None, init=False)
+
+    def __call__(self, lists: pa.Table, truth: pa.Table) -> pa.Table:
+        """Return a row for each user, without outcome, and one with the outcome: the state, or the error as text."""
+        tables = [
+            table.select(list(ROLES[: len(names)])).rename_columns(list(names))
+            for table, names in zip((lists, truth), self.names, strict=True)
+        ]
+        with limit_threads(1):  # Spark runs a worker on each core
+            try:
+                return with_stable_error(self._scored, *tables)
+            except EvalpluginError as error:
+                none = np.empty((sum(not is_overall(spec.metric) for spec in self.specs), 0))
+                return self._table([], none, _packed(str(error)))
+
+    def _scored(self, *tables: pa.Table) -> pa.Table:
+        roles: tuple[Role, ...] = ("lists", "truth")
+        lists, truth = (UnorderedTable(t, role) for t, role in zip(tables, roles, strict=True))
+        inputs = ListInput.read(lists, truth, None, self.columns, empty=True)
+        blocks = blocks_of(inputs, self.threshold, self._catalogue_for(inputs), self.n)
+        scorer = Scorer(self.specs, len(blocks), self.n, blocks.n_items)
+        scorer.add(blocks)
+        state = scorer.state(blocks.users)
+        return self._table(blocks.users, scorer.values, _packed(state.without_values()))
+
+    def _catalogue_for(self, inputs: ListInput) -> Catalogue | None:
+        if self.shared is None:
+            return None
+        if self.shared.train is None:
+            return self.shared.for_bucket(inputs)
+        self._catalogue = self._catalogue or self.shared.for_bucket(inputs)
+        return self._catalogue
+
+    def _table(self, users: Any, values: Any, outcome: bytes) -> pa.Table:
+        """Return users (U,) and values (M, U) with the outcome behind them."""
+        import pyarrow as pa
+
+        binary = pa.large_binary() if self.large else pa.binary()
+        kind = (pa.large_string() if self.large else pa.string()) if self.text else pa.int64()
+        n = len(users)
+        columns = [pa.concat_arrays([pa.array(users, type=kind), pa.nulls(1, kind)])]
+        columns += [pa.concat_arrays([pa.array(column), pa.nulls(1, pa.float64())]) for column in values]
+        columns.append(pa.concat_arrays([pa.nulls(n, binary), pa.array([outcome], type=binary)]))
+        return pa.table(columns, names=["user", *(f"m{i}" for i in range(len(values))), "outcome"])
+
+
+class UnorderedTable(Table):
+    """Rows in no order, user and item first: messages name one by these, and do not count others that are like it."""
+
+    def __init__(self, table: pa.Table, name: str) -> None:
+        super().__init__(table, name, self._row_name)
+        self._ids = table.column(0), table.column(1)
+
+    def refuse(self, name: str, row: int, rule: str, *, count: int = 1, missing: bool = False) -> NoReturn:
+        """Raise the error for the value at a row."""
+        super().refuse(name, row, rule, missing=missing)
+
+    def _row_name(self, row: int) -> str:
+        user, item = (column[row].as_py() for column in self._ids)
+        known = {"user": user, "item": item}
+        named = " and ".join(f"{role} {raw_text(one)}" for role, one in known.items() if one is not None)
+        if user is None or item is None:
+            return f"a row of {named}" if named else "a row"
+        return f"the row of {named}"
+
+
+def with_stable_error(work: Callable[..., T], *tables: pa.Table) -> T:
+    """Return what ``work`` returns for tables; an error is the one for their rows in ascending order.
+
+    Spark delivers rows in any order, and messages must not depend on it.
+    """
+    try:
+        return work(*tables)
+    except EvalpluginError:
+        return work(*(t.sort_by([(name, "ascending") for name in t.column_names]) for t in tables))
+
+
+def _packed(outcome: ScorerState | str) -> bytes:
+    """Return the state of a bucket, or an error, as bytes."""
+    return zlib.compress(pickle.dumps(outcome), 1)
+
+
+def merged(outcomes: Iterable[bytes]) -> ScorerState | str:
+    """Return the state of all users, or, of errors, the first one as text: the same in any order."""
+    every = [pickle.loads(zlib.decompress(outcome)) for outcome in outcomes]
+    errors = [one for one in every if isinstance(one, str)]
+    return min(errors) if errors else ScorerState.merge(every)
+
+
+def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield one row with the merged outcome of all rows; nothing without any."""
+    import pyarrow as pa
+
+    kind, outcomes = None, []
+    for batch in batches:
+        kind = batch.schema.field(0).type
+        outcomes += batch.column(0).to_pylist()
+    if kind is not None and outcomes:
+        yield pa.record_batch([pa.array([_packed(merged(outcomes))], type=kind)], names=["outcome"])
