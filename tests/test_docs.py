@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from pages import run_page
-from servers import ObjectStorage
+from servers import S3_CLIENT, ObjectStorage
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -21,7 +21,7 @@ PAGES = sorted(
     str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if "_build" not in page.relative_to(DOCS).parts
 )
 RUN = {"python", "sh", "yaml", "toml", "text"}
-REMOTE = "howto/tracking.md"  # its servers are fixtures
+REMOTE, STORES = "howto/tracking.md", "howto/object_stores.md"  # their servers are fixtures
 SERVED = "howto/serving.md"
 # Several bake-offs each: run by .ci/run alone.
 LONG = {
@@ -66,7 +66,7 @@ def shop(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             marks=[pytest.mark.slow] * (page in {*LONG, SERVED}) + [pytest.mark.server] * (page == SERVED),
         )
         for page in PAGES
-        if page != REMOTE
+        if page not in (REMOTE, STORES)
     ],
 )
 def test_the_examples_of_a_page_work(page: str, shop: None) -> None:
@@ -87,6 +87,17 @@ def test_the_examples_of_the_page_on_servers_work(shop: None, database: str, sto
     }
     assert all(name in (DOCS / REMOTE).read_text() for name in names)
     run_page(DOCS / REMOTE, names)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::Warning:mlflow")
+def test_the_examples_of_the_page_on_object_stores_work(
+    shop: None, storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in S3_CLIENT.items():
+        monkeypatch.setenv(name, value)
+    names = {"https://s3.example.org": storage.proxy.url, "s3://shop-data": f"{storage.bucket}/shop-data"}
+    run_page(DOCS / STORES, names)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -47,6 +47,7 @@ _UNREACHABLE = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT")
 _CONNECT_SECONDS = 2.0
 _SILENT_SECONDS = 10.0  # an attempt without a byte from the server ends
 _ATTEMPTS = 4  # of each request, with growing pauses; AWS_MAX_ATTEMPTS wins
+_MIN_NAME = 8  # characters: a shorter user name is part of other words
 _HADOOP = ("hdfs", "viewfs")
 _WHOLE_OR_NOTHING = ("s3", "gs", "abfs", "abfss")  # an object appears when it is complete
 # Where the AWS SDK looks for credentials, beside files and instance roles.
@@ -261,7 +262,8 @@ def refuse_credentials(uri: str) -> None:
         found = ":" in user or (_ALIASES.get(scheme, scheme) == "gs" and user not in ("", "anonymous"))
     if found:
         register_secrets({"uri": uri})
-        for secret in filter(None, re.split("[:@]", user or authority)):
+        name, *passwords = re.split("[:@]", user or authority)
+        for secret in [name] * (len(name) >= _MIN_NAME) + passwords:
             register_secret(secret)
         rest = uri.rpartition("@")[2] if "@" in uri else "..."
         raise DataError(
