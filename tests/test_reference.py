@@ -330,7 +330,10 @@ def test_the_page_on_exit_codes_names_every_environment_variable() -> None:
     page = (REFERENCE / "exit_codes.md").read_text()
     named = set(re.findall(r"`([A-Z]+(?:_[A-Z]+)+)`", page))
     of_libraries = {"NO_COLOR", "AWS_SECRET_ACCESS_KEY", "AWS_RETRY_MODE"}
-    assert named - of_libraries == read - {"MLFLOW_SCHEMES", "AWS_ALLOW_HTTP"}  # the latter: an option of deltalake
+    assert named - of_libraries == read - {
+        "MLFLOW_SCHEMES",
+        "AWS_ALLOW_HTTP",
+    }  # the latter: an option of deltalake
 
 
 @pytest.mark.parametrize(
