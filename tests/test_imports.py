@@ -90,7 +90,9 @@ def test_every_dependency_stands_in_the_table_and_clusters_are_extras() -> None:
     assert (base | test) & set(CLUSTER) == set()
     table = (ROOT / "evalplugin" / "README.md").read_text("utf-8").partition("## Dependencies")[2].lower()
     names = base | {
-        re.match(r"[\w-]+", line)[0] for key in ("ray", "dask", "spark", "delta") for line in extras[key]
+        re.match(r"[\w-]+", line)[0]
+        for key in ("ray", "dask", "spark", "s3", "delta")
+        for line in extras[key]
     }
     assert [name for name in sorted(names) if name not in table] == []
 

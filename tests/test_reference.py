@@ -444,11 +444,11 @@ def anchors(file: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_the_glossary_has_nineteen_words_which_the_code_has_too() -> None:
+def test_the_glossary_has_twenty_words_which_the_code_has_too() -> None:
     page = (ROOT / "docs" / "glossary.md").read_text()
     rows = re.findall(r"^\| (?!word|-)", page, re.MULTILINE)
     links = source_links("glossary.md")
-    assert len(rows) == len(links) <= 19
+    assert len(rows) == len(links) <= 20
     for text, path in links:
         name = text.strip("`").split(".")[0]
         assert re.search(rf"^(class|def) {name}\b", (ROOT / path).read_text(), re.MULTILINE), name
