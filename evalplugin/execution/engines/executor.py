@@ -92,8 +92,10 @@ class Executor:
         except KeyError:
             raise EngineError(f"engine executor: {base / source} has no function {name}") from None
         except Exception as error:
+            extra = isinstance(error, ModuleNotFoundError) and error.name in ("dask", "distributed")
+            hint = "; pip install 'evalplugin[dask]'" if extra else ""
             raise EngineError(
-                f"engine executor: {self.factory} fails: {type(error).__name__}: {error}"
+                f"engine executor: {self.factory} fails: {type(error).__name__}: {error}{hint}"
             ) from error
         if not isinstance(made, concurrent.futures.Executor) and not callable(getattr(made, "submit", None)):
             raise EngineError(

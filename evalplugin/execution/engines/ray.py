@@ -344,9 +344,14 @@ def _target(address: str) -> str:
 
 def _check_answers(target: str) -> None:
     host, _, port = target.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or "/" in host:
+        raise EngineError(
+            f"engine ray: {target} is no address of a cluster: HOST:PORT of the head node, such as 10.0.0.1:6379, or "
+            f"ray://HOST:10001; http:// is for `ray job submit` alone; {_HELP}"
+        )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
-    except (OSError, ValueError) as error:
+    except (OSError, OverflowError) as error:
         raise EngineError(
             f"engine ray: nobody answers at {target} ({error}): is the cluster running, and does this machine reach "
             f"it? {_HELP[0].upper()}{_HELP[1:]}"

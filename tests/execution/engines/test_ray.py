@@ -206,9 +206,17 @@ def test_task_that_fits_no_node_is_refused(cluster: Any, tmp_path: Path) -> None
 
 
 def test_address_that_nobody_answers_at_is_refused_at_once(tmp_path: Path) -> None:
-    for address in ("127.0.0.1:9", "ray://127.0.0.1:9", "nowhere"):
+    for address in ("127.0.0.1:9", "ray://127.0.0.1:9", "nowhere.invalid:6379"):
         with (
             pytest.raises(EngineError, match=f"nobody answers at {address} .*describe engine ray"),
+            Ray(address=address).open(Needs(tmp_path)),
+        ):
+            pass
+    for address in ("nowhere", "http://127.0.0.1:8265", "127.0.0.1:"):
+        with (
+            pytest.raises(
+                EngineError, match=f"{address} is no address of a cluster: HOST:PORT of the head node"
+            ),
             Ray(address=address).open(Needs(tmp_path)),
         ):
             pass
