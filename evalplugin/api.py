@@ -190,6 +190,8 @@ def score(
     truth_item: str | None = None,
     format: Literal["auto", "csv", "parquet", "trec"] = "auto",
     memory: str | int | None = None,
+    partitioned: bool = False,
+    engine: str | Mapping[str, Any] | None = None,
 ) -> ListScores:
     """Return the scores of lists from any system: ``.per_user``, ``.means`` and ``.counts``.
 
@@ -212,7 +214,11 @@ def score(
         truth_user, truth_item: Names of these columns in truth and train data; None: as in the lists.
         format: Of files; auto: by their names. A TREC run is ranked by its score, as everywhere.
         memory: How much may be used, such as ``2GB``: lists and truth in Parquet files that need more are
-            scored part by part, with the same results to the last bit; None: everything is read at once.
+            scored part by part, with the same results to the last bit; None: everything is read at once. On an
+            engine, it bounds each of its processes.
+        partitioned: Each Parquet file of the lists has all rows of its users: files are scored one by one, and no row
+            is moved. Truth files of the same names are theirs; any other truth is in memory.
+        engine: Where parts are scored, such as ``ray``, or a mapping with ``type`` as in a config; None: here.
 
     Raises:
         DataError: No rows, a missing column or id, ids that are integers in one table and text in another,
@@ -229,5 +235,5 @@ def score(
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     return score_lists(
         lists, truth, specs_of(metrics), train=train, threshold=threshold, columns=columns, format=format,
-        memory=memory,
+        memory=memory, partitioned=partitioned, engine=engine,
     )  # fmt: skip

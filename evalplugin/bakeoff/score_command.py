@@ -32,6 +32,8 @@ class Request:
     format: Format
     text_ids: bool
     memory: str | None
+    partitioned: bool
+    engine: str | None
     columns: ListColumns
     for_log: bool  # curves over the cutoff are computed too
 
@@ -55,7 +57,9 @@ def score(request: Request, report: Callable[[str], None]) -> tuple[ListScores, 
         format=request.format,
         text_ids=request.text_ids,
         memory=request.memory,
-        curve_ks=lambda n: curve_ks(n, specs) if request.for_log else (),
+        partitioned=request.partitioned,
+        engine=request.engine,
+        curve_ks=(lambda n: curve_ks(n, specs)) if request.for_log else None,
         report=report,
     )
     if request.out is not None:
@@ -74,7 +78,14 @@ def score_as(request: Request, library: str) -> dict[str, float]:
     from evalplugin.lists.profiles import profile
 
     conventions = profile(library)
-    for option, value in (("--out", request.out), ("--log", request.for_log), ("--memory", request.memory)):
+    unused = {
+        "--out": request.out,
+        "--log": request.for_log,
+        "--memory": request.memory,
+        "--partitioned": request.partitioned,
+        "--engine": request.engine,
+    }
+    for option, value in unused.items():
         if value:
             raise DataError(f"--as reproduces the means that a library prints; {option} does not go with it")
     if not request.metrics:

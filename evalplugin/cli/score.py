@@ -55,6 +55,12 @@ __all__ = ["score"]
 @click.option(
     "--memory", metavar="SIZE", help="Such as 2GB: Parquet files that need more are scored in parts."
 )
+@click.option(
+    "--partitioned",
+    is_flag=True,
+    help="Each Parquet file of the lists has all rows of its users; none is moved.",
+)
+@options.engine
 @click.option("--user", default="user", show_default=True, metavar="COLUMN", help="User ids.")
 @click.option("--item", default="item", show_default=True, metavar="COLUMN", help="Item ids.")
 @click.option("--rank", metavar="COLUMN", help="Ranks 1, 2, 3 ... of the lists.")

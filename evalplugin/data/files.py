@@ -5,9 +5,9 @@ from __future__ import annotations
 import glob
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from dataclasses import field as field_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -196,6 +196,27 @@ class TableFiles:
             table = opened.read_row_groups(list(groups), columns=columns, use_threads=False)
             table = self.partitions.add_to(table, file, roles.values())
         return Table(table, self.name, lambda row: self._row_name(number, start + row))
+
+    def row_group_batches(
+        self, number: int, groups: Sequence[int], start: int, roles: Mapping[str, str], rows: int
+    ) -> Generator[Table]:
+        """Yield the rows of some row groups in batches; see ``row_groups``."""
+        import pyarrow as pa
+
+        file = self.files[number]
+        self._check_columns(file, roles)
+        with readable(file), open_parquet(file) as opened:
+            columns = list(dict.fromkeys(self._own(file, roles).values()))
+            for batch in opened.iter_batches(
+                rows, row_groups=list(groups), columns=columns, use_threads=False
+            ):
+                table = self.partitions.add_to(pa.Table.from_batches([batch]), file, roles.values())
+                yield Table(table, self.name, lambda row, start=start: self._row_name(number, start + row))  # type: ignore[misc]
+                start += len(batch)
+
+    def with_absolute_paths(self) -> TableFiles:
+        """Return the same files for a process in another folder."""
+        return replace(self, files=tuple(f.absolute() if isinstance(f, Path) else f for f in self.files))
 
     @property
     def is_parquet(self) -> bool:

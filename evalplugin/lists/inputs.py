@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
 from evalplugin.lists.catalogue import catalogue_of, interactions_alone
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.lists.engines import engine_of, open_session
 from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.parts import parts_for, score_in_parts
 from evalplugin.lists.pieces import score_by_ranges
@@ -39,7 +41,9 @@ def score_lists(
     format: Format = "auto",
     text_ids: bool = False,
     memory: str | int | None = None,
-    curve_ks: Callable[[int], Sequence[int]] = lambda n: (),
+    partitioned: bool = False,
+    engine: Any = None,
+    curve_ks: Callable[[int], Sequence[int]] | None = None,
     report: Callable[[str], None] = lambda text: None,
 ) -> ListScores:
     """Return the scores of lists; see ``evalplugin.score``.
@@ -51,13 +55,16 @@ def score_lists(
         columns: Names of the columns; None: the usual names.
         format: Format of the files.
         text_ids: Ids in CSV files that look like integers stay text.
-        memory: Limit of the memory, in bytes or as ``2GB``; None: no limit.
-        curve_ks: Callback from the length of the longest list to the cutoffs of ``at_k``.
+        memory: Limit of the memory, in bytes or as ``2GB``, on an engine of each of its calls; None: no limit.
+        partitioned: Each file of the lists has all rows of its users: files are scored one by one.
+        engine: Where parts are scored, as in a config; None or ``local``: on threads of this process.
+        curve_ks: Callback from the length of the longest list to the cutoffs of ``at_k``; None: no curves.
         report: Callback for progress.
 
     Raises:
         DataError: A threshold that is no number; input that is missing, breaks a rule, or exceeds the memory and
             is no Parquet file.
+        EngineError: The engine cannot run calls.
     """
     columns = columns or ListColumns()
     _check_threshold(threshold)
@@ -66,13 +73,19 @@ def score_lists(
             raise DataError(
                 "memory: what Spark uses is set in Spark's session; leave it out for Spark DataFrames"
             )
+        if partitioned or engine is not None:
+            raise DataError(
+                "engine, partitioned: Spark DataFrames are scored by Spark; leave these out for them"
+            )
         history = train
         if train is not None and not is_spark(train):
             history = _table(_source(train, "train", format, text_ids), "train", columns)
         return score_frames(lists, truth, history, specs, columns, threshold)
     sources = _open(lists, truth, train, format, text_ids)
-    n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory))
-    if n_parts == 1:
+    chosen = None if engine is None else engine_of(engine)
+    threads = None if chosen is None else 1
+    n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory), threads)
+    if n_parts == 1 and not partitioned and chosen is None:
         scores = _by_ranges(sources, specs, threshold, columns, curve_ks)
         if scores is not None:
             return ListScores(scores)
@@ -81,11 +94,20 @@ def score_lists(
     files = [s for s in (sources["lists"], sources["truth"]) if isinstance(s, TableFiles) and s.is_parquet]
     if len(files) < 2:
         odd = sources["truth"] if sources["lists"] in files else sources["lists"]
+        why = (
+            f"lists and truth do not fit into {memory}"
+            if n_parts > 1
+            else "parts are asked for (an engine, or files that are partitioned by user)"
+        )
         raise DataError(
-            f"{odd.name}: lists and truth do not fit into {memory}, and only Parquet files are scored "
-            f"part by part; write both as Parquet, or allow more memory"
+            f"{odd.name}: {why}, and only Parquet files are scored "
+            f"part by part; write both as Parquet, or {'allow more memory' if n_parts > 1 else 'leave that out'}"
         )
     history = _table(sources["train"], "train", columns) if "train" in sources else None
+    open_engine = None
+    if chosen is not None:
+        files = [source.with_absolute_paths() for source in files]
+        open_engine = partial(open_session, chosen, files, report)
     return ListScores(
         score_in_parts(
             files[0],
@@ -97,6 +119,8 @@ def score_lists(
             n_parts,
             curve_ks=curve_ks,
             report=report,
+            partitioned=partitioned,
+            engine=open_engine,
         )
     )
 
@@ -106,7 +130,7 @@ def _by_ranges(
     specs: Sequence[MetricSpec],
     threshold: float | None,
     columns: ListColumns,
-    curve_ks: Callable[[int], Sequence[int]],
+    curve_ks: Callable[[int], Sequence[int]] | None,
 ) -> PerUserScores | None:
     """Return the scores of large Parquet files; None for others, and for input that breaks a rule."""
     lists, truth = sources["lists"], sources["truth"]

@@ -1,54 +1,74 @@
-"""Lists larger than memory, scored one partition of users after the other."""
+"""Lists larger than memory, or on several machines: scored part by part, each part with some of the users."""
 
 from __future__ import annotations
 
 import tempfile
-import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import disk_usage
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
+from evalplugin.data.row_groups import RowGroup, column_types, row_groups
 from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.lists.columns import ListColumns, PairColumns, Role
 from evalplugin.lists.files import n_bytes
-from evalplugin.lists.scoring import blocks_of, need_catalogue
-from evalplugin.metrics import Blocks, MetricSpec
+from evalplugin.lists.part_work import (
+    Found,
+    Part,
+    PartWork,
+    Refused,
+    call_parts,
+    look_at_part,
+    score_part,
+)
+from evalplugin.lists.partitioned import check_one_file_each, parts_of_files, rest_of_truth
+from evalplugin.lists.ranges import bounds_of
+from evalplugin.lists.scoring import need_catalogue
+from evalplugin.lists.spread import Spread, SpreadTask, check_sample, slices_of, spread, tasks_of
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import Scorer, check_request
-from evalplugin.models.threads import thread_count
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from evalplugin.metrics.scoring import check_request, is_built_in
+from evalplugin.metrics.states import ScorerState, check_mergeable
+from evalplugin.models.threads import limit_threads, thread_count
 
 __all__ = ["parts_for", "score_in_parts"]
 
 _BASE_BYTES = 500 * 2**20  # memory of Python, its libraries and a batch, before any list is read
-# Peak memory of scoring a partition as a multiple of its columns: measured on shuffled rows.
-_GROWTH = 8
-_MAX_PARTS = 500  # one open file each, and systems allow about 1000
-_BATCH = 2**18  # rows read at a time
-_HASH = np.uint64(0x9E3779B97F4A7C15)
-
+# Peak memory of scoring a part as a multiple of its columns, as 64-bit numbers: measured on shuffled rows.
+_GROWTH = 5
+_MAX_PARTS = 500
+# Of an engine: the least number of parts, and rows of lists in a part.
+_LEAST_PARTS, _PART_ROWS = 16, 2**22
+_SAMPLE = 1000  # rows that show whether ids are integers or text
+_MOST_READ = 2.0  # row groups that are read, of those there are: beyond, rows are spread over partitions
+_CALLS_PER_SLOT = 4
 _MAX_THREADS = 4
 
 Report = Callable[[str], None]
+# Opens a session whose calls read the given files, beside those of lists and truth.
+OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session]]
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, memory: int) -> int:
-    """Return the number of partitions that limits memory to ``memory`` bytes; 1: everything fits at once."""
+def parts_for(
+    sources: Mapping[Role, TableFiles | Table], columns: ListColumns, memory: int, threads: int | None = None
+) -> int:
+    """Return the number of parts that limits memory to ``memory`` bytes; 1: everything fits at once.
+
+    ``threads``: that work in one process, each on a part of its own; None: as many as there are.
+    """
     needed = 0
     for role in ("lists", "truth"):
         source, names = sources[role], columns.of(role, sources[role].name, sources[role].columns)
@@ -56,7 +76,7 @@ def parts_for(sources: Mapping[Role, TableFiles | Table], columns: ListColumns, 
             needed += _GROWTH * n_bytes(source, names.values())
     if needed + _BASE_BYTES <= memory:
         return 1
-    available = max(memory - _BASE_BYTES, memory // 4) // _threads()  # each thread has a partition in memory
+    available = max(memory - _BASE_BYTES, memory // 4) // (threads or _threads())
     return min(max(2, -(-needed // available)), _MAX_PARTS)
 
 
@@ -69,85 +89,249 @@ def score_in_parts(
     threshold: float | None,
     n_parts: int,
     *,
-    curve_ks: Callable[[int], Sequence[int]],
+    curve_ks: Callable[[int], Sequence[int]] | None,
     report: Report,
+    partitioned: bool = False,
+    engine: OpenEngine | None = None,
 ) -> PerUserScores:
     """Return the same scores, to the last bit, as if all lists had been in memory.
 
-    Rows are written to partitions by a hash of the user, in a temporary folder that is always removed; then one
-    partition after the other is read back and scored. The train data stays in memory.
+    Where row groups hold ranges of users, as in files in the order of users, each part reads its own from the files.
+    Other rows are written to partitions by a hash of the user, in a temporary folder that is always removed; then each
+    partition is read back and scored. The train data stays in memory.
+
+    Args:
+        lists, truth, train, specs, columns, threshold: As for ``score_lists``.
+        n_parts: Number of parts.
+        curve_ks: Callback from the length of the longest list to the cutoffs of ``at_k``; None: no curves.
+        report: Callback for progress.
+        partitioned: Each file of the lists is a part: no user is in two of them.
+        engine: Opens a session of the engine that scores parts, which reads some files on every node; None: threads of
+            this process score them.
 
     Raises:
         DataError: As for lists in memory; or the disk is too small for the partitions.
     """
     check_request(specs, train is not None)
+    check_mergeable(specs)
     if train is not None and not len(train):
         raise DataError(f"{train.name}: there are no rows")
+    files: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
+    names = {role: columns.of(role, source.name, source.columns) for role, source in files.items()}
+    groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
+    for role, source in files.items():
+        if not groups[role]:
+            raise DataError(f"{source.name}: there are no rows")
+    _check_kinds(files, names, groups, train, columns)
+    rows = sum(group.rows for group in groups["lists"])
+    work = PartWork(files, names, columns, specs, threshold, worth_compiling(rows))
+    parts: list[Part] | None
+    serial = not all(map(is_built_in, specs))
+    if engine is not None:
+        n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
+    if partitioned:
+        parts, work = parts_of_files(work, groups)
+    else:
+        parts = _ranges(groups, n_parts)
+    if parts is not None:
+        with nullcontext() if engine is None else engine([]) as session:
+            run = _Run(session, serial=serial, report=report)
+            return _score(run, work, parts, train, curve_ks, partitioned=partitioned)
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
-        tables = [
-            _PartitionedTable(lists, "lists", columns, Path(folder), n_parts),
-            _PartitionedTable(truth, "truth", columns, Path(folder), n_parts),
-        ]
-        free, needed = disk_usage(folder).free, sum(table.n_bytes for table in tables)
-        if needed > free:
-            raise DataError(
-                f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "
-                f"set TMPDIR to a folder on another disk"
-            )
-        for table in tables:
-            report(f"spreading {table.role} over {n_parts} partitions")
-            table.write()
-        history = None if train is None else PairColumns.read(train, "train", columns)
-        samples = {table.role: table.sample for table in tables} | (
-            {} if history is None else {"train": history}
+        probe = Path(folder) / "probe"
+        probe.write_text(folder)
+        with nullcontext() if engine is None else engine([probe]) as session:
+            run = _Run(session, serial=serial, report=report)
+            parts = _spread(run, work, groups, Path(folder), n_parts)
+            return _score(run, work, parts, train, curve_ks)
+
+
+def _check_kinds(
+    files: Mapping[Role, TableFiles],
+    names: Mapping[Role, Mapping[str, str]],
+    groups: Mapping[Role, Sequence[RowGroup]],
+    train: Table | None,
+    columns: ListColumns,
+) -> None:
+    """Refuse tables of which one has integer ids and another text, by the first rows of each."""
+    samples = {} if train is None else {"train": PairColumns.read(train, "train", columns)}
+    for role, (first, *_) in groups.items():
+        batches = files[role].row_group_batches(first.file, [first.number], first.start, names[role], _SAMPLE)
+        with closing(batches):
+            samples = {role: PairColumns.read(next(batches), role, columns)} | samples
+    check_kinds(
+        "user", **{role: samples[role].user for role in ("lists", "truth", "train") if role in samples}
+    )
+    check_kinds(
+        "item", **{role: samples[role].item for role in ("lists", "truth", "train") if role in samples}
+    )
+
+
+class _Run:
+    """Calls of one function for many parts, on threads of this process or on an engine."""
+
+    def __init__(self, session: Session | None, *, serial: bool, report: Report) -> None:
+        self.session, self.report = session, report
+        self.threads = 1 if serial else _threads()
+
+    @property
+    def slots(self) -> int:
+        """Number of parts that are worked on at a time."""
+        return self.threads if self.session is None else self.session.slots
+
+    def each(self, work: PartWork, function: Callable[[PartWork, T], R], parts: Sequence[T]) -> Iterator[R]:
+        """Yield the result for each part, in the order of the parts, or on an engine in any order."""
+        if self.session is None:
+            yield from _in_threads(partial(function, work), parts, self.threads)
+            return
+        shared = self.session.put({"work": work})
+        size = max(1, len(parts) // (self.session.slots * _CALLS_PER_SLOT))
+        calls = (
+            Call(next(_numbers), call_parts, [shared], {"function": function, "parts": parts[at : at + size]})
+            for at in range(0, len(parts), size)
         )
-        check_kinds("user", **{role: pairs.user for role, pairs in samples.items()})
-        check_kinds("item", **{role: pairs.item for role, pairs in samples.items()})
-        return _score(tables, history, specs, columns, threshold, n_parts, curve_ks, report)
+        with closing(run_calls(self.session, calls)) as results:
+            yield from _values(results)
+
+
+def _count() -> Iterator[int]:
+    number = 0
+    while True:
+        yield number
+        number += 1
+
+
+_numbers = _count()  # of calls, which a session must not have twice
+
+
+def _values(results: Iterable[tuple[int, Any]]) -> Generator[Any]:
+    """Yield the results of calls; raise what ended one of them."""
+    for _, result in results:
+        if isinstance(result, Refused):
+            raise DataError(result.message)
+        if not isinstance(result, list):  # a failure of the process or of the code
+            raise EvalpluginError(f"a part of the lists could not be scored:\n{result.error.strip()}")
+        yield from result
+
+
+def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Part] | None:
+    """Return parts that read their own row groups; None if most would be read by several parts."""
+    bounds = bounds_of(groups["lists"], n_parts)
+    if bounds is None or any(g.low is None for g in groups["truth"]):
+        return None
+    if type(groups["truth"][0].low) is not type(bounds[0]):
+        return None  # ids of two kinds, which is refused where they are read
+    parts, read = [], 0
+    for number, (low, high) in enumerate(zip([None, *bounds], [*bounds, None], strict=True)):
+        own: dict[str, tuple[RowGroup, ...]] = {
+            role: tuple(
+                group
+                for group in of_role
+                if (low is None or group.high >= low) and (high is None or group.low < high)
+            )
+            for role, of_role in groups.items()
+        }
+        read += sum(group.rows for of_role in own.values() for group in of_role)
+        parts.append(Part(number, own["lists"], own["truth"], low, high))
+    total = sum(group.rows for of_role in groups.values() for group in of_role)
+    largest = max(sum(group.rows for group in (*part.lists, *(part.truth or ()))) for part in parts)
+    return parts if read <= _MOST_READ * total and largest <= 2 * _MOST_READ * total / n_parts else None
+
+
+def _spread(
+    run: _Run,
+    work: PartWork,
+    groups: Mapping[Role, Sequence[RowGroup]],
+    folder: Path,
+    n_parts: int,
+) -> list[Part]:
+    free, needed = (
+        disk_usage(folder).free,
+        sum(n_bytes(work.files[r], work.names[r].values()) for r in groups),
+    )
+    if needed > free:
+        raise DataError(
+            f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "
+            f"set TMPDIR to a folder on another disk"
+        )
+    written: dict[Role, tuple[list[SpreadTask], list[Spread]]] = {}
+    for role, of_role in groups.items():
+        run.report(f"spreading {role} over {n_parts} partitions")
+        wide = len(column_types(work.files[role], work.names[role].values())) > 1
+        tasks = tasks_of(role, of_role, folder, n_parts, _CALLS_PER_SLOT * run.slots, wide=wide)
+        spreads = dict(run.each(work, _numbered_spread, list(enumerate(tasks))))
+        written[role] = tasks, [spreads[number] for number in range(len(tasks))]
+        for one in written[role][1]:
+            check_sample(spreads[0].sample, one.sample)
+    return [
+        Part(number, slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
+        for number in range(n_parts)
+    ]
+
+
+def _numbered_spread(work: PartWork, task: tuple[int, SpreadTask]) -> tuple[int, Spread]:
+    return task[0], spread(work, task[1])
 
 
 def _score(
-    tables: Sequence[_PartitionedTable],
-    train: PairColumns | None,
-    specs: Sequence[MetricSpec],
-    columns: ListColumns,
-    threshold: float | None,
-    n_parts: int,
-    curve_ks: Callable[[int], Sequence[int]],
-    report: Report,
+    run: _Run,
+    work: PartWork,
+    parts: Sequence[Part],
+    train: Table | None,
+    curve_ks: Callable[[int], Sequence[int]] | None,
+    *,
+    partitioned: bool = False,
 ) -> PerUserScores:
-    needs_catalogue = need_catalogue(specs)
-    report("looking for users and items")
-    users, items, n = _vocabularies(tables, n_parts, items=needs_catalogue)
-    catalogue = None
-    if needs_catalogue:
-        all_users = [ids_of(users)] if train is None else [ids_of(users), train.user]
-        all_items = [ids_of(items)] if train is None else [ids_of(items), train.item]
-        catalogue = Catalogue.of(encode(all_users)[0], encode(all_items)[0], train)
-    n_items = 0 if catalogue is None else len(catalogue.items)
-    scorer = Scorer(specs, len(users), n, n_items, curve_ks=curve_ks(n))
+    history = None if train is None else PairColumns.read(train, "train", work.columns)
+    needs_catalogue = need_catalogue(work.specs)
+    if needs_catalogue or curve_ks is not None or any(spec.k is None for spec in work.specs):
+        run.report("looking for users and items")
+        look = partial(look_at_part, items=needs_catalogue)
+        found = [one for one in run.each(work, look, parts) if one is not None]
+        n = max((one.n for one in found), default=1)
+        catalogue = _catalogue(found, work.truth, history) if needs_catalogue else None
+        ks = () if curve_ks is None else tuple(curve_ks(max(n, 1)))
+        work = replace(work, n=max(n, 1), curve_ks=ks, catalogue=catalogue)
+    else:
+        work = replace(work, n=max(spec.k or 1 for spec in work.specs))
+    states: list[tuple[int, ScorerState]] = []
+    for done, (number, state) in enumerate(run.each(work, _numbered_score, parts)):
+        if done * 10 // len(parts) != (done - 1) * 10 // len(parts):  # ten reports at most
+            run.report(f"scoring partition {done + 1} of {len(parts)}")
+        if state is not None:
+            states.append((number, state))
+    if partitioned:
+        check_one_file_each(work, states)
+        states.extend(rest_of_truth(work, states))
+    return ScorerState.merge(state for _, state in sorted(states, key=lambda pair: pair[0])).scores()
 
-    def blocks_of_part(number: int) -> Blocks | None:
-        lists, truth = (table.part(number) for table in tables)
-        inputs = ListInput.read(lists, truth, None, columns, empty=True)
-        is_empty = not len(inputs.lists.user) and not len(inputs.truth.user)
-        return None if is_empty else blocks_of(inputs, threshold, catalogue, n)
 
-    for number, blocks in enumerate(_in_threads(blocks_of_part, range(n_parts))):
-        if number * 10 // n_parts != (number - 1) * 10 // n_parts:  # ten reports at most
-            report(f"scoring partition {number + 1} of {n_parts}")
-        if blocks is not None:
-            scorer.add(blocks, np.searchsorted(users, blocks.users))
-    return scorer.result(users)
+def _numbered_score(work: PartWork, part: Part) -> tuple[int, ScorerState | None]:
+    return part.number, score_part(work, part)
 
 
-def _in_threads(work: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
+def _catalogue(found: Sequence[Found], truth: PairColumns | None, train: PairColumns | None) -> Catalogue:
+    shared = [pairs for pairs in (truth, train) if pairs is not None]
+    users = [ids_of(one.users) for one in found] + [pairs.user for pairs in shared]
+    known: list[Ids] = []  # items; those of a few parts at a time are added
+    for at in range(0, len(found), 16):
+        known = [ids_of(encode([*known, *(ids_of(one.items) for one in found[at : at + 16])])[0])]
+    items = encode([*known, *(pairs.item for pairs in shared)])[0]
+    return Catalogue.of(encode(users)[0], items, train)
+
+
+def _in_threads(work: Callable[[T], R], inputs: Iterable[T], threads: int) -> Iterator[R]:
     """Yield the results of ``work`` in the order of the inputs; other threads work on the next ones meanwhile."""
-    with ThreadPoolExecutor(_threads()) as pool:
+
+    def alone(one: T) -> R:
+        with limit_threads(1):
+            return work(one)
+
+    with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[R]] = deque()
         for one in inputs:
-            pending.append(pool.submit(work, one))
-            if len(pending) == _threads():
+            pending.append(pool.submit(alone, one))
+            if len(pending) > threads:
                 yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()
@@ -155,116 +339,3 @@ def _in_threads(work: Callable[[T], R], inputs: Iterable[T]) -> Iterator[R]:
 
 def _threads() -> int:
     return min(_MAX_THREADS, thread_count())
-
-
-class _PartitionedTable:
-    """The rows of one table, partitioned into files by a hash of the user."""
-
-    sample: PairColumns  # the first batch
-
-    def __init__(
-        self, source: TableFiles, role: Role, columns: ListColumns, folder: Path, n_parts: int
-    ) -> None:
-        self.source, self.role, self.columns, self.n_parts = source, role, columns, n_parts
-        self.folder, self.names = folder / role, columns.of(role, source.name, source.columns)
-        self.n_bytes = n_bytes(source, self.names.values())
-
-    def write(self) -> None:
-        """Read the files once, check the values, and write every row to the partition of its user."""
-        import pyarrow as pa
-
-        self.folder.mkdir()
-        with ExitStack() as stack:
-            writers: list[Any] = []
-            for pairs, table, bounds in _in_threads(self._spread, self.source.batches(self.names, _BATCH)):
-                if not writers:
-                    self.sample = pairs
-                    writers = [
-                        stack.enter_context(pa.ipc.new_stream(self._file(number), table.schema))
-                        for number in range(self.n_parts)
-                    ]
-                for role in ("user", "item"):
-                    first, current = getattr(self.sample, role), getattr(pairs, role)
-                    check_kinds(role, **{"first rows": first, "rows behind them": current})
-                for number, writer in enumerate(writers):
-                    low, high = bounds[number : number + 2].tolist()
-                    if low < high:
-                        writer.write_table(table.slice(low, high - low))
-        if not writers:
-            raise DataError(f"{self.source.name}: there are no rows")
-
-    def _spread(self, batch: Table) -> tuple[PairColumns, pa.Table, npt.NDArray[np.int64]]:
-        """Return a batch: its columns, its rows by partition, and where each partition starts and the last one ends."""
-        import pyarrow as pa
-
-        pairs = PairColumns.read(batch, self.role, self.columns)
-        part = _part_of(pairs.user, self.n_parts)
-        order = np.argsort(part, kind="stable")
-        bounds = np.searchsorted(part[order], np.arange(self.n_parts + 1))
-        return pairs, _arrow(pairs, list(self.names.values())).take(pa.array(order)), bounds
-
-    def part(self, number: int) -> Table:
-        """Return the rows of one partition; their positions in the files are unknown."""
-        import pyarrow as pa
-
-        with pa.memory_map(self._file(number)) as file:
-            table = pa.ipc.open_stream(file).read_all()
-        return Table(table, self.source.name, lambda row: "a row")
-
-    def _file(self, number: int) -> str:
-        return str(self.folder / f"{number}.arrow")
-
-
-def _vocabularies(
-    tables: Sequence[_PartitionedTable], n_parts: int, *, items: bool
-) -> tuple[npt.NDArray[np.generic], npt.NDArray[np.generic], int]:
-    """Return all users of lists and truth, all ``items`` if needed, and the length of the longest list."""
-    users: list[npt.NDArray[np.generic]] = []
-    known: list[npt.NDArray[np.generic]] = []
-    n = 1
-
-    def of_part(number: int) -> tuple[npt.NDArray[np.generic], int, npt.NDArray[np.generic]]:
-        parts = [(table.part(number), table.names) for table in tables]
-        found, (code, _) = encode([part.ids(names["user"], "user") for part, names in parts])
-        listed = encode([part.ids(names["item"], "item") for part, names in parts])[0] if items else found[:0]
-        return found, int(np.bincount(code).max(initial=0)), listed
-
-    for found, longest, listed in _in_threads(of_part, range(n_parts)):
-        users.append(found)
-        n = max(n, longest)
-        if items:
-            known = [encode([ids_of(np.concatenate([*known, listed]))])[0]]
-    all_users = np.concatenate(users)
-    return np.sort(all_users), known[0] if known else all_users[:0], n
-
-
-def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.uint16]:
-    """Return each row's partition, which depends on the user alone."""
-    if user.kind == "integers":
-        hashed: npt.NDArray[np.uint64] = user.values.astype(np.int64).view(np.uint64) * _HASH >> np.uint64(40)
-        return (hashed % np.uint64(n_parts)).astype(np.uint16)
-    import pyarrow as pa
-
-    encoded = user.values.dictionary_encode()
-    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
-    parts = [zlib.crc32(text) % n_parts for text in texts]
-    part_of_text: npt.NDArray[np.uint16] = np.array(parts, dtype=np.uint16)
-    codes: npt.NDArray[np.integer[Any]] = encoded.indices.to_numpy(zero_copy_only=False)
-    part: npt.NDArray[np.uint16] = part_of_text[codes]
-    return part
-
-
-def _arrow(pairs: PairColumns, names: list[str]) -> Any:
-    """Return pairs as an Arrow table with the same types for all files, whose columns may differ in width."""
-    import pyarrow as pa
-
-    columns = [
-        pa.array(ids.values.astype(np.int64, copy=False))
-        if ids.kind == "integers"
-        else ids.values.cast(pa.large_string())
-        for ids in (pairs.user, pairs.item)
-    ]
-    if pairs.values is not None:
-        kind = np.int64 if pairs.kind == "rank" else np.float64
-        columns.append(pa.array(pairs.values.astype(kind, copy=False)))
-    return pa.table(columns, names=names)

@@ -42,7 +42,7 @@ def score_by_ranges(
     columns: ListColumns,
     threshold: float | None,
     *,
-    curve_ks: Callable[[int], Sequence[int]],
+    curve_ks: Callable[[int], Sequence[int]] | None,
 ) -> PerUserScores | None:
     """Return the scores of Parquet files that fit in memory; None: they are few rows, or cannot be divided by user.
 
@@ -94,7 +94,7 @@ def _scores(
     specs: Sequence[MetricSpec],
     columns: ListColumns,
     threshold: float | None,
-    curve_ks: Callable[[int], Sequence[int]],
+    curve_ks: Callable[[int], Sequence[int]] | None,
     compiled: bool,
 ) -> PerUserScores:
     n_parts = len(pieces["lists"])
@@ -114,7 +114,8 @@ def _scores(
 
     blocks = [part for part in _run(pool, group, range(n_parts)) if part is not None]
     n = max(part.n for part in blocks)
-    ks, n_items = curve_ks(n), 0 if catalogue is None else len(catalogue.items)
+    ks: Sequence[int] = () if curve_ks is None else curve_ks(n)
+    n_items = 0 if catalogue is None else len(catalogue.items)
 
     def score(part: Blocks) -> ScorerState:
         scorer = Scorer(specs, len(part), n, n_items, curve_ks=ks)

@@ -22,9 +22,9 @@ def bounds_of(groups: Sequence[RowGroup], n_parts: int) -> list[Any] | None:
     """Return the first user of each range but the first, ascending, so that all ranges have about as many rows.
 
     Rows are taken as spread evenly over the range of each row group. Text is divided only where row groups begin.
-    Returns None where files do not say the range of their row groups.
+    Returns None where files do not say the range of their row groups, or have ids of two kinds.
     """
-    if not groups or any(isinstance(group.low, (bytes, type(None))) for group in groups):
+    if {type(group.low) for group in groups} not in ({int}, {str}):
         return None
     wanted = np.arange(1, n_parts) / n_parts * sum(group.rows for group in groups)
     if isinstance(groups[0].low, str):
@@ -103,7 +103,7 @@ def rows_within(pairs: PairColumns, low: Any, high: Any) -> PairColumns:
 
 def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
     if not isinstance(rows, slice):
-        return ids.take(rows) if ids.kind == "text" else Ids(ids.kind, ids.values.take(rows))
+        return Ids(ids.kind, ids.values.take(rows))
     if ids.kind == "integers":
         return Ids(ids.kind, ids.values[rows])
     return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))

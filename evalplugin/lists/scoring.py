@@ -32,7 +32,7 @@ def score_in_memory(
     specs: Sequence[MetricSpec],
     threshold: float | None,
     *,
-    curve_ks: Callable[[int], Sequence[int]],
+    curve_ks: Callable[[int], Sequence[int]] | None,
 ) -> PerUserScores:
     """Return the scores of all users with a list or a truth, by raw user id ascending.
 
@@ -42,7 +42,9 @@ def score_in_memory(
     check_request(specs, inputs.train is not None)
     catalogue = catalogue_of(inputs) if need_catalogue(specs) else None
     blocks = blocks_of(inputs, threshold, catalogue)
-    scorer = Scorer(specs, len(blocks), blocks.n, blocks.n_items, curve_ks=curve_ks(blocks.n))
+    scorer = Scorer(
+        specs, len(blocks), blocks.n, blocks.n_items, curve_ks=() if curve_ks is None else curve_ks(blocks.n)
+    )
     scorer.add(blocks)
     return scorer.result(blocks.users)
 

@@ -66,7 +66,7 @@ def write(tables: tuple[pd.DataFrame, ...]) -> None:
 def test_parts_give_the_same_to_the_last_bit(
     folder: Path, monkeypatch: pytest.MonkeyPatch, text: bool, metrics: tuple[str, ...], memory: str
 ) -> None:
-    monkeypatch.setattr("evalplugin.lists.parts._BATCH", 64)
+    monkeypatch.setattr("evalplugin.lists.spread._BATCH", 64)
     write(made(text=text))
     asked = {"train": "train.parquet", "threshold": 2.0, "curve_ks": lambda n: (1, 2, n)}
     said: list[str] = []

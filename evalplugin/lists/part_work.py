@@ -1,0 +1,207 @@
+"""One part of the users: its rows are read, and scored, wherever the call runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.errors import EvalpluginError
+from evalplugin.data.files import TableFiles
+from evalplugin.data.row_groups import RowGroup, read_groups
+from evalplugin.data.tables import Table
+from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.lists.ranges import joined, rows_of, rows_within
+from evalplugin.lists.scoring import blocks_of
+from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.scoring import Scorer
+from evalplugin.metrics.states import ScorerState
+from evalplugin.models.threads import limit_threads
+
+__all__ = [
+    "Found",
+    "Part",
+    "PartWork",
+    "Refused",
+    "Slice",
+    "anywhere",
+    "call_parts",
+    "look_at_part",
+    "score_part",
+]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Slice(NamedTuple):
+    """Consecutive rows of a record batch of an Arrow file."""
+
+    file: Path
+    batch: int
+    start: int
+    stop: int
+
+
+Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where the rows of some users are."""
+
+    number: int
+    lists: Rows
+    truth: Rows | None  # None: of the truth that all parts share
+    low: Any = None  # the first of its users; None: the first of all
+    high: Any = None  # the first user behind them; None: they are the last
+
+
+class Found(NamedTuple):
+    """What one part has."""
+
+    users: npt.NDArray[np.generic]
+    items: npt.NDArray[np.generic]  # none if they are not asked for
+    n: int  # length of its longest list
+
+
+@dataclass(frozen=True, eq=False)
+class PartWork:
+    """What is the same for all parts."""
+
+    files: Mapping[Role, TableFiles]
+    names: Mapping[Role, Mapping[str, str]]  # columns by role, for lists and truth
+    columns: ListColumns
+    specs: Sequence[MetricSpec]
+    threshold: float | None
+    compiled: bool
+    truth: PairColumns | None = None  # of all parts
+    n: int = 1  # length of the longest list
+    curve_ks: Sequence[int] = ()
+    catalogue: Catalogue | None = None
+
+    def read(self, part: Part) -> ListInput | None:
+        """Return lists and truth of the part's users; None: there are none.
+
+        Raises:
+            DataError: A value that breaks a rule.
+        """
+        lists = self.rows("lists", part.lists, part)
+        truth = self.truth_of(lists) if part.truth is None else self.rows("truth", part.truth, part)
+        check_kinds("user", lists=lists.user, truth=truth.user)
+        check_kinds("item", lists=lists.item, truth=truth.item)
+        return ListInput(lists, truth, None) if len(lists.user) or len(truth.user) else None
+
+    def truth_of(self, lists: PairColumns, *, others: bool = False) -> PairColumns:
+        """Return the shared truth of the users of some lists, or of all ``others``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        assert self.truth is not None
+        if self.truth.user.kind == "integers":
+            users: npt.NDArray[np.int64] = self.truth.user.values.astype(np.int64, copy=False)
+            inside = np.isin(users, encode([lists.user])[0])
+        else:
+            known = pa.array(encode([lists.user])[0], self.truth.user.values.type)
+            inside = pc.is_in(self.truth.user.values, value_set=known).to_numpy(zero_copy_only=False)
+        return rows_of(self.truth, np.flatnonzero(inside != others))
+
+    def score(self, inputs: ListInput) -> ScorerState:
+        """Return what some users contribute to the scores.
+
+        Raises:
+            DataError: A list or a truth that breaks a rule.
+        """
+        blocks = blocks_of(inputs, self.threshold, self.catalogue, self.n, compiled=self.compiled)
+        n_items = 0 if self.catalogue is None else len(self.catalogue.items)
+        scorer = Scorer(self.specs, len(blocks), self.n, n_items, curve_ks=self.curve_ks)
+        scorer.add(blocks)
+        return scorer.state(blocks.users)
+
+    def rows(self, role: Role, rows: Rows, part: Part) -> PairColumns:
+        """Return the rows of one table that belong to a part.
+
+        Raises:
+            DataError: A value that breaks a rule.
+        """
+        source, names = self.files[role], self.names[role]
+        if not rows:
+            return PairColumns.read(source.row_groups(0, [], 0, names), role, self.columns)
+        slices = [one for one in rows if isinstance(one, Slice)]
+        if slices:
+            return PairColumns.read(_of_slices(slices, source.name), role, self.columns)
+        tables = read_groups(source, [one for one in rows if isinstance(one, RowGroup)], names)
+        pieces = [PairColumns.read(table, role, self.columns) for table in tables]
+        for piece in pieces[1:]:
+            check_kinds("user", **{"first rows": pieces[0].user, "rows behind them": piece.user})
+            check_kinds("item", **{"first rows": pieces[0].item, "rows behind them": piece.item})
+        rows_of_part = joined([rows_within(piece, part.low, part.high) for piece in pieces])
+        return rows_of_part._replace(table=anywhere(rows_of_part))
+
+
+def look_at_part(work: PartWork, part: Part, *, items: bool) -> Found | None:
+    """Return the users of a part, its items if they are needed, and the length of its longest list."""
+    inputs = work.read(part)
+    if inputs is None:
+        return None
+    users, (code, _) = encode([inputs.lists.user, inputs.truth.user])
+    listed = encode([inputs.lists.item, inputs.truth.item])[0] if items else users[:0]
+    return Found(users, listed, int(np.bincount(code).max(initial=0)))
+
+
+def score_part(work: PartWork, part: Part) -> ScorerState | None:
+    """Return what the users of a part contribute to the scores; None: it has no users."""
+    inputs = work.read(part)
+    return None if inputs is None else work.score(inputs)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An error in what was given, of which only the message leaves the process."""
+
+    message: str
+
+
+def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -> list[R] | Refused:
+    """Return what a function returns for each of some parts, one after the other on one thread: a call of an engine."""
+    try:
+        with limit_threads(1):
+            return [function(work, part) for part in parts]
+    except EvalpluginError as error:
+        return Refused(str(error))
+
+
+def anywhere(pairs: PairColumns) -> Table:
+    """Return the table of the values alone, whose rows are somewhere in the files."""
+    import pyarrow as pa
+
+    columns = {} if pairs.values is None else {pairs.column: pa.array(pairs.values)}
+    return Table(pa.table(columns), pairs.table.name, _some_row)
+
+
+def _some_row(row: int) -> str:
+    return "a row"
+
+
+def _of_slices(slices: Sequence[Slice], name: str) -> Table:
+    import pyarrow as pa
+
+    tables = []
+    for file, some in _by_file(slices):
+        with pa.memory_map(str(file)) as raw, pa.ipc.open_file(raw) as opened:
+            batches = [opened.get_batch(one.batch).slice(one.start, one.stop - one.start) for one in some]
+            tables.append(pa.Table.from_batches(batches, opened.schema))
+    return Table(pa.concat_tables(tables), name, _some_row)
+
+
+def _by_file(slices: Sequence[Slice]) -> Iterator[tuple[Path, list[Slice]]]:
+    files: dict[Path, list[Slice]] = {}
+    for one in slices:
+        files.setdefault(one.file, []).append(one)
+    yield from files.items()

@@ -1,0 +1,156 @@
+"""Rows of files in any order, written to partitions of users by a hash of the user."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.data.row_groups import RowGroup
+from evalplugin.data.tables import Ids, Table
+from evalplugin.data.vocabulary import check_kinds
+from evalplugin.lists.columns import PairColumns, Role
+from evalplugin.lists.part_work import PartWork, Slice
+from evalplugin.lists.ranges import rows_of
+
+__all__ = ["Spread", "SpreadTask", "check_sample", "slices_of", "spread", "tasks_of"]
+
+_BATCH = 2**20  # rows of a record batch: their order in it is that of partitions
+_HASH = np.uint64(0x9E3779B97F4A7C15)
+
+
+@dataclass(frozen=True)
+class SpreadTask:
+    """Rows that one call writes to one file."""
+
+    role: Role
+    groups: tuple[RowGroup, ...]  # of one file
+    out: Path
+    n_parts: int
+    wide: bool  # whether the columns of the files differ in type, so that all become the widest
+
+
+class Spread(NamedTuple):
+    """What one call has written."""
+
+    sample: PairColumns  # a few of its first rows
+    bounds: list[
+        npt.NDArray[np.int64]
+    ]  # (n_parts + 1,) of each batch: where each partition starts and the last ends
+
+
+def tasks_of(
+    role: Role, groups: Sequence[RowGroup], folder: Path, n_parts: int, n_tasks: int, *, wide: bool
+) -> list[SpreadTask]:
+    """Return about ``n_tasks`` tasks for the row groups of files, in the order of their rows."""
+    size = max(1, sum(group.rows for group in groups) // n_tasks)
+    runs: list[list[RowGroup]] = []
+    for group in groups:
+        if runs and runs[-1][-1].file == group.file and sum(g.rows for g in runs[-1]) < size:
+            runs[-1].append(group)
+        else:
+            runs.append([group])
+    return [
+        SpreadTask(role, tuple(run), folder / f"{role}-{number}.arrow", n_parts, wide)
+        for number, run in enumerate(runs)
+    ]
+
+
+def spread(work: PartWork, task: SpreadTask) -> Spread:
+    """Read rows, check the values, and write them: those of a partition next to each other in each batch.
+
+    Raises:
+        DataError: A value that breaks a rule; the message names file and row.
+    """
+    import pyarrow as pa
+
+    names, sample, bounds = work.names[task.role], None, []
+    first = task.groups[0]
+    numbers = [group.number for group in task.groups]
+    batches = work.files[task.role].row_group_batches(first.file, numbers, first.start, names, _BATCH)
+    writer: Any = None
+    try:
+        for batch in batches:
+            pairs = PairColumns.read(batch, task.role, work.columns)
+            sample = sample or pairs._replace(**rows_of(pairs, slice(0, 9))._asdict())
+            check_sample(sample, pairs)
+            part = _part_of(pairs.user, task.n_parts)
+            order = np.argsort(part, kind="stable")
+            ends = np.cumsum(np.bincount(part, minlength=task.n_parts))
+            bounds.append(np.concatenate([[0], ends]).astype(np.int64))
+            ordered = _arrow(rows_of(pairs, order), names, wide=task.wide)
+            writer = writer or pa.ipc.new_file(str(task.out), ordered.schema)
+            writer.write_batch(ordered)
+    finally:
+        if writer is not None:
+            writer.close()
+    assert sample is not None  # row groups have rows
+    return Spread(_small(sample), bounds)
+
+
+def check_sample(first: PairColumns, other: PairColumns) -> None:
+    """Refuse rows whose ids are of another kind than those of the first ones.
+
+    Raises:
+        DataError: They differ.
+    """
+    for role in ("user", "item"):
+        check_kinds(role, **{"first rows": getattr(first, role), "rows behind them": getattr(other, role)})
+
+
+def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread]) -> tuple[Slice, ...]:
+    """Return the rows of a partition, in the order of the files' rows."""
+    return tuple(
+        Slice(task.out, batch, int(bounds[part]), int(bounds[part + 1]))
+        for task, one in zip(tasks, written, strict=True)
+        for batch, bounds in enumerate(one.bounds)
+        if bounds[part] < bounds[part + 1]
+    )
+
+
+def _small(pairs: PairColumns) -> PairColumns:
+    """Return pairs without the table, whose rows cannot be sent."""
+    import pyarrow as pa
+
+    rows = np.arange(len(pairs.user))
+    user, item = (Ids(ids.kind, ids.values.take(rows)) for ids in (pairs.user, pairs.item))
+    return pairs._replace(table=Table(pa.table({}), pairs.table.name), user=user, item=item, values=None)
+
+
+def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.unsignedinteger[Any]]:
+    """Return each row's partition, which depends on the user alone."""
+    kind: type[np.unsignedinteger[Any]] = np.uint8 if n_parts <= 2**8 else np.uint16
+    if user.kind == "integers":
+        hashed: npt.NDArray[np.uint64] = user.values.astype(np.int64).view(np.uint64)
+        hashed *= _HASH
+        hashed >>= np.uint64(40)
+        return (hashed.astype(np.uint32) % np.uint32(n_parts)).astype(kind)
+    import pyarrow as pa
+
+    encoded = user.values.dictionary_encode()
+    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    part_of_text = np.array([zlib.crc32(text) % n_parts for text in texts], dtype=kind)
+    codes: npt.NDArray[np.integer[Any]] = encoded.indices.to_numpy(zero_copy_only=False)
+    part: npt.NDArray[np.unsignedinteger[Any]] = part_of_text[codes]
+    return part
+
+
+def _arrow(pairs: PairColumns, names: Mapping[str, str], *, wide: bool) -> Any:
+    """Return pairs as a record batch; ``wide``: with the same types for all files, whose columns differ."""
+    import pyarrow as pa
+
+    columns = []
+    for ids in (pairs.user, pairs.item):
+        if ids.kind == "integers":
+            columns.append(pa.array(ids.values.astype(np.int64, copy=False) if wide else ids.values))
+        else:
+            columns.append(ids.values.cast(pa.large_string()) if wide else ids.values)
+    if pairs.values is not None:
+        kind = np.int64 if pairs.kind == "rank" else np.float64
+        columns.append(pa.array(pairs.values.astype(kind, copy=False) if wide else pairs.values))
+    return pa.RecordBatch.from_arrays(columns, names=list(names.values()))

@@ -1,0 +1,249 @@
+"""Scoring in parts: by ranges of row groups, by files that are partitioned, and on engines."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import evalplugin
+from evalplugin.base.errors import DataError, EvalpluginError
+from evalplugin.cli import main
+from evalplugin.execution.engines import Needs
+from evalplugin.execution.failure import TaskFailure
+from evalplugin.lists import parts, score_lists, spread
+from evalplugin.lists.engines import engine_of
+from tests.lists.test_out_of_core import FREE, METRICS, made
+from tests.lists.test_ranges import assert_same
+
+
+class Session:
+    """A session in this process whose calls and values are pickled, and which ends calls in another order."""
+
+    slots, in_process = 2, False
+
+    def __init__(self) -> None:
+        self.running: list[tuple[int, bytes]] = []
+        self.calls = 0
+
+    def put(self, value: Mapping[str, Any]) -> bytes:
+        return pickle.dumps(value)
+
+    def submit(
+        self, number: int, function: Callable[..., Any], shared: Sequence[bytes], rest: Mapping[str, Any]
+    ) -> None:
+        self.running.append((number, pickle.dumps((function, shared, rest))))
+        self.calls += 1
+
+    def wait(self) -> list[tuple[int, Any]]:
+        number, call = self.running.pop()
+        function, shared, rest = pickle.loads(call)
+        arguments = {name: one for handle in shared for name, one in pickle.loads(handle).items()}
+        try:
+            return [(number, pickle.loads(pickle.dumps(function(**arguments, **rest))))]
+        except BaseException as error:  # noqa: BLE001 - as an engine does
+            return [(number, TaskFailure(repr(error)))]
+
+    def describe(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        self.running.clear()
+
+
+class Engine:
+    def __init__(self) -> None:
+        self.needs: Needs | None = None
+        self.session = Session()
+
+    @contextmanager
+    def open(self, needs: Needs) -> Generator[Session]:
+        self.needs = needs
+        yield self.session
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(spread, "_BATCH", 64)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    return tmp_path
+
+
+def write_files(table: pd.DataFrame, name: str, part: np.ndarray[Any, Any]) -> None:
+    """Write the rows of each part to a file, as another program would."""
+    Path(name).mkdir()
+    for number in range(int(part.max()) + 1):
+        table[part == number].to_parquet(f"{name}/part-{number}.parquet", index=False, row_group_size=40)
+
+
+@pytest.mark.parametrize("text", [False, True])
+@pytest.mark.parametrize("metrics", [METRICS, FREE])
+@pytest.mark.parametrize("way", ["ranges", "files", "files and truth"])
+@pytest.mark.parametrize("engine", [False, True])
+def test_parts_without_a_shuffle_give_the_same_to_the_last_bit(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: bool,
+    metrics: tuple[str, ...],
+    way: str,
+    engine: bool,
+) -> None:
+    lists, truth, train = (t.sort_values(["user", "item"], ignore_index=True) for t in made(text=text))
+    expected = evalplugin.score(lists, truth, metrics, train=train, threshold=2.0)
+    if way == "ranges":
+        Path("lists").mkdir()
+        lists[:150].to_parquet("lists/1.parquet", index=False, row_group_size=7)
+        lists[150:].to_parquet("lists/2.parquet", index=False, row_group_size=9)
+        truth.to_parquet("truth.parquet", index=False, row_group_size=11)
+    else:
+        hashed = [table["user"].map(lambda user: hash(str(user)) % 5).to_numpy() for table in (lists, truth)]
+        write_files(lists, "lists", hashed[0])
+        if way == "files":
+            truth.to_parquet("truth.parquet", index=False)
+        else:
+            write_files(truth, "truth.parquet", hashed[1])
+    train.to_parquet("train.parquet", index=False)
+
+    def never(*args: object) -> None:
+        raise AssertionError("rows are spread")
+
+    monkeypatch.setattr(parts, "_spread", never)
+    made_engine = Engine()
+    found = evalplugin.score(
+        "lists", "truth.parquet", metrics, train="train.parquet", threshold=2.0,
+        memory="200KB" if way == "ranges" else None, partitioned=way != "ranges",
+        engine=made_engine if engine else None,  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert_same(found, expected)
+    assert (made_engine.session.calls > 2) == engine
+    assert list((folder / "temporary").iterdir()) == []
+
+
+def test_rows_are_spread_by_the_calls_of_an_engine(folder: Path) -> None:
+    lists, truth, train = made()
+    Path("lists").mkdir()
+    lists[:150].to_parquet("lists/1.parquet", index=False, row_group_size=37)
+    lists[150:].astype({"item": np.int16}).to_parquet("lists/2.parquet", index=False, row_group_size=50)
+    truth.to_parquet("truth.parquet", index=False, row_group_size=50)
+    engine = Engine()
+    expected = evalplugin.score(lists, truth, METRICS, train=train)
+    assert_same(evalplugin.score("lists", "truth.parquet", METRICS, train=train, engine=engine), expected)  # type: ignore[arg-type]
+    assert engine.needs is not None
+    read = [Path(name).name for name in engine.needs.inputs]
+    assert read == ["1.parquet", "2.parquet", "truth.parquet", "probe"]
+    assert all(Path(name).is_absolute() for name in engine.needs.inputs)
+    assert list((folder / "temporary").iterdir()) == []
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), n_parts=st.integers(2, 9), ordered=st.booleans(), seed=st.integers(0, 2**16))
+def test_any_division_gives_the_same_bits(
+    tmp_path: Path, data: st.DataObject, n_parts: int, ordered: bool, seed: int
+) -> None:
+    lists, truth, _ = made(25)
+    lists, truth = (t.sample(frac=1, random_state=seed) for t in (lists, truth))
+    if ordered:
+        lists, truth = (t.sort_values("user", kind="stable") for t in (lists, truth))
+    size = data.draw(st.integers(1, 200))
+    lists.to_parquet(tmp_path / "lists.parquet", index=False, row_group_size=size)
+    truth.to_parquet(tmp_path / "truth.parquet", index=False, row_group_size=size)
+    expected = evalplugin.score(lists, truth, ["ndcg@5", "ap"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("evalplugin.lists.inputs.parts_for", lambda *args: n_parts)
+        found = evalplugin.score(
+            str(tmp_path / "lists.parquet"), str(tmp_path / "truth.parquet"), ["ndcg@5", "ap"], memory="3KB"
+        )
+    assert_same(found, expected)
+
+
+def test_a_user_in_two_files_is_refused_where_files_are_partitioned(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lists, truth, _ = made()
+    part = lists["user"].to_numpy() % 3
+    part[np.flatnonzero(lists["user"] == 7)[0]] = 0
+    write_files(lists, "lists", part)
+    truth.to_parquet("truth.parquet", index=False)
+    argv = ["score", "--lists", "lists", "--truth", "truth.parquet", "-m", "rr", "--partitioned"]
+    assert main(argv) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    assert message.startswith("error: user 7 is in lists/part-0.parquet and in lists/part-1.parquet")
+    assert_same(evalplugin.score("lists", "truth.parquet", ["rr"]), evalplugin.score(lists, truth, ["rr"]))
+
+
+def test_files_of_tables_that_are_no_parquet_are_refused_for_parts(folder: Path) -> None:
+    lists, truth, _ = made()
+    lists.to_csv("lists.csv", index=False)
+    truth.to_parquet("truth.parquet", index=False)
+    with pytest.raises(DataError, match=r"^lists.csv: parts are asked for .* only Parquet files"):
+        score_lists("lists.csv", "truth.parquet", evalplugin.lists.specs_of(["rr"]), partitioned=True)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
+    folder: Path, partitioned: bool
+) -> None:
+    lists, truth, _ = made()
+    twice = pd.concat([lists, lists[:1]])
+    twice.to_parquet("lists.parquet", index=False)
+    truth.to_parquet("truth.parquet", index=False)
+    with pytest.raises(DataError) as here:
+        evalplugin.score(twice, truth, ["rr"])
+    with pytest.raises(DataError) as there:
+        evalplugin.score(
+            "lists.parquet",
+            "truth.parquet",
+            ["rr"],
+            partitioned=partitioned,
+            engine=Engine(),  # type: ignore[arg-type]
+        )
+    assert str(there.value) == str(here.value)
+
+
+def test_a_lost_call_is_an_error_with_what_the_engine_says(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lists, truth, _ = made()
+    lists.to_parquet("lists.parquet", index=False)
+    truth.to_parquet("truth.parquet", index=False)
+    monkeypatch.setattr(
+        Session, "wait", lambda self: [(self.running.pop()[0], TaskFailure("the node is gone"))]
+    )
+    with pytest.raises(EvalpluginError, match=r"could not be scored:\nthe node is gone$"):
+        evalplugin.score("lists.parquet", "truth.parquet", ["rr"], engine=Engine())  # type: ignore[arg-type]
+
+
+def test_engines_are_named_as_in_a_config() -> None:
+    assert engine_of(None) is None
+    assert engine_of("local") is None
+    assert engine_of({"type": "local"}) is None
+    for wrong in ("lcal", {"typ": "ray"}, 3):
+        with pytest.raises(EvalpluginError):
+            engine_of(wrong)
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_bits_with_and_without_a_shuffle(folder: Path) -> None:
+    lists, truth, _ = made(300)
+    expected = evalplugin.score(lists, truth, METRICS[:4])
+    write_files(lists, "lists", lists["user"].to_numpy() % 3)
+    truth.to_parquet("truth.parquet", index=False)
+    lists.to_parquet("shuffled.parquet", index=False, row_group_size=100)
+    ray = {"type": "ray", "address": "local"}
+    found = evalplugin.score("lists", "truth.parquet", METRICS[:4], partitioned=True, engine=ray)
+    assert_same(found, expected)
+    assert_same(evalplugin.score("shuffled.parquet", "truth.parquet", METRICS[:4], engine=ray), expected)
+    pd.concat([lists, lists[:1]]).to_parquet("twice.parquet", index=False)
+    with pytest.raises(DataError, match=r"^the list of user \d+ has item \d+ twice$"):
+        evalplugin.score("twice.parquet", "truth.parquet", ["rr"], engine=ray)
