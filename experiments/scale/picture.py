@@ -26,19 +26,25 @@ BOUND = 2048  # MB a worker, the bound that the studies of rows ask for
 
 def main() -> None:
     """Write the picture."""
+    tables = {name: table_of(name) for name in ("ray_nodes", "spark", "score_rows", "s3")}
     figure, ((ray, spark), (rows, memory)) = plt.subplots(2, 2, figsize=(9.6, 6.8), layout="constrained")
-    draw_nodes(ray, pd.read_csv(RESULTS / "ray_nodes.csv"))
-    draw_spark(spark, pd.read_csv(RESULTS / "spark.csv"))
-    scored = [
-        ("local Parquet", pd.read_csv(RESULTS / "score_rows.csv")),
-        ("S3", pd.read_csv(RESULTS / "s3.csv")),
-    ]
+    for axes, name, draw in ((ray, "ray_nodes", draw_nodes), (spark, "spark", draw_spark)):
+        if (table := tables[name]) is not None:
+            draw(axes, table)
+    names = {"local Parquet": "score_rows", "S3": "s3"}
+    scored = [(source, table) for source, name in names.items() if (table := tables[name]) is not None]
     draw_rows(rows, scored, "seconds", "Seconds to score lists from Parquet")
     draw_rows(memory, scored, "worker_mb", "Memory of a worker, MB")
     memory.axhline(BOUND, color=QUIET, linewidth=1, linestyle=":")
     memory.annotate("2 GB", (1, BOUND), xycoords=("axes fraction", "data"), xytext=(-2, 3),
                     textcoords="offset points", ha="right", color=QUIET, fontsize=8)  # fmt: skip
     figure.savefig(HERE / "scale.png", dpi=120, metadata={"Software": None})
+
+
+def table_of(study: str) -> pd.DataFrame | None:
+    """Return the table of a study; None where it was not run."""
+    file = RESULTS / f"{study}.csv"
+    return pd.read_csv(file) if file.exists() else None
 
 
 def draw_nodes(axes: Axes, table: pd.DataFrame) -> None:
