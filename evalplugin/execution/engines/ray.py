@@ -293,6 +293,7 @@ def _remove(folder: str) -> None:
 def _connected(address: str) -> Iterator[Any]:
     """Yield the module ray, connected to a cluster; a connection that was there before stays."""
     global _ours
+    token_mode = os.environ.get("RAY_AUTH_MODE")  # which Ray sets where it starts a cluster
     # Of the models' processes, not of ours: Ray would set what they see.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     ray: Any = importlib.import_module("ray")
@@ -326,6 +327,8 @@ def _connected(address: str) -> Iterator[Any]:
         _ours = None
         with _own_signals():
             ray.shutdown()
+        if token_mode is None:
+            os.environ.pop("RAY_AUTH_MODE", None)
 
 
 def _target(address: str) -> str:
