@@ -216,7 +216,7 @@ def test_the_champion_of_a_later_bakeoff_stays(
     uri: str, third: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = recipe_of_registered(uri, f"{NAME}@champion")
-    monkeypatch.setattr("evalplugin.bakeoff.flow.new_id", lambda: "20200101-030000-3f2a")
+    monkeypatch.setattr("evalplugin.bakeoff.description.new_id", lambda: "20200101-030000-3f2a")
     asked = {"name": NAME, "n": 3, "refresh": True}
     found = night(uri, ["popularity", NMF], register=asked, experiment="resumed")
     assert recipe_of_registered(uri, f"{NAME}@champion") == before
