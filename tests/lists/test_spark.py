@@ -99,7 +99,7 @@ def frames(session: Any, *tables: pd.DataFrame) -> list[Any]:
 
 
 def check_equal(found: Any, expected: Any) -> None:
-    frame = found.per_user.toPandas().set_index("user").sort_index()
+    frame = found.per_user.toArrow().to_pandas().set_index("user").sort_index()
     assert frame.index.tolist() == expected.per_user.index.tolist()
     assert frame.columns.tolist() == expected.per_user.columns.tolist()
     np.testing.assert_array_equal(frame.to_numpy(), expected.per_user.to_numpy())
