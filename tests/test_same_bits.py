@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,15 @@ from evalplugin.execution.results import ModelResult
 from evalplugin.lists import ListScores
 from evalplugin.metrics import METRICS, is_overall, parse
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    # Of Ray's and Dask's own modules, and of what they leave to the collector.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 # All that need neither attributes of items nor predicted ratings.
 METRIC_NAMES = (
@@ -31,14 +40,31 @@ METRIC_NAMES = (
     "precision",
 )
 THRESHOLD = 4.5  # leaves few users with a value: their intervals need the bootstrap
+
+
+def made() -> pd.DataFrame:
+    """Return interactions of 2,600 users with 6,000 items, so many that their scores are computed in two blocks."""
+    rng = np.random.default_rng(0)
+    user = np.repeat(np.arange(2600), 30)
+    item = (user % 20 * 300 + 300 * rng.random(len(user)) ** 4).astype(
+        np.int64
+    )  # users of a kind share items
+    item[:6000] = np.arange(6000)  # each is met
+    table = pd.DataFrame({"user": user, "item": item, "rating": rng.integers(1, 11, len(user)) / 2})
+    table["timestamp"] = rng.permutation(len(table))
+    return table.drop_duplicates(["user", "item"]).astype({"user": str})
+
+
 CONFIG: Mapping[str, Any] = {
     "experiment": "bits",
-    "datasets": [{"type": "synthetic", "n_users": 2600, "n_items": 300, "n_interactions": 60_000}],
+    "datasets": [
+        {"name": "shop", "type": "dataframe", "frame": made(), "rating": "rating", "timestamp": "timestamp"}
+    ],
     "split": {"type": "last_n", "n": 4},
     "relevance": {"threshold": THRESHOLD},
     "recommend": {"n": 12},
     "metrics": list(METRIC_NAMES),
-    "models": [{"type": "ease", "params": {"l2": 50.0}}],
+    "models": [{"type": "sklearn.TruncatedSVD", "params": {"n_components": 8}}],
     "segments": [],
 }
 
@@ -107,10 +133,61 @@ def of_bake_off(**changes: Any) -> Callable[[Shop], ListScores]:
     return scored
 
 
+def on_ray(shop: Shop) -> ListScores:
+    from ray.cluster_utils import Cluster
+
+    store = {"object_store_memory": 200_000_000}
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, **store}
+    )
+    try:
+        cluster.add_node(num_cpus=1, **store)
+        return of_bake_off(engine={"type": "ray", "address": cluster.address, **RANGES})(shop)
+    finally:
+        cluster.shutdown()
+
+
+def on_spark(shop: Shop) -> ListScores:
+    from pyspark.sql import SparkSession
+
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.log.level": "ERROR",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        session = builder.getOrCreate()
+        try:
+            found = shop.score(**{name: session.read.parquet(str(path)) for name, path in shop.files.items()})
+            per_user = found.per_user.toPandas().set_index("user").sort_index()
+            return replace(found, table=per_user)
+        finally:
+            session.stop()
+
+
+RANGES = {"users_per_task": 700}
+PROCESSES = {
+    "type": "executor",
+    "factory": "concurrent.futures:ProcessPoolExecutor",
+    "params": {"max_workers": 2},
+}
+DASK = {"type": "executor", "factory": f"{EXAMPLES}/dask_executor.py:local_dask"}
 WAYS: dict[str, Callable[[Shop], ListScores]] = {
     "worker processes": of_bake_off(workers=2),
+    "ranges of users": of_bake_off(workers=2, engine={"type": "local", **RANGES}),
+    "an executor": of_bake_off(workers=2, engine={**PROCESSES, **RANGES}),
+    "Dask": of_bake_off(workers=2, engine={**DASK, **RANGES}),
+    "Ray on two nodes": on_ray,
     "lists in memory": lambda shop: shop.score(),
     "files in memory": lambda shop: shop.score(**shop.files),
+    "Spark": on_spark,
     "files out of core": lambda shop: shop.score(**shop.files, memory="4MB"),
 }
 
