@@ -58,7 +58,7 @@ class Ray:
 
     How to reach a cluster:
 
-    - `address: local` starts Ray on this machine, and ends it with the bake-off.
+    - `address: local` starts Ray on this machine, and ends it with the bake-off; for a command, RAY_ADDRESS=local.
     - `address: auto` is the cluster of this machine: where `ray start` was run, and in a job of `ray job submit`, which
       sets RAY_ADDRESS.
     - `address: 10.0.0.1:6379` is the head node of a cluster of which this machine is a node.
@@ -305,14 +305,14 @@ def _connected(address: str) -> Iterator[Any]:
             )
         yield ray
         return
-    target = None if address == "local" else _target(address)
-    if target is not None:
+    target = _target(address)
+    if target != "local":
         _check_answers(target)
     with _own_signals():
         try:
             ray.init(
-                address=address if address == "local" else target,
-                include_dashboard=False if address == "local" else None,
+                address=target,
+                include_dashboard=False if target == "local" else None,
                 log_to_driver=False,
                 logging_level="WARNING",
             )
@@ -332,7 +332,7 @@ def _connected(address: str) -> Iterator[Any]:
 
 
 def _target(address: str) -> str:
-    """Return HOST:PORT or ray://HOST:PORT."""
+    """Return HOST:PORT, ray://HOST:PORT or local."""
     if address != "auto":
         return address
     from ray._private.services import canonicalize_bootstrap_address_or_die
