@@ -122,7 +122,9 @@ workers = click.option(
     "--workers", type=click.IntRange(1), metavar="N", help="Tasks at a time; wins over the config's."
 )
 engine = click.option(
-    "--engine", metavar="NAME", help="Where tasks run, see `evalplugin list engines`; wins over that of a config."
+    "--engine",
+    metavar="NAME",
+    help="Where tasks run, see `evalplugin list engines`; wins over that of a config.",
 )
 store = click.option(
     "--store",
