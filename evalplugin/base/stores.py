@@ -6,6 +6,7 @@ import functools
 import os
 import re
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ _OVERLOADED = ("INTERNAL_FAILURE", "SERVICE_UNAVAILABLE", "SLOW_DOWN", "THROTTLI
 _UNREACHABLE = ("NETWORK_CONNECTION", "REQUEST_TIMEOUT")
 _CONNECT_SECONDS = 2.0
 _SILENT_SECONDS = 10.0  # an attempt without a byte from the server ends
+_GOOGLE_SECONDS = 10.0  # for all attempts of a request; without this, a quarter of an hour
 _ATTEMPTS = 4  # of each request, with growing pauses; AWS_MAX_ATTEMPTS wins
 _MIN_NAME = 8  # characters: a shorter user name is part of other words
 _HADOOP = ("hdfs", "viewfs")
@@ -129,6 +131,9 @@ def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) 
     try:
         if kind == "s3":
             return Store(_s3(authority), scheme, root, authority, whole)
+        if kind == "gs":
+            user, _, bucket = authority.rpartition("@")
+            return Store(_gs(anonymous=user == "anonymous"), scheme, root, bucket, whole)
         if scheme in STORE_SCHEMES:
             from pyarrow import fs
 
@@ -163,6 +168,12 @@ def _s3(bucket: str) -> FileSystem:
         request_timeout=_SILENT_SECONDS,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_attempts()),
     )
+
+
+def _gs(*, anonymous: bool) -> FileSystem:
+    from pyarrow import fs
+
+    return fs.GcsFileSystem(anonymous=anonymous, retry_time_limit=timedelta(seconds=_GOOGLE_SECONDS))
 
 
 def _by_fsspec(scheme: str, root: str) -> Store:
@@ -211,6 +222,11 @@ def store_reason(error: Exception, uri: str) -> str | None:
     """Return what a server refused, and what to do; None if the error is not known as one of a server."""
     found = _AWS_ERROR.search(str(error))
     if found is None:
+        if "DefaultAzureCredential" in str(error):
+            return (
+                "no credentials: set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET, run az login, or give "
+                "this machine an identity"
+            )
         return None
     code, status, operation, detail = found[1], int(found[2] or 0), found[3], " ".join(found[4].split())
     bucket, tries = _parts(uri)[1], _attempts()

@@ -119,6 +119,12 @@ def test_errors_of_s3_say_what_to_do(monkeypatch: pytest.MonkeyPatch, text: str,
     assert found is not None
     assert re.search(message, found)
     assert store_reason(OSError("disk full"), "s3://b/k") is None
+    azure = OSError(
+        "Check failed: AuthenticationException. Failed to get token from DefaultAzureCredential. See"
+    )
+    assert "no credentials: set AZURE_TENANT_ID" in str(
+        store_reason(azure, "abfs://c@a.dfs.core.windows.net/k")
+    )
 
 
 def test_a_remote_file_is_named_like_a_path_and_can_be_pickled() -> None:

@@ -222,16 +222,16 @@ def test_requests_that_fail_twice_are_repeated(
         (
             "status",
             {"status": 500},
-            r"the server at http.* failed in 3 attempts: INTERNAL_FAILURE, GetObject",
+            r"the server at http.* failed in 2 attempts: INTERNAL_FAILURE, GetObject",
         ),
         (
             "status",
             {"status": 503},
-            r"the server at http.* failed in 3 attempts: SERVICE_UNAVAILABLE, GetObject",
+            r"the server at http.* failed in 2 attempts: SERVICE_UNAVAILABLE, GetObject",
         ),
-        ("reset", {}, r"no answer from the server at http.* in 3 attempts: "),
-        ("cut", {}, r"no answer from the server at http.* in 3 attempts: .*bytes missing"),
-        ("slow", {"seconds": 2}, r"no answer from the server at http.* in 3 attempts: .*too slow"),
+        ("reset", {}, r"no answer from the server at http.* in 2 attempts: "),
+        ("cut", {}, r"no answer from the server at http.* in 2 attempts: .*bytes missing"),
+        ("slow", {"seconds": 2}, r"no answer from the server at http.* in 2 attempts: .*too slow"),
     ],
 )
 def test_a_server_that_keeps_failing_is_named_with_the_attempts(
@@ -243,14 +243,14 @@ def test_a_server_that_keeps_failing_is_named_with_the_attempts(
     choices: dict[str, Any],
     message: str,
 ) -> None:
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     monkeypatch.setattr(stores, "_SILENT_SECONDS", 1.0)
     stores._opened.cache_clear()
     s3.proxy.add(kind, path=r"truth\.csv", method="GET", **choices)
     with pytest.raises(DataError, match=rf"truth\.csv: {message}"):
         evalplugin.score(tables["lists"], f"{folder}/truth.csv", METRICS)
     # The HTTP client itself repeats a request once where the connection was used before and is reset.
-    assert len(s3.proxy.broken) == 3 + (kind == "reset")
+    assert len(s3.proxy.broken) == 2 + (kind == "reset")
 
 
 def test_an_output_appears_whole_or_not_at_all(s3: ObjectStorage) -> None:
