@@ -41,12 +41,10 @@ R = TypeVar("R")
 
 
 class Slice(NamedTuple):
-    """Consecutive rows of a record batch of an Arrow file."""
+    """Some rows of an Arrow file, a record batch of their own."""
 
     file: Path
     batch: int
-    start: int
-    stop: int
 
 
 Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...]
@@ -194,9 +192,9 @@ def _of_slices(slices: Sequence[Slice], name: str) -> Table:
 
     tables = []
     for file, some in _by_file(slices):
-        with pa.memory_map(str(file)) as raw, pa.ipc.open_file(raw) as opened:
-            batches = [opened.get_batch(one.batch).slice(one.start, one.stop - one.start) for one in some]
-            tables.append(pa.Table.from_batches(batches, opened.schema))
+        # Not mapped into memory: systems map far more than is read.
+        with pa.OSFile(str(file)) as raw, pa.ipc.open_file(raw) as opened:
+            tables.append(pa.Table.from_batches([opened.get_batch(one.batch) for one in some], opened.schema))
     return Table(pa.concat_tables(tables), name, _some_row)
 
 

@@ -20,7 +20,7 @@ from evalplugin.lists.ranges import rows_of
 
 __all__ = ["Spread", "SpreadTask", "check_sample", "slices_of", "spread", "tasks_of"]
 
-_BATCH = 2**20  # rows of a record batch: their order in it is that of partitions
+_BATCH = 2**20  # rows that are read at a time, and written as a record batch for each partition
 _HASH = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -39,9 +39,7 @@ class Spread(NamedTuple):
     """What one call has written."""
 
     sample: PairColumns  # a few of its first rows
-    bounds: list[
-        npt.NDArray[np.int64]
-    ]  # (n_parts + 1,) of each batch: where each partition starts and the last ends
+    part: npt.NDArray[np.uint16]  # the partition of each record batch of the file
 
 
 def tasks_of(
@@ -62,14 +60,15 @@ def tasks_of(
 
 
 def spread(work: PartWork, task: SpreadTask) -> Spread:
-    """Read rows, check the values, and write them: those of a partition next to each other in each batch.
+    """Read rows, check the values, and write them: a record batch for each partition of some rows.
 
     Raises:
         DataError: A value that breaks a rule; the message names file and row.
     """
     import pyarrow as pa
 
-    names, sample, bounds = work.names[task.role], None, []
+    names, sample = work.names[task.role], None
+    written: list[npt.NDArray[np.int64]] = []
     first = task.groups[0]
     numbers = [group.number for group in task.groups]
     batches = work.files[task.role].row_group_batches(first.file, numbers, first.start, names, _BATCH)
@@ -81,16 +80,18 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
             check_sample(sample, pairs)
             part = _part_of(pairs.user, task.n_parts)
             order = np.argsort(part, kind="stable")
-            ends = np.cumsum(np.bincount(part, minlength=task.n_parts))
-            bounds.append(np.concatenate([[0], ends]).astype(np.int64))
+            count = np.bincount(part, minlength=task.n_parts)
+            filled, ends = np.flatnonzero(count), np.cumsum(count)
+            written.append(filled)
             ordered = _arrow(rows_of(pairs, order), names, wide=task.wide)
             writer = writer or pa.ipc.new_file(str(task.out), ordered.schema)
-            writer.write_batch(ordered)
+            for number in filled.tolist():
+                writer.write_batch(ordered.slice(int(ends[number] - count[number]), int(count[number])))
     finally:
         if writer is not None:
             writer.close()
     assert sample is not None  # row groups have rows
-    return Spread(_small(sample), bounds)
+    return Spread(_small(sample), np.concatenate(written).astype(np.uint16))
 
 
 def check_sample(first: PairColumns, other: PairColumns) -> None:
@@ -106,10 +107,9 @@ def check_sample(first: PairColumns, other: PairColumns) -> None:
 def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread]) -> tuple[Slice, ...]:
     """Return the rows of a partition, in the order of the files' rows."""
     return tuple(
-        Slice(task.out, batch, int(bounds[part]), int(bounds[part + 1]))
+        Slice(task.out, batch)
         for task, one in zip(tasks, written, strict=True)
-        for batch, bounds in enumerate(one.bounds)
-        if bounds[part] < bounds[part + 1]
+        for batch in np.flatnonzero(one.part == part).tolist()
     )
 
 
