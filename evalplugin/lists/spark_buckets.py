@@ -108,7 +108,9 @@ class BucketScoring:
         lists, truth = (UnorderedTable(t, role) for t, role in zip(tables, roles, strict=True))
         inputs = ListInput.read(lists, truth, None, self.columns, empty=True)
         blocks = blocks_of(inputs, self.threshold, self._catalogue_for(inputs), self.n)
-        scorer = Scorer(self.specs, len(blocks), self.n, blocks.n_items)
+        # Without a catalogue, codes of items are a bucket's own, and no metric reads their number.
+        n_items = 0 if self.shared is None else blocks.n_items
+        scorer = Scorer(self.specs, len(blocks), self.n, n_items)
         scorer.add(blocks)
         state = scorer.state(blocks.users)
         return self._table(blocks.users, scorer.values, _packed(state.without_values()))

@@ -161,9 +161,10 @@ def run(python: Path | str, library: str, folder: Path) -> dict[str, Any]:
     """Return what a library's process measured."""
     answer = folder / "answer.json"
     command = [str(python), __file__, "--work", library, str(folder), str(answer)]
-    subprocess.run(
-        command, check=True, env={**os.environ, "PYSPARK_PYTHON": str(python)}, stderr=subprocess.PIPE
-    )
+    environment = {**os.environ, "PYSPARK_PYTHON": str(python)}
+    done = subprocess.run(command, check=False, env=environment, stderr=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise SystemExit(f"{library} failed:\n{done.stderr[-4000:]}")
     found: dict[str, Any] = json.loads(answer.read_text())
     return found
 

@@ -160,6 +160,16 @@ def test_connect_and_settings_of_the_session_change_nothing(
             "1 user", "3 item"), ["rr"])  # fmt: skip
 
 
+@pytest.mark.parametrize("text", [False, True])
+def test_metrics_without_a_catalogue_merge_over_buckets(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, text: bool
+) -> None:
+    monkeypatch.setattr("evalplugin.lists.spark._BUCKET", 150)
+    tables = made(text=text)
+    found = evalplugin.score(*frames(spark, *tables[:2]), FREE)
+    check_equal(found, evalplugin.score(*tables[:2], FREE))
+
+
 def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any) -> None:
     lists, truth = frames(spark, *made()[:2])
     cases = {
