@@ -109,9 +109,14 @@ def test_every_block_of_a_page_is_one_that_is_run(page: str) -> None:
     assert plain | blocks <= RUN
 
 
+# The factory of an executor is no script; the tests of that engine call it.
 @pytest.mark.filterwarnings("ignore::Warning:mlflow")
-@pytest.mark.parametrize("example", EXAMPLES)
-def test_an_example_runs_and_has_a_link(example: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("example", [name for name in EXAMPLES if name != "dask_executor.py"])
+def test_an_example_runs(example: str, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(ROOT / "examples" / example), run_name="__main__")
     assert capsys.readouterr().out or list(Path().iterdir())
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_has_a_link(example: str) -> None:
     assert any(f"examples/{example}" in (DOCS / page).read_text() for page in PAGES)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Store",
     "delta_options",
+    "is_known_to_fsspec",
     "is_remote",
     "local_path",
     "place",
@@ -176,22 +177,28 @@ def _gs(*, anonymous: bool) -> FileSystem:
     return fs.GcsFileSystem(anonymous=anonymous, retry_time_limit=timedelta(seconds=_GOOGLE_SECONDS))
 
 
+def is_known_to_fsspec(scheme: str) -> bool:
+    """Return whether fsspec is installed and has a file system for a scheme."""
+    try:
+        import fsspec
+    except ImportError:
+        return False
+    return scheme in fsspec.available_protocols()
+
+
 def _by_fsspec(scheme: str, root: str) -> Store:
     from pyarrow import fs
 
-    known = ", ".join(f"{name}://" for name in ("s3", "gs", "hdfs", "abfs"))
-    try:
-        import fsspec
-        from fsspec.registry import known_implementations
-    except ImportError:
+    if not is_known_to_fsspec(scheme):
+        known = ", ".join(f"{name}://" for name in ("s3", "gs", "hdfs", "abfs"))
         near = did_you_mean(scheme, STORE_SCHEMES, noun=None)
         raise DataError(
             f"{root}: {scheme!r} is no kind of URI that can be read{near}; {known} can, and others "
             f"with fsspec: pip install 'evalplugin[s3]'"
-        ) from None
-    if scheme not in fsspec.available_protocols():
-        near = did_you_mean(scheme, [*STORE_SCHEMES, *known_implementations], noun=None)
-        raise DataError(f"{root}: {scheme!r} is no kind of URI that can be read{near or f'; {known} can'}")
+        )
+    import fsspec
+    from fsspec.registry import known_implementations
+
     try:
         files, base = fsspec.core.url_to_fs(f"{root}/")
     except ImportError as error:

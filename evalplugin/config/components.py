@@ -64,7 +64,7 @@ class EngineSpec(FilterSpec):
     """Where tasks run: a type and the type's own parameters. Plain text is short for its type alone."""
 
     type: Annotated[
-        str, Field(description="Registered type, see `evalplugin list engines`.", examples=["ray"])
+        str, Field(description="Registered type, see `evalplugin list engines`.", examples=["local"])
     ]
 
     @property

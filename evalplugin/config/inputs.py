@@ -8,7 +8,7 @@ from typing import Any
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.inputs import COMMAND, ENV, URI_SCHEMES, inputs_named_in, scheme_of
-from evalplugin.base.stores import store_of
+from evalplugin.base.stores import is_known_to_fsspec, store_of
 from evalplugin.config.checked import ModelRecipe
 from evalplugin.data.files import find_files
 from evalplugin.models import MODELS
@@ -26,10 +26,10 @@ def inputs_at(text: str, folder: Path) -> list[str]:
         return [text]
     scheme = scheme_of(text)
     if scheme is not None and scheme not in URI_SCHEMES:
-        if scheme == COMMAND:
+        if scheme == COMMAND or not is_known_to_fsspec(scheme):
             near = did_you_mean(scheme, URI_SCHEMES, noun="allowed")
             raise DataError(f"{text}: {scheme!r} is no kind of URI whose changes can be seen{near}")
-        store_of(text)  # which raises the error that there is no such kind of store
+        store_of(text)  # which raises an error where it cannot be opened
         return [text]
     found = list(inputs_named_in(text, [folder]))
     if not found:

@@ -209,7 +209,7 @@ class Config(Closed):
         Decides("nothing"),
         Field(
             description="Where tasks run; left out: on this machine. Results are the same on each engine.",
-            examples=[{"type": "ray", "address": "auto", "cpus": 2, "memory": "8GB"}],
+            examples=[{"type": "local", "users_per_task": 50_000}],
         ),
     ] = None
     limits: Annotated[TaskLimits, Decides("failures")] = TaskLimits()

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.row_groups import RowGroup, column_types, row_groups
 from evalplugin.data.tables import Ids, Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.execution.engines import Call, Session, run_calls
@@ -33,6 +32,7 @@ from evalplugin.lists.part_work import (
 )
 from evalplugin.lists.partitioned import check_one_file_each, parts_of_files, rest_of_truth
 from evalplugin.lists.ranges import bounds_of
+from evalplugin.lists.row_groups import RowGroup, column_types, row_groups
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.lists.spread import Spread, SpreadTask, check_sample, slices_of, spread, tasks_of
 from evalplugin.metrics import MetricSpec

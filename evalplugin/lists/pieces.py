@@ -8,12 +8,12 @@ from typing import Any, NoReturn, TypeVar
 
 from evalplugin.base.errors import DataError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.row_groups import RowGroup, column_types, read_groups, row_groups
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
 from evalplugin.lists.ranges import bounds_of, joined, split
+from evalplugin.lists.row_groups import RowGroup, column_types, read_groups, row_groups
 from evalplugin.lists.scoring import blocks_of, need_catalogue
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.compilation import worth_compiling

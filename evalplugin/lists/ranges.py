@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.data.row_groups import RowGroup
 from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns
+from evalplugin.lists.row_groups import RowGroup
 
 __all__ = ["bounds_of", "joined", "rows_of", "rows_within", "split"]
 

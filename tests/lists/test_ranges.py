@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evalplugin.data.row_groups import RowGroup
 from evalplugin.data.tables import Table
 from evalplugin.lists import ListScores, pieces, score_lists, specs_of
 from evalplugin.lists.columns import ListColumns, PairColumns
 from evalplugin.lists.ranges import bounds_of, joined, rows_within, split
+from evalplugin.lists.row_groups import RowGroup
 from tests.lists.test_out_of_core import FREE, METRICS, made
 
 _IDS = st.lists(st.integers(-(2**62), 2**62) | st.integers(-40, 40), max_size=60)
