@@ -17,7 +17,6 @@ from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.lists.spark_buckets import (
-    ROLES,
     BucketScoring,
     SharedCatalogue,
     UnorderedTable,
@@ -26,16 +25,19 @@ from evalplugin.lists.spark_buckets import (
     with_stable_error,
 )
 from evalplugin.lists.spark_probe import check_workers, is_connect
+from evalplugin.lists.spark_rows import packed_rows
 from evalplugin.lists.spark_scores import SparkScores
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.scoring import check_request, is_built_in
 from evalplugin.metrics.states import check_mergeable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["is_spark", "score_frames"]
 
+_COLUMNS = ("user", "item", "value")
 _BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
 _STATES = (
     64  # buckets whose states are sent to the driver as they are; of more, Spark merges those of a partition
@@ -105,7 +107,7 @@ def score_frames(
         columns,
         threshold,
         longest,
-        (sides[0].names, sides[1].names),
+        (sides[0].schema, sides[1].schema),
         _shared(sides, history, session) if need_catalogue(specs) else None,
         sides[0].user.kind == "text",
         session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true",
@@ -134,7 +136,7 @@ class _Side:
         # Columns by position: names may contain dots, or differ in case alone.
         numbered = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
         chosen, ids = [], []
-        for new, (kind, name) in zip(ROLES, names.items(), strict=False):
+        for new, (kind, name) in zip(_COLUMNS, names.items(), strict=False):
             if problem := column_problem(name, frame.columns, kind):
                 raise DataError(f"{role}: {problem}")
             position = frame.columns.index(name)
@@ -148,12 +150,27 @@ class _Side:
             chosen.append(f"{column} AS `{new}`")
         return cls(role, numbered.selectExpr(*chosen), list(names.values()), *ids)
 
-    def buckets(self, n: int) -> Any:
-        """Return the rows grouped into ``n`` buckets, which depend on the user alone."""
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns as they come to a worker, by the names that the user gave them."""
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        fields = to_arrow_schema(self.frame.schema)
+        return pa.schema([field.with_name(name) for field, name in zip(fields, self.names, strict=True)])
+
+    def buckets(self, n: int, *, large: bool) -> Any:
+        """Return the rows, packed, grouped into ``n`` buckets, which depend on the user alone."""
+
+        # A function that is defined here is sent by value, what it calls by name.
+        def pack(batches: Any) -> Any:
+            return packed_rows(batches, large=large)
+
         # Bytes, as the hash of text follows its collation.
         key = "`user`" if self.user.kind == "integers" else "CAST(`user` AS BINARY)"
         bucket = f"CAST(pmod(xxhash64({key}), {n}) AS INT) AS bucket"
-        return self.frame.selectExpr("*", bucket).groupBy("bucket")
+        rows = self.frame.selectExpr("*", bucket).mapInArrow(pack, "bucket int, rows binary")
+        return rows.groupBy("bucket")
 
 
 def _no_integers() -> Ids:
@@ -245,12 +262,12 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     def merge(batches: Any) -> Any:
         return merged_batches(batches)
 
-    lists, truth = sides
     metrics = [spec.name for spec in scoring.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
-    id_type = "bigint" if lists.user.kind == "integers" else "string"
+    id_type = "bigint" if sides[0].user.kind == "integers" else "string"
     schema = ", ".join([f"`user` {id_type}", *(f"{v} double" for v in values), "outcome binary"])
-    scored = lists.buckets(n_buckets).cogroup(truth.buckets(n_buckets)).applyInArrow(score_bucket, schema)
+    buckets, others = (side.buckets(n_buckets, large=scoring.large) for side in sides)
+    scored = buckets.cogroup(others).applyInArrow(score_bucket, schema)
     # Serverless Spark has no cache: rows of users are then computed when they are read.
     with suppress(PySparkException):
         scored.persist()

@@ -17,6 +17,7 @@ from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, Role
 from evalplugin.lists.scoring import blocks_of
+from evalplugin.lists.spark_rows import unpacked_rows
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.scoring import Scorer
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
-    "ROLES",
     "BucketScoring",
     "SharedCatalogue",
     "UnorderedTable",
@@ -37,8 +37,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-ROLES = ("user", "item", "value")  # columns of a bucket's input
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +76,13 @@ class SharedCatalogue:
 
 @dataclass(eq=False)
 class BucketScoring:
-    """The scoring of a bucket: a callable from the rows of its lists and of its truth to its scores."""
+    """The scoring of a bucket: a callable from the packed rows of its lists and of its truth to its scores."""
 
     specs: Sequence[MetricSpec]
     columns: ListColumns
     threshold: float | None
     n: int  # length of the longest list of all users
-    names: tuple[Sequence[str], Sequence[str]]  # of the columns of lists and truth, for messages
+    schemas: tuple[pa.Schema, pa.Schema]  # of the rows of lists and truth
     shared: SharedCatalogue | None
     text: bool  # whether users are text
     large: bool  # whether Spark has text and bytes with offsets of 64 bits
@@ -93,8 +91,8 @@ class BucketScoring:
     def __call__(self, lists: pa.Table, truth: pa.Table) -> pa.Table:
         """Return a row for each user, without outcome, and one with the outcome: the state, or the error as text."""
         tables = [
-            table.select(list(ROLES[: len(names)])).rename_columns(list(names))
-            for table, names in zip((lists, truth), self.names, strict=True)
+            unpacked_rows(table.column("rows"), schema)
+            for table, schema in zip((lists, truth), self.schemas, strict=True)
         ]
         with limit_threads(1):  # Spark runs a worker on each core
             try:
