@@ -20,7 +20,7 @@ from types import ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
-from servers import ObjectStorage, Server, mlflow_server, object_storage, postgresql
+from servers import S3_CLIENT, ObjectStorage, Server, mlflow_server, object_storage, postgresql
 
 from evalplugin.base.costs import cheap_collections
 
@@ -155,6 +155,15 @@ def storage() -> Iterator[ObjectStorage]:
     """One S3 server for all tests."""
     with object_storage() as running:
         yield running
+
+
+@pytest.fixture
+def s3(storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStorage]:
+    """The S3 server, to which the environment leads."""
+    for name, value in {**S3_CLIENT, "AWS_ENDPOINT_URL": storage.proxy.url}.items():
+        monkeypatch.setenv(name, value)
+    yield storage
+    storage.proxy.clear()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from clusters import RAY_WARNINGS, ray_nodes, spark_session
 
 import evalplugin
 from evalplugin.data.interactions import Interactions
@@ -21,11 +21,7 @@ from evalplugin.metrics import METRICS, is_overall, parse
 
 pytestmark = [
     pytest.mark.slow,
-    # Of Ray's and Dask's own modules, and of what they leave to the collector.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    RAY_WARNINGS,
 ]
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -134,42 +130,15 @@ def of_bake_off(**changes: Any) -> Callable[[Shop], ListScores]:
 
 
 def on_ray(shop: Shop) -> ListScores:
-    from ray.cluster_utils import Cluster
-
-    store = {"object_store_memory": 200_000_000}
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False, **store}
-    )
-    try:
-        cluster.add_node(num_cpus=1, **store)
+    with ray_nodes() as cluster:
         return of_bake_off(engine={"type": "ray", "address": cluster.address, **RANGES})(shop)
-    finally:
-        cluster.shutdown()
 
 
 def on_spark(shop: Shop) -> ListScores:
-    from pyspark.sql import SparkSession
-
-    settings = {
-        "spark.driver.memory": "1g",
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.log.level": "ERROR",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        session = builder.getOrCreate()
-        try:
-            found = shop.score(**{name: session.read.parquet(str(path)) for name, path in shop.files.items()})
-            per_user = found.per_user.toPandas().set_index("user").sort_index()
-            return replace(found, table=per_user)
-        finally:
-            session.stop()
+    with spark_session() as session:
+        found = shop.score(**{name: session.read.parquet(str(path)) for name, path in shop.files.items()})
+        per_user = found.per_user.toPandas().set_index("user").sort_index()
+        return replace(found, table=per_user)
 
 
 RANGES = {"users_per_task": 700}

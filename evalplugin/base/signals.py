@@ -10,7 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["ENDING", "ignore_signals", "ignore_signals_from_now_on", "interrupt_on_signals", "is_interrupted"]
+__all__ = [
+    "ENDING",
+    "ignore_signals",
+    "ignore_signals_from_now_on",
+    "interrupt_on_signals",
+    "is_interrupted",
+    "restored_signals",
+]
 
 ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # A terminal and the process that started this one may both send a signal for one Ctrl-C.
@@ -42,6 +49,21 @@ def ignore_signals_from_now_on() -> None:
     """Ignore SIGINT, SIGTERM and SIGHUP until the process ends."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def restored_signals() -> Iterator[None]:
+    """Put the handlers of SIGINT, SIGTERM and SIGHUP back that code inside has replaced."""
+    if threading.current_thread() is not threading.main_thread():  # which alone can set handlers
+        yield
+        return
+    before = {number: signal.getsignal(number) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) != handler:
+                signal.signal(number, handler)
 
 
 @contextmanager

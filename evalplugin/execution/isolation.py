@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import locale
 import os
-import signal
 import sys
 import tempfile
-import threading
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,7 +15,7 @@ from typing import Any, TextIO, cast
 
 import numpy as np
 
-from evalplugin.base.signals import ENDING, is_interrupted
+from evalplugin.base.signals import is_interrupted, restored_signals
 from evalplugin.base.text import escape_controls, shorten
 
 __all__ = ["error_text", "isolated", "last_line", "raise_interruption"]
@@ -55,7 +53,7 @@ def isolated() -> Iterator[None]:
     afterwards as before.
     """
     with ExitStack() as after, np.errstate(), warnings.catch_warnings():
-        for restore in (_handles, _descriptors, _streams, _folders, _settings, _signals):
+        for restore in (_handles, _descriptors, _streams, _folders, _settings, restored_signals):
             after.enter_context(restore())
         yield
 
@@ -135,20 +133,6 @@ def _settings() -> Iterator[None]:
         os.environ.update(environment)
         if locale.setlocale(locale.LC_ALL) != language:
             locale.setlocale(locale.LC_ALL, language)
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    if threading.current_thread() is not threading.main_thread():  # which alone can set handlers
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            if handler is not None and signal.getsignal(number) != handler:
-                signal.signal(number, handler)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from samples import small_config
-from servers import S3_CLIENT, ObjectStorage
+from servers import ObjectStorage
 
 import evalplugin
 from evalplugin.base.remote import find_remote, open_output
@@ -28,12 +27,8 @@ SECRET = "an-aws-secret-of-32-characters-xx"
 
 
 @pytest.fixture(autouse=True)
-def s3(storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStorage]:
-    for name, value in (S3_CLIENT | {"AWS_ENDPOINT_URL": storage.proxy.url}).items():
-        monkeypatch.setenv(name, value)
+def secret(s3: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    yield storage
-    storage.proxy.clear()
 
 
 def _tables() -> dict[str, pd.DataFrame]:

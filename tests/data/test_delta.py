@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from servers import S3_CLIENT, ObjectStorage
+from servers import ObjectStorage
 
 import evalplugin
 from evalplugin.base.errors import DataError
@@ -18,18 +17,10 @@ from evalplugin.data import LoadContext, Parquet
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import ParquetFormat
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 
 MAPPED = {"delta.columnMapping.id": 1, "delta.columnMapping.physicalName": "col-1"}
 COLUMNS = ("user", "item", "rank", "day", "shard")
-
-
-@pytest.fixture(autouse=True)
-def s3(storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStorage]:
-    for name, value in (S3_CLIENT | {"AWS_ENDPOINT_URL": storage.proxy.url}).items():
-        monkeypatch.setenv(name, value)
-    yield storage
-    storage.proxy.clear()
 
 
 def _write(uri: str) -> None:

@@ -6,7 +6,6 @@ import gzip
 import json
 import logging
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +32,8 @@ SECRET = "an-aws-secret-of-32-characters-xx"
 
 
 @pytest.fixture(autouse=True)
-def s3(storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStorage]:
-    """The server, to which the environment leads."""
-    for name, value in (S3_CLIENT | {"AWS_ENDPOINT_URL": storage.proxy.url}).items():
-        monkeypatch.setenv(name, value)
+def secret(s3: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
-    storage.proxy.clear()
-    yield storage
-    storage.proxy.clear()
 
 
 @pytest.fixture(scope="module")

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from clusters import RAY_WARNINGS, ray_nodes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -234,29 +235,16 @@ def test_engines_are_named_as_in_a_config() -> None:
 
 
 @pytest.mark.slow
-# Of Ray's own modules and of what it leaves to the collector.
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.filterwarnings("ignore::FutureWarning")
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@RAY_WARNINGS
 def test_ray_gives_the_same_bits_and_the_same_errors(folder: Path) -> None:
-    from ray.cluster_utils import Cluster
-
     lists, truth, _ = made(100)
     truth.to_parquet("truth.parquet", index=False)
     lists.to_parquet("shuffled.parquet", index=False, row_group_size=500)
     twice = pd.concat([lists, lists[:1]])
     write_files(twice, "lists", twice["user"].to_numpy() % 2)
-    cluster = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "object_store_memory": 200_000_000, "include_dashboard": False},
-    )
-    try:
-        cluster.add_node(num_cpus=1, object_store_memory=200_000_000)
+    with ray_nodes() as cluster:
         ray = {"type": "ray", "address": cluster.address}
         expected = evalplugin.score(lists, truth, ["ndcg@5"])
         assert_same(evalplugin.score("shuffled.parquet", "truth.parquet", ["ndcg@5"], engine=ray), expected)
         with pytest.raises(DataError, match=r"^the list of user \d+ has item \d+ twice$"):
             evalplugin.score("lists", "truth.parquet", ["ndcg@5"], partitioned=True, engine=ray)
-    finally:
-        cluster.shutdown()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from clusters import spark_session
 
 import evalplugin
 from evalplugin.base.errors import DataError, EngineError
@@ -36,31 +37,13 @@ EVERY = (*FREE, *CATALOGUE, *TRAIN)
 @pytest.fixture(scope="module")
 def spark() -> Iterator[Any]:
     """A classic session, with a server of Spark Connect in the same Java process."""
-    from pyspark.sql import SparkSession
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    builder = SparkSession.builder.master("local[2]").config("spark.driver.memory", "1g")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.log.level": "ERROR",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        session = builder.getOrCreate()
+    connect = "org.apache.spark.sql.connect.SparkConnectPlugin"
+    with spark_session(spark_plugins=connect, spark_connect_grpc_binding_port=str(port)) as session:
         session.connect_port = port
-        try:
-            yield session
-        finally:
-            session.stop()
+        yield session
 
 
 @pytest.fixture(scope="module")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 from samples import small_config
-from servers import S3_CLIENT, ObjectStorage
+from servers import ObjectStorage
 
 from evalplugin.cli import main
 from evalplugin.tracking.read.contests import read_contests, with_lists
@@ -22,13 +21,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_drawing")]
 
 
 @pytest.fixture(autouse=True)
-def s3(storage: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectStorage]:
-    """The server, to which the environment leads; files of more than 1,500 bytes are large."""
-    for name, value in (S3_CLIENT | {"AWS_ENDPOINT_URL": storage.proxy.url}).items():
-        monkeypatch.setenv(name, value)
+def many_are_large(s3: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(large, "LARGE", 1500)
-    yield storage
-    storage.proxy.clear()
 
 
 def run(uri: str, folder: str) -> int:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
 
 from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.worker import Limits
 
-__all__ = ["Call", "Handle", "Needs", "Session", "run_calls"]
+__all__ = ["Call", "Handle", "Needs", "Session", "UsersPerTask", "run_calls"]
 
+UsersPerTask = Annotated[
+    int, Field(ge=1, description="test users of one model above which they are split into ranges of tasks")
+]
 Handle = Any  # of arguments that were put; only the session that made it can read it
 
 

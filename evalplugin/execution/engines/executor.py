@@ -17,7 +17,7 @@ from pydantic import Field
 from evalplugin.base.errors import EngineError, Problem
 from evalplugin.base.units import count_text
 from evalplugin.data import LoadContext
-from evalplugin.execution.engines.base import Handle, Needs, Session
+from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.bootstrap import on_node
 from evalplugin.execution.engines.processes import pickle_call, write_shared
 from evalplugin.execution.engines.remote import Answer, Remote
@@ -50,10 +50,7 @@ class Executor:
     params: Annotated[Mapping[str, Any], Field(description="arguments of the function")] = field(
         default_factory=dict
     )
-    users_per_task: Annotated[
-        int,
-        Field(ge=1, description="test users of one model above which they are split into ranges of tasks"),
-    ] = 100_000
+    users_per_task: UsersPerTask = 100_000
 
     def check(self, context: LoadContext) -> list[Problem]:
         """Return what is wrong with the factory, as far as it is known without running it."""

@@ -8,13 +8,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.units import count_text
-from evalplugin.execution.engines.base import Handle, Needs, Session
+from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.processes import (
     WorkerProcess,
     hold_signals,
@@ -38,10 +36,7 @@ class Local:
     is killed affects no other.
     """
 
-    users_per_task: Annotated[
-        int,
-        Field(ge=1, description="test users of one model above which they are split into ranges of tasks"),
-    ] = 100_000
+    users_per_task: UsersPerTask = 100_000
 
     @contextmanager
     def open(self, needs: Needs) -> Generator[Session]:

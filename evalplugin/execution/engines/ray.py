@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-import signal
 import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -17,10 +15,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field
 
 from evalplugin.base.errors import EngineError, EvalpluginError
-from evalplugin.base.signals import ENDING
+from evalplugin.base.signals import restored_signals
 from evalplugin.base.units import bytes_of, count_text
 from evalplugin.execution.engines import bootstrap
-from evalplugin.execution.engines.base import Handle, Needs, Session
+from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.node import folder_of
 from evalplugin.execution.engines.processes import pickle_call, write_shared
 from evalplugin.execution.engines.remote import Answer, Remote
@@ -95,10 +93,7 @@ class Ray:
             description="how often a task is run again whose node was lost; a failure of a model never is",
         ),
     ] = 2
-    users_per_task: Annotated[
-        int,
-        Field(ge=1, description="test users of one model above which they are split into ranges of tasks"),
-    ] = 100_000
+    users_per_task: UsersPerTask = 100_000
 
     @contextmanager
     def open(self, needs: Needs) -> Generator[Session]:
@@ -308,7 +303,7 @@ def _connected(address: str) -> Iterator[Any]:
     target = _target(address)
     if target != "local":
         _check_answers(target)
-    with _own_signals():
+    with restored_signals():
         try:
             ray.init(
                 address=target,
@@ -325,7 +320,7 @@ def _connected(address: str) -> Iterator[Any]:
         yield ray
     finally:
         _ours = None
-        with _own_signals():
+        with restored_signals():
             ray.shutdown()
         if token_mode is None:
             os.environ.pop("RAY_AUTH_MODE", None)
@@ -359,20 +354,6 @@ def _check_answers(target: str) -> None:
             f"engine ray: nobody answers at {target} ({error}): is the cluster running, and does this machine reach "
             f"it? {_HELP[0].upper()}{_HELP[1:]}"
         ) from None
-
-
-@contextmanager
-def _own_signals() -> Iterator[None]:
-    """Keep the handlers of signals, which Ray replaces: an interruption must end all that runs."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _first_line(error: BaseException) -> str:

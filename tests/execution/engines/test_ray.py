@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clusters import OBJECT_STORE, RAY_WARNINGS, ray_nodes
 from samples import small_config
 
 from evalplugin.base.errors import EngineError
@@ -24,28 +25,14 @@ from evalplugin.testing import check_engine
 
 pytestmark = [
     pytest.mark.slow,
-    # Of Ray's own modules and of what it leaves to the collector.
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore::FutureWarning"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning"),
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    RAY_WARNINGS,
 ]
-_STORE = 200_000_000
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    from ray.cluster_utils import Cluster
-
-    made = Cluster(
-        initialize_head=True,
-        head_node_args={"num_cpus": 1, "object_store_memory": _STORE, "include_dashboard": False},
-    )
-    try:
-        made.add_node(num_cpus=1, object_store_memory=_STORE)
+    with ray_nodes() as made:
         yield made
-    finally:
-        made.shutdown()
 
 
 def test_ray_meets_the_contract(cluster: Any) -> None:
@@ -121,7 +108,7 @@ def test_killed_node_costs_only_what_ran_on_it(cluster: Any, plugin: Path, tmp_p
     from evalplugin.execution.executor import task_executor
     from evalplugin.execution.observer import Observer
 
-    lost = cluster.add_node(num_cpus=1, object_store_memory=_STORE)
+    lost = cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE)
     checked, jobs = tasks_of(noting_config(plugin, {}, {}, {}))
     (tmp_path / "scratch").mkdir()
     said: list[str] = []
@@ -261,7 +248,9 @@ def is_running(pid: int) -> bool:
 def test_ray_starts_on_this_machine_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    monkeypatch.setattr("ray._private.ray_constants.DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", _STORE)
+    monkeypatch.setattr(
+        "ray._private.ray_constants.DEFAULT_OBJECTOBJECT_STORE_MAX_MEMORY_BYTES", OBJECT_STORE
+    )
     engine = ENGINES.create("ray", {"address": "local"})
     with engine.open(Needs(tmp_path)) as session:
         ((number, value),) = run_calls(session, [Call(7, dict, [session.put({"a": 1})], {"b": 2})])
