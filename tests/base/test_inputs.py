@@ -9,6 +9,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from servers import ObjectStorage
 
 from evalplugin.base import inputs
 from evalplugin.base.errors import DataError
@@ -197,26 +198,15 @@ def test_fingerprint_of_an_address_is_what_its_server_says(address: str) -> None
 
 
 @pytest.mark.slow
-def test_fingerprint_of_objects_is_their_sizes_and_times(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fingerprint_of_objects_is_their_sizes_and_times(s3: ObjectStorage) -> None:
     import boto3
-    from moto.server import ThreadedMotoServer
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    try:
-        client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
-        client.create_bucket(Bucket="shop")
-        client.put_object(Bucket="shop", Key="w/a.bin", Body=b"one")
-        where = f"scheme=http&endpoint_override={host}:{port}&region=us-east-1"
-        file, folder = (of(f"s3://shop/{key}?{where}") for key in ("w/a.bin", "w"))
-        assert file.startswith("3 bytes, ")
-        assert of(f"s3://shop/absent?{where}") == "missing"
-        client.put_object(Bucket="shop", Key="w/b.bin", Body=b"two")
-        assert of(f"s3://shop/w?{where}") != folder
-        assert of(f"s3://shop/w/a.bin?{where}") == file
-    finally:
-        server.stop()
+    client, bucket = boto3.client("s3", endpoint_url=s3.proxy.url), s3.bucket.removeprefix("s3://")
+    client.put_object(Bucket=bucket, Key="w/a.bin", Body=b"one")
+    file, folder = (of(f"{s3.bucket}/{key}") for key in ("w/a.bin", "w"))
+    assert of(f"{s3.bucket}/absent") == "missing"
+    client.put_object(Bucket=bucket, Key="w/b.bin", Body=b"two")
+    assert of(f"{s3.bucket}/w") != folder
+    assert of(f"{s3.bucket}/w/a.bin") == file
+    client.put_object(Bucket=bucket, Key="w/a.bin", Body=b"other")
+    assert of(f"{s3.bucket}/w/a.bin") != file

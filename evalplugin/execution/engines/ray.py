@@ -142,12 +142,14 @@ class _RaySession:
                 f"engine ray: no node has {asked} for a task (cpus, memory): the largest of "
                 f"{count_text(len(nodes), 'node')} has {largest:g} CPUs"
             )
+        self._nodes = len(fitting)
         self._check([node["NodeID"] for node in fitting])
+        if not self._nodes:
+            raise EngineError("engine ray: all nodes were lost while they were checked")
         room = sum(self._fits(node) for node in fitting)
         self.slots = self._needs.workers or room
-        self._nodes = len(fitting)
         self._needs.report(
-            f"engine ray: {count_text(len(fitting), 'node')} with room for {count_text(room, 'task')} at a time"
+            f"engine ray: {count_text(self._nodes, 'node')} with room for {count_text(room, 'task')} at a time"
         )
 
     def _fits(self, node: Mapping[str, Any]) -> int:
@@ -166,15 +168,18 @@ class _RaySession:
             ).remote(self._on_node, self._remote.versions, self._setup, None, None, []): node
             for node in nodes
         }
-        until = time.monotonic() + _PROBE_SECONDS
+        errors, until = self._ray.exceptions, time.monotonic() + _PROBE_SECONDS
         while checks:
             ended, _ = self._ray.wait(list(checks), num_returns=1, timeout=_POLL_SECONDS)
             for ref in ended:
                 node = checks.pop(ref)
                 try:
                     answer: Answer = self._ray.get(ref)
-                except self._ray.exceptions.RayError as error:
-                    raise EngineError(f"engine ray: node {node[:6]}: {_first_line(error)}") from None
+                except (errors.TaskUnschedulableError, errors.NodeDiedError, errors.WorkerCrashedError):
+                    self._nodes -= 1  # it was lost meanwhile, as one may be later
+                    continue
+                except errors.RayError as error:
+                    raise EngineError(f"engine ray: node {node[:6]}: {_cause(error)}") from None
                 self._remote.value_of(answer)
             if checks and time.monotonic() > until:
                 raise EngineError(
@@ -225,7 +230,7 @@ class _RaySession:
         try:
             return number, self._remote.value_of(self._ray.get(ref))
         except errors.RayTaskError as error:
-            raise EngineError(f"engine ray: a task could not be run: {_first_line(error)}") from None
+            raise EngineError(f"engine ray: a task could not be run: {_cause(error)}") from None
         except errors.RayError as error:
             times = f"engine.retries: {self._engine.retries}"
             return number, TaskFailure(
@@ -354,6 +359,12 @@ def _check_answers(target: str) -> None:
             f"engine ray: nobody answers at {target} ({error}): is the cluster running, and does this machine reach "
             f"it? {_HELP[0].upper()}{_HELP[1:]}"
         ) from None
+
+
+def _cause(error: BaseException) -> str:
+    """Return the error that was raised on the node; Ray's own begins with a traceback."""
+    cause = getattr(error, "cause", None)
+    return _first_line(error) if cause is None else f"{type(cause).__name__}: {_first_line(cause)}"
 
 
 def _first_line(error: BaseException) -> str:
