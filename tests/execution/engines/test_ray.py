@@ -249,7 +249,7 @@ def test_ray_starts_on_this_machine_and_ends(tmp_path: Path, monkeypatch: pytest
     import ray
 
     monkeypatch.setattr(
-        "ray._private.ray_constants.DEFAULT_OBJECTOBJECT_STORE_MAX_MEMORY_BYTES", OBJECT_STORE
+        "ray._private.ray_constants.DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", OBJECT_STORE
     )
     engine = ENGINES.create("ray", {"address": "local"})
     with engine.open(Needs(tmp_path)) as session:
