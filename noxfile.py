@@ -56,7 +56,13 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def slow(session: nox.Session) -> None:
     """Run the tests that take long."""
-    session.run("python", "-m", "pytest", "-q", "-n", "2", "-m", "slow", *session.posargs)
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "-m", "slow and not cluster", *session.posargs)
+
+
+@nox.session
+def clusters(session: nox.Session) -> None:
+    """Run the tests on Ray, Dask and Spark: nodes take over what other tests have done to their process."""
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "-m", "cluster", *session.posargs)
 
 
 @nox.session(venv_backend="venv")

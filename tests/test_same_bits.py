@@ -21,6 +21,7 @@ from evalplugin.metrics import METRICS, is_overall, parse
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.cluster,
     RAY_WARNINGS,
 ]
 EXAMPLES = Path(__file__).parents[1] / "examples"

@@ -235,6 +235,7 @@ def test_engines_are_named_as_in_a_config() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.cluster
 @RAY_WARNINGS
 def test_ray_gives_the_same_bits_and_the_same_errors(folder: Path) -> None:
     lists, truth, _ = made(100)

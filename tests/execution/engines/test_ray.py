@@ -25,6 +25,7 @@ from evalplugin.testing import check_engine
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.cluster,
     RAY_WARNINGS,
 ]
 
@@ -248,9 +249,7 @@ def is_running(pid: int) -> bool:
 def test_ray_starts_on_this_machine_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
-    monkeypatch.setattr(
-        "ray._private.ray_constants.DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", OBJECT_STORE
-    )
+    monkeypatch.setattr("ray._private.ray_constants.DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", OBJECT_STORE)
     engine = ENGINES.create("ray", {"address": "local"})
     with engine.open(Needs(tmp_path)) as session:
         ((number, value),) = run_calls(session, [Call(7, dict, [session.put({"a": 1})], {"b": 2})])
