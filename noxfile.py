@@ -61,8 +61,8 @@ def slow(session: nox.Session) -> None:
 
 @nox.session
 def clusters(session: nox.Session) -> None:
-    """Run the tests on Ray, Dask and Spark: nodes take over what other tests have done to their process."""
-    session.run("python", "-m", "pytest", "-q", "-n", "2", "-m", "cluster", *session.posargs)
+    """Run the tests on Ray, Dask and Spark, one after the other: two Ray clusters of a machine disturb each other."""
+    session.run("python", "-m", "pytest", "-q", "-m", "cluster", *session.posargs)
 
 
 @nox.session(venv_backend="venv")
