@@ -249,6 +249,8 @@ def is_running(pid: int) -> bool:
 def test_ray_starts_on_this_machine_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import ray
 
+    # A process that has used tokens once keeps to them, and clusters of other tests have none.
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     monkeypatch.setattr("ray._private.ray_constants.DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", OBJECT_STORE)
     engine = ENGINES.create("ray", {"address": "local"})
     with engine.open(Needs(tmp_path)) as session:
