@@ -142,11 +142,12 @@ class _RaySession:
                 f"engine ray: no node has {asked} for a task (cpus, memory): the largest of "
                 f"{count_text(len(nodes), 'node')} has {largest:g} CPUs"
             )
-        self._nodes = len(fitting)
-        self._check([node["NodeID"] for node in fitting])
-        if not self._nodes:
+        lost = self._check([node["NodeID"] for node in fitting])
+        checked = [node for node in fitting if node["NodeID"] not in lost]
+        if not checked:
             raise EngineError("engine ray: all nodes were lost while they were checked")
-        room = sum(self._fits(node) for node in fitting)
+        self._nodes = len(checked)
+        room = sum(self._fits(node) for node in checked)
         self.slots = self._needs.workers or room
         self._needs.report(
             f"engine ray: {count_text(self._nodes, 'node')} with room for {count_text(room, 'task')} at a time"
@@ -160,7 +161,9 @@ class _RaySession:
             rooms.append(has.get("memory", 0) // self._memory)
         return int(min(rooms))
 
-    def _check(self, nodes: Sequence[str]) -> None:
+    def _check(self, nodes: Sequence[str]) -> set[str]:
+        """Check nodes; return those that were lost meanwhile, as one may be later."""
+        lost = set()
         pinned = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         checks = {
             self._task.options(
@@ -176,7 +179,7 @@ class _RaySession:
                 try:
                     answer: Answer = self._ray.get(ref)
                 except (errors.TaskUnschedulableError, errors.NodeDiedError, errors.WorkerCrashedError):
-                    self._nodes -= 1  # it was lost meanwhile, as one may be later
+                    lost.add(node)
                     continue
                 except errors.RayError as error:
                     raise EngineError(f"engine ray: node {node[:6]}: {_cause(error)}") from None
@@ -185,6 +188,7 @@ class _RaySession:
                 raise EngineError(
                     f"engine ray: node {next(iter(checks.values()))[:6]} did not answer within {_PROBE_SECONDS:g} s"
                 )
+        return lost
 
     def put(self, value: Mapping[str, Any]) -> Handle:
         """Store the arguments in the cluster as the bytes of a file, which a node maps into memory."""
