@@ -331,8 +331,19 @@ def _connected(address: str) -> Iterator[Any]:
         _ours = None
         with restored_signals():
             ray.shutdown()
-        if token_mode is None:
-            os.environ.pop("RAY_AUTH_MODE", None)
+        if token_mode is None and os.environ.pop("RAY_AUTH_MODE", None) is not None:
+            _forget_tokens()
+
+
+def _forget_tokens() -> None:
+    """Make Ray read the environment again, for a process that goes on to a cluster without tokens.
+
+    Ray keeps the mode and the token of the first cluster, and the next one then loses what its tasks return. The mode
+    comes first: a thread of Ray's that ends later must not look for a token which is gone.
+    """
+    raylet: Any = importlib.import_module("ray._raylet")
+    raylet.Config.initialize("")
+    raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _target(address: str) -> str:

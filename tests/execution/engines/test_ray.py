@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -122,7 +123,6 @@ def test_killed_node_costs_only_what_ran_on_it(cluster: Any, plugin: Path, tmp_p
         (tmp_path / "helping_module.py").unlink()
         tasks = ((n, str(n), job.tasks[0]) for n, job in enumerate(jobs[:3]))
         with closing(task_executor(session, Observer())(tasks)) as results:
-            import threading
 
             def kill() -> None:
                 wait_for(lambda: len(noted(tmp_path / "fits")) == 3)
@@ -136,6 +136,34 @@ def test_killed_node_costs_only_what_ran_on_it(cluster: Any, plugin: Path, tmp_p
     fits = [name.split()[0] for name in noted(tmp_path / "fits")]
     assert sorted(set(fits)) == ["0", "1", "2"]
     assert len(fits) == 4  # one of them again
+
+
+def test_node_that_joins_later_takes_its_share(plugin: Path, tmp_path: Path) -> None:
+    from evalplugin.execution.executor import task_executor
+    from evalplugin.execution.observer import Observer
+
+    checked, jobs = tasks_of(noting_config(plugin, {}, {}, {}, {}))
+    (tmp_path / "scratch").mkdir()
+    needs = Needs(tmp_path / "scratch", plugins=checked.plugins, components=[("model", "noting")], workers=2)
+    found: dict[int, Any] = {}
+
+    def run() -> None:
+        tasks = ((n, str(n), job.tasks[0]) for n, job in enumerate(jobs[:4]))
+        with closing(task_executor(session, Observer())(tasks)) as results:
+            found.update(results)
+
+    def running() -> int:
+        return sum(is_running(int(name.split()[1])) for name in noted(tmp_path / "fits"))
+
+    with ray_nodes(1) as small, Ray(address=small.address).open(needs) as session:
+        thread = threading.Thread(target=run)  # Ray adds nodes in the main thread alone
+        thread.start()
+        wait_for(lambda: running() == 1)
+        small.add_node(num_cpus=1, object_store_memory=OBJECT_STORE)
+        wait_for(lambda: running() == 2)
+        thread.join()
+    assert not any(isinstance(result, TaskFailure) for result in found.values())
+    assert len(found) == len(noted(tmp_path / "fits")) == 4
 
 
 def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_path: Path) -> None:
@@ -247,13 +275,22 @@ def is_running(pid: int) -> bool:
 
 
 def test_ray_starts_on_this_machine_and_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray gives such a cluster tokens; the next one in this process may have none."""
     import ray
 
-    # A process that has used tokens once keeps to them, and clusters of other tests have none.
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))  # where Ray writes the token
     monkeypatch.setattr("ray._private.ray_constants.DEFAULT_OBJECT_STORE_MAX_MEMORY_BYTES", OBJECT_STORE)
-    engine = ENGINES.create("ray", {"address": "local"})
-    with engine.open(Needs(tmp_path)) as session:
-        ((number, value),) = run_calls(session, [Call(7, dict, [session.put({"a": 1})], {"b": 2})])
-    assert (number, value) == (7, {"a": 1, "b": 2})
+
+    def answer(address: str) -> list[tuple[int, Any]]:
+        with ENGINES.create("ray", {"address": address}).open(Needs(tmp_path / "needs")) as session:
+            calls = [Call(n, dict, [session.put({"a": 1})], {"b": n}) for n in range(4)]
+            return sorted(run_calls(session, calls))
+
+    (tmp_path / "needs").mkdir()
+    expected = [(n, {"a": 1, "b": n}) for n in range(4)]
+    assert answer("local") == expected
     assert not ray.is_initialized()
+    assert (tmp_path / ".ray" / "auth_token").is_file()
+    with ray_nodes() as other:
+        assert answer(other.address) == expected
