@@ -55,6 +55,31 @@ def small_config(**changes: Any) -> dict[str, Any]:
     }
 
 
+def list_tables(
+    users: int = 60, *, text: bool = False, rank: bool = False
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Return lists, truth and train data in shuffled rows; some users have a list alone, and some a truth alone."""
+    rng = np.random.default_rng(3)
+    row, column = np.nonzero(rng.random((users, 30)) < 0.3)
+    lists = pd.DataFrame(
+        {"user": row, "item": column, "score": rng.integers(0, 9, len(row)).astype(np.float32)}
+    )
+    if rank:
+        shuffled = lists.sample(frac=1, random_state=0)
+        lists = shuffled.assign(rank=shuffled.groupby("user").cumcount() + 1).drop(columns="score")
+    row, column = np.nonzero(rng.random((users + 7, 33)) < 0.15)
+    truth = pd.DataFrame({"user": row, "item": column, "rating": rng.integers(0, 10, len(row)) / 2})
+    truth = truth[truth["user"] % 11 != 5]
+    row, column = np.nonzero(rng.random((users + 2, 35)) < 0.2)
+    train = pd.DataFrame({"user": row, "item": column})
+    lists, truth, train = (t.sample(frac=1, random_state=n) for n, t in enumerate((lists, truth, train)))
+    if text:
+        for table in (lists, truth, train):
+            table["user"] = "user " + table["user"].astype(str)
+            table["item"] = "\N{LATIN SMALL LETTER E WITH ACUTE}" + table["item"].astype(str)
+    return lists, truth, train
+
+
 def interactions(
     n_users: int = 12, n_items: int = 9, *, seed: int = 0, text_ids: bool = False
 ) -> Interactions:

@@ -16,10 +16,8 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
 from evalplugin.lists.catalogue import catalogue_of, interactions_alone
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
-from evalplugin.lists.engines import engine_of, open_session
 from evalplugin.lists.files import Format, open_files
-from evalplugin.lists.parts import parts_for, score_in_parts
-from evalplugin.lists.pieces import score_by_ranges
+from evalplugin.lists.parts import engine_of, open_session, parts_for, score_by_ranges, score_in_parts
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import score_in_memory, top_n_on
 from evalplugin.lists.spark import is_spark, score_frames

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns
-from evalplugin.lists.row_groups import RowGroup
+from evalplugin.lists.parts.row_groups import RowGroup
 
 __all__ = ["bounds_of", "joined", "rows_of", "rows_within", "split"]
 

@@ -47,7 +47,7 @@ def check_workers(session: SparkSession, specs: Sequence[MetricSpec]) -> None:
             from evalplugin._version import __version__
 
             found["version"] = __version__
-            import evalplugin.lists.spark_buckets  # noqa: F401 - with all that it needs
+            import evalplugin.lists.spark.buckets  # noqa: F401 - with all that it needs
 
             for name, plugin in plugins.items():
                 found["metric"] = name

@@ -14,16 +14,18 @@ import pytest
 from clusters import RAY_WARNINGS, ray_nodes
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from samples import list_tables
 
 import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.cli import main
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.failure import TaskFailure
-from evalplugin.lists import parts, score_lists, spread
-from evalplugin.lists.engines import engine_of
-from tests.lists.test_out_of_core import FREE, METRICS, made
-from tests.lists.test_ranges import assert_same
+from evalplugin.lists import score_lists
+from evalplugin.lists.parts import out_of_core, spread
+from evalplugin.lists.parts.engines import engine_of
+from tests.lists.parts.test_out_of_core import FREE, METRICS
+from tests.lists.parts.test_ranges import assert_same
 
 
 class Session:
@@ -99,7 +101,7 @@ def test_parts_without_a_shuffle_give_the_same_to_the_last_bit(
     way: str,
     engine: bool,
 ) -> None:
-    lists, truth, train = (t.sort_values(["user", "item"], ignore_index=True) for t in made(text=text))
+    lists, truth, train = (t.sort_values(["user", "item"], ignore_index=True) for t in list_tables(text=text))
     expected = evalplugin.score(lists, truth, metrics, train=train, threshold=2.0)
     if way == "ranges":
         Path("lists").mkdir()
@@ -118,7 +120,7 @@ def test_parts_without_a_shuffle_give_the_same_to_the_last_bit(
     def never(*args: object) -> None:
         raise AssertionError("rows are spread")
 
-    monkeypatch.setattr(parts, "_spread", never)
+    monkeypatch.setattr(out_of_core, "_spread", never)
     made_engine = Engine()
     found = evalplugin.score(
         "lists", "truth.parquet", metrics, train="train.parquet", threshold=2.0,
@@ -131,7 +133,7 @@ def test_parts_without_a_shuffle_give_the_same_to_the_last_bit(
 
 
 def test_rows_are_spread_by_the_calls_of_an_engine(folder: Path) -> None:
-    lists, truth, train = made()
+    lists, truth, train = list_tables()
     Path("lists").mkdir()
     lists[:150].to_parquet("lists/1.parquet", index=False, row_group_size=37)
     lists[150:].astype({"item": np.int16}).to_parquet("lists/2.parquet", index=False, row_group_size=50)
@@ -152,7 +154,7 @@ def test_rows_are_spread_by_the_calls_of_an_engine(folder: Path) -> None:
 def test_any_division_gives_the_same_bits(
     tmp_path: Path, data: st.DataObject, n_parts: int, ordered: bool, seed: int
 ) -> None:
-    lists, truth, _ = made(25)
+    lists, truth, _ = list_tables(25)
     lists, truth = (t.sample(frac=1, random_state=seed) for t in (lists, truth))
     if ordered:
         lists, truth = (t.sort_values("user", kind="stable") for t in (lists, truth))
@@ -171,7 +173,7 @@ def test_any_division_gives_the_same_bits(
 def test_a_user_in_two_files_is_refused_where_files_are_partitioned(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lists, truth, _ = made()
+    lists, truth, _ = list_tables()
     part = lists["user"].to_numpy() % 3
     part[np.flatnonzero(lists["user"] == 7)[0]] = 0
     write_files(lists, "lists", part)
@@ -184,7 +186,7 @@ def test_a_user_in_two_files_is_refused_where_files_are_partitioned(
 
 
 def test_files_of_tables_that_are_no_parquet_are_refused_for_parts(folder: Path) -> None:
-    lists, truth, _ = made()
+    lists, truth, _ = list_tables()
     lists.to_csv("lists.csv", index=False)
     truth.to_parquet("truth.parquet", index=False)
     with pytest.raises(DataError, match=r"^lists.csv: parts are asked for .* only Parquet files"):
@@ -195,7 +197,7 @@ def test_files_of_tables_that_are_no_parquet_are_refused_for_parts(folder: Path)
 def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
     folder: Path, partitioned: bool
 ) -> None:
-    lists, truth, _ = made()
+    lists, truth, _ = list_tables()
     twice = pd.concat([lists, lists[:1]])
     twice.to_parquet("lists.parquet", index=False)
     truth.to_parquet("truth.parquet", index=False)
@@ -215,7 +217,7 @@ def test_an_error_in_a_call_of_an_engine_is_the_error_of_this_process(
 def test_a_lost_call_is_an_error_with_what_the_engine_says(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lists, truth, _ = made()
+    lists, truth, _ = list_tables()
     lists.to_parquet("lists.parquet", index=False)
     truth.to_parquet("truth.parquet", index=False)
     monkeypatch.setattr(
@@ -238,7 +240,7 @@ def test_engines_are_named_as_in_a_config() -> None:
 @pytest.mark.cluster
 @RAY_WARNINGS
 def test_ray_gives_the_same_bits_and_the_same_errors(folder: Path) -> None:
-    lists, truth, _ = made(100)
+    lists, truth, _ = list_tables(100)
     truth.to_parquet("truth.parquet", index=False)
     lists.to_parquet("shuffled.parquet", index=False, row_group_size=500)
     twice = pd.concat([lists, lists[:1]])

@@ -12,8 +12,8 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.lists.columns import ListInput, PairColumns, Role
-from evalplugin.lists.part_work import Part, PartWork, anywhere
-from evalplugin.lists.row_groups import RowGroup
+from evalplugin.lists.parts.row_groups import RowGroup
+from evalplugin.lists.parts.work import Part, PartWork, anywhere
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
 

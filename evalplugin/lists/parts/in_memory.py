@@ -12,8 +12,8 @@ from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
-from evalplugin.lists.ranges import bounds_of, joined, split
-from evalplugin.lists.row_groups import RowGroup, column_types, read_groups, row_groups
+from evalplugin.lists.parts.ranges import bounds_of, joined, split
+from evalplugin.lists.parts.row_groups import RowGroup, column_types, read_groups, row_groups
 from evalplugin.lists.scoring import blocks_of, need_catalogue
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
@@ -63,7 +63,7 @@ def score_by_ranges(
     if rows < _LEAST_ROWS or not groups["truth"] or not same_types:
         return None
     bounds = bounds_of(groups["lists"], min(max(2, rows // _PART_ROWS), _MOST_PARTS))
-    if not bounds:
+    if not bounds or isinstance(bounds[0], str):  # text is encoded faster at once: ranges share most items
         return None
 
     def read(task: tuple[Role, list[RowGroup]]) -> list[PairColumns] | None:
@@ -76,7 +76,8 @@ def score_by_ranges(
 
     with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
         compiled = worth_compiling(rows)
-        pool.submit(_import_early, compiled)
+        if compiled:
+            pool.submit(_import_loops)
         pieces: dict[Role, list[list[PairColumns]]] = {}
         for role in files:
             tasks = [(role, some) for some in _tasks(groups[role])]
@@ -152,12 +153,9 @@ class _UnnamedRows(Table):
         raise DataError(f"{self.name}: column {name!r}: {rule}")
 
 
-def _import_early(compiled: bool) -> None:
-    """Import what scores need later, while other threads decode files without the interpreter's lock."""
-    import scipy.special  # noqa: F401 - for intervals
-
-    if compiled:
-        import evalplugin.metrics.loops  # noqa: F401
+def _import_loops() -> None:
+    """Import the compiled loops while other threads decode files without the interpreter's lock."""
+    import evalplugin.metrics.loops  # noqa: F401
 
 
 def _run(pool: Executor, work: Callable[[T], R], inputs: Sequence[T]) -> Iterator[R]:

@@ -21,7 +21,11 @@ from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role
 from evalplugin.lists.files import n_bytes
-from evalplugin.lists.part_work import (
+from evalplugin.lists.parts.by_file import check_one_file_each, parts_of_files, rest_of_truth
+from evalplugin.lists.parts.ranges import bounds_of
+from evalplugin.lists.parts.row_groups import RowGroup, column_types, row_groups
+from evalplugin.lists.parts.spread import Spread, SpreadTask, check_sample, slices_of, spread, tasks_of
+from evalplugin.lists.parts.work import (
     Found,
     Part,
     PartWork,
@@ -30,11 +34,7 @@ from evalplugin.lists.part_work import (
     look_at_part,
     score_part,
 )
-from evalplugin.lists.partitioned import check_one_file_each, parts_of_files, rest_of_truth
-from evalplugin.lists.ranges import bounds_of
-from evalplugin.lists.row_groups import RowGroup, column_types, row_groups
 from evalplugin.lists.scoring import need_catalogue
-from evalplugin.lists.spread import Spread, SpreadTask, check_sample, slices_of, spread, tasks_of
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores

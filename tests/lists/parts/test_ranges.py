@@ -8,13 +8,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import list_tables
 
+from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table
-from evalplugin.lists import ListScores, pieces, score_lists, specs_of
+from evalplugin.lists import ListScores, score_lists, specs_of
 from evalplugin.lists.columns import ListColumns, PairColumns
-from evalplugin.lists.ranges import bounds_of, joined, rows_within, split
-from evalplugin.lists.row_groups import RowGroup
-from tests.lists.test_out_of_core import FREE, METRICS, made
+from evalplugin.lists.parts import in_memory
+from evalplugin.lists.parts.ranges import bounds_of, joined, rows_within, split
+from evalplugin.lists.parts.row_groups import RowGroup
+from tests.lists.parts.test_out_of_core import FREE, METRICS
 
 _IDS = st.lists(st.integers(-(2**62), 2**62) | st.integers(-40, 40), max_size=60)
 
@@ -82,9 +85,9 @@ def test_bounds_divide_rows_evenly_whatever_their_order() -> None:
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder; files of a few rows are scored by ranges."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pieces, "_LEAST_ROWS", 1)
-    monkeypatch.setattr(pieces, "_PART_ROWS", 50)
-    monkeypatch.setattr(pieces, "_READ_ROWS", 60)
+    monkeypatch.setattr(in_memory, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(in_memory, "_PART_ROWS", 50)
+    monkeypatch.setattr(in_memory, "_READ_ROWS", 60)
     return tmp_path
 
 
@@ -100,7 +103,7 @@ def assert_same(found: ListScores, expected: ListScores) -> None:
 def test_ranges_give_the_same_to_the_last_bit(
     small: Path, monkeypatch: pytest.MonkeyPatch, text: bool, ordered: bool, metrics: tuple[str, ...]
 ) -> None:
-    lists, truth, train = made(text=text)
+    lists, truth, train = list_tables(text=text)
     if ordered:
         lists, truth = (t.sort_values(["user", "item"], ignore_index=True) for t in (lists, truth))
     asked = {"threshold": 2.0, "curve_ks": lambda n: (1, 2, n)}
@@ -111,18 +114,18 @@ def test_ranges_give_the_same_to_the_last_bit(
     truth.to_parquet("truth.parquet", index=False, row_group_size=41)
     train.to_parquet("train.parquet", index=False)
     results = []
-    scored = pieces.score_by_ranges
+    scored = in_memory.score_by_ranges
     monkeypatch.setattr(
         "evalplugin.lists.inputs.score_by_ranges",
         lambda *args, **options: results.append(scored(*args, **options)) or results[-1],
     )
     found = score_lists("lists", "truth.parquet", specs_of(metrics), train="train.parquet", **asked)
     assert_same(found, expected)
-    assert (results[0] is None) == (text and not ordered)
+    assert (results[0] is None) == text  # which is encoded faster at once
 
 
 def test_errors_are_those_of_files_that_are_read_at_once(small: Path) -> None:
-    lists, truth, _ = made()
+    lists, truth, _ = list_tables()
     truth.to_parquet("truth.parquet", index=False)
     twice = pd.concat([lists, lists[:1]])
     twice.to_parquet("lists.parquet", index=False, row_group_size=50)
@@ -135,4 +138,13 @@ def test_errors_are_those_of_files_that_are_read_at_once(small: Path) -> None:
     lists.loc[lists.index[70], "score"] = np.inf
     lists.to_parquet("lists.parquet", index=False, row_group_size=50)
     with pytest.raises(Exception, match=r"lists.parquet: column 'score', row \d+ \(counted from 1\) is inf"):
+        score_lists("lists.parquet", "truth.parquet", specs_of(["rr"]))
+
+
+def test_ids_of_two_kinds_are_refused(small: Path) -> None:
+    lists, truth, _ = list_tables()
+    _, text, _ = list_tables(text=True)
+    lists.to_parquet("lists.parquet", index=False)
+    text.assign(item=truth["item"]).to_parquet("truth.parquet", index=False)
+    with pytest.raises(DataError, match=r"^user ids are integers in the lists .*, but text in the truth"):
         score_lists("lists.parquet", "truth.parquet", specs_of(["rr"]))

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from evalplugin.data.tables import Ids, Table
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.part_work import PartWork, Slice
-from evalplugin.lists.ranges import rows_of
-from evalplugin.lists.row_groups import RowGroup
+from evalplugin.lists.parts.ranges import rows_of
+from evalplugin.lists.parts.row_groups import RowGroup
+from evalplugin.lists.parts.work import PartWork, Slice
 
 __all__ = ["Spread", "SpreadTask", "check_sample", "slices_of", "spread", "tasks_of"]
 

@@ -14,11 +14,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from clusters import spark_session
+from samples import list_tables
 
 import evalplugin
 from evalplugin.base.errors import DataError, EngineError
 from evalplugin.lists import ListScores
-from evalplugin.lists import spark as spark_module
+from evalplugin.lists.spark import frames as frames_module
 
 pytestmark = [
     pytest.mark.slow,
@@ -56,26 +57,6 @@ def connect(spark: Any) -> Iterator[Any]:
     session.client.close()
 
 
-def made(users: int = 80, *, text: bool = False, rank: bool = False) -> tuple[pd.DataFrame, ...]:
-    rng = np.random.default_rng(3)
-    row, column = np.nonzero(rng.random((users, 30)) < 0.3)
-    lists = pd.DataFrame({"user": row, "item": column, "score": rng.integers(0, 9, len(row)) / 4})
-    if rank:
-        shuffled = lists.sample(frac=1, random_state=0)
-        lists = shuffled.assign(rank=shuffled.groupby("user").cumcount() + 1).drop(columns="score")
-    row, column = np.nonzero(rng.random((users + 7, 33)) < 0.15)
-    truth = pd.DataFrame({"user": row, "item": column, "rating": rng.integers(0, 10, len(row)) / 2})
-    truth = truth[truth["user"] % 11 != 5]  # users without truth
-    row, column = np.nonzero(rng.random((users + 2, 35)) < 0.2)
-    train = pd.DataFrame({"user": row, "item": column})
-    tables = tuple(t.sample(frac=1, random_state=n) for n, t in enumerate((lists, truth, train)))
-    if text:
-        for table in tables:
-            table["user"] = "user " + table["user"].astype(str)
-            table["item"] = "\N{LATIN SMALL LETTER E WITH ACUTE}" + table["item"].astype(str)
-    return tables
-
-
 def frames(session: Any, *tables: pd.DataFrame) -> list[Any]:
     import pyarrow as pa
 
@@ -99,8 +80,8 @@ def check_equal(found: Any, expected: Any) -> None:
 def test_scores_are_those_in_memory_to_the_last_bit(
     spark: Any, monkeypatch: pytest.MonkeyPatch, text: bool, rank: bool
 ) -> None:
-    monkeypatch.setattr("evalplugin.lists.spark._BUCKET", 150)
-    tables = made(text=text, rank=rank)
+    monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
+    tables = list_tables(text=text, rank=rank)
     lists, truth, train = frames(spark, *tables)
     if not text:
         lists, truth = lists.selectExpr("int(user) user", "item", "score"), truth.repartition(3)
@@ -113,8 +94,8 @@ def test_scores_are_those_in_memory_to_the_last_bit(
 def test_connect_and_settings_of_the_session_change_nothing(
     connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("evalplugin.lists.spark._BUCKET", 150)
-    monkeypatch.setattr("evalplugin.lists.spark._STATES", 2)  # states are merged on Spark first
+    monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
+    monkeypatch.setattr("evalplugin.lists.spark.frames._STATES", 2)  # states are merged on Spark first
     settings = {
         "spark.sql.session.timeZone": "Asia/Kathmandu",
         "spark.sql.ansi.enforceReservedKeywords": "true",
@@ -125,7 +106,7 @@ def test_connect_and_settings_of_the_session_change_nothing(
     }
     for name, value in settings.items():
         connect.conf.set(name, value)
-    tables = made(text=True)
+    tables = list_tables(text=True)
     lists, truth, train = frames(connect, *tables)
     lists = lists.withColumnRenamed("user", "a.user").selectExpr("*", "1 AS `A.USER`")
     metrics = ("ndcg@3", "precision", "coverage@2", "novelty@2")
@@ -148,14 +129,14 @@ def test_connect_and_settings_of_the_session_change_nothing(
 def test_metrics_without_a_catalogue_merge_over_buckets(
     spark: Any, monkeypatch: pytest.MonkeyPatch, text: bool
 ) -> None:
-    monkeypatch.setattr("evalplugin.lists.spark._BUCKET", 150)
-    tables = made(text=text)
+    monkeypatch.setattr("evalplugin.lists.spark.frames._BUCKET", 150)
+    tables = list_tables(text=text)
     found = evalplugin.score(*frames(spark, *tables[:2]), FREE)
     check_equal(found, evalplugin.score(*tables[:2], FREE))
 
 
 def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any) -> None:
-    lists, truth = frames(spark, *made()[:2])
+    lists, truth = frames(spark, *list_tables()[:2])
     cases = {
         r"^lists: column 'score', the row of user 0 and item 0 is nan \(float\): scores must be finite numbers$": (
             lists.selectExpr("user", "item", "double('nan') score"),
@@ -179,8 +160,8 @@ def test_errors_of_values_are_those_in_memory_and_name_user_and_item(spark: Any)
 
 
 def test_errors_of_columns_need_no_job(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evalplugin.lists.spark.check_workers", None)  # would be the first job
-    pandas_lists, pandas_truth, _ = made()
+    monkeypatch.setattr("evalplugin.lists.spark.frames.check_workers", None)  # would be the first job
+    pandas_lists, pandas_truth, _ = list_tables()
     lists, truth = frames(spark, pandas_lists, pandas_truth)
     cases: list[tuple[Any, Any, str]] = [
         (lists.selectExpr("decimal(user) user", "item", "score"), truth,
@@ -217,8 +198,8 @@ def test_errors_of_columns_need_no_job(spark: Any, monkeypatch: pytest.MonkeyPat
 def test_workers_without_this_evalplugin_are_refused_before_any_job(
     spark: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    lists, truth = frames(spark, *made()[:2])
-    monkeypatch.setattr("evalplugin.lists.spark_probe.__version__", "9.9")
+    lists, truth = frames(spark, *list_tables()[:2])
+    monkeypatch.setattr("evalplugin.lists.spark.probe.__version__", "9.9")
     python, version = re.escape(sys.executable), evalplugin.__version__
     expected = rf"\({python}, 3.*\) has evalplugin {version}, but this process has 9.9: install"
     with pytest.raises(EngineError, match=expected):
@@ -248,8 +229,8 @@ def test_workers_without_this_evalplugin_are_refused_before_any_job(
 
 
 def test_the_catalogue_that_workers_need_has_a_limit(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    lists, truth = frames(spark, *made()[:2])
-    monkeypatch.setitem(spark_module._MOST_BYTES, "classic", 100)
+    lists, truth = frames(spark, *list_tables()[:2])
+    monkeypatch.setitem(frames_module._MOST_BYTES, "classic", 100)
     with pytest.raises(
         DataError, match=r"^the catalogue of 0 MB, which these metrics read, go to every worker"
     ):

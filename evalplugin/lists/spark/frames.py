@@ -16,7 +16,7 @@ from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role
 from evalplugin.lists.scoring import need_catalogue
-from evalplugin.lists.spark_buckets import (
+from evalplugin.lists.spark.buckets import (
     BucketScoring,
     SharedCatalogue,
     UnorderedTable,
@@ -24,9 +24,9 @@ from evalplugin.lists.spark_buckets import (
     merged_batches,
     with_stable_error,
 )
-from evalplugin.lists.spark_probe import check_workers, is_connect
-from evalplugin.lists.spark_rows import packed_rows
-from evalplugin.lists.spark_scores import SparkScores
+from evalplugin.lists.spark.probe import check_workers, is_connect
+from evalplugin.lists.spark.rows import packed_rows, rows_of
+from evalplugin.lists.spark.scores import SparkScores
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.scoring import check_request, is_built_in
 from evalplugin.metrics.states import check_mergeable
@@ -262,17 +262,19 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     def merge(batches: Any) -> Any:
         return merged_batches(batches)
 
+    def unpack(batches: Any) -> Any:
+        return rows_of(batches)
+
     metrics = [spec.name for spec in scoring.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
     id_type = "bigint" if sides[0].user.kind == "integers" else "string"
-    schema = ", ".join([f"`user` {id_type}", *(f"{v} double" for v in values), "outcome binary"])
     buckets, others = (side.buckets(n_buckets, large=scoring.large) for side in sides)
-    scored = buckets.cogroup(others).applyInArrow(score_bucket, schema)
-    # Serverless Spark has no cache: rows of users are then computed when they are read.
+    scored = buckets.cogroup(others).applyInArrow(score_bucket, "outcome binary, users binary")
+    # Serverless Spark has no cache: buckets are then scored again when rows of users are read.
     with suppress(PySparkException):
         scored.persist()
     try:
-        outcomes = scored.where("outcome IS NOT NULL").select("outcome")
+        outcomes = scored.select("outcome")
         if n_buckets > _STATES:
             outcomes = outcomes.mapInArrow(merge, "outcome binary")
         outcome = merged(outcomes.toArrow().column(0).to_pylist())
@@ -282,5 +284,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
         with suppress(PySparkException):
             scored.unpersist()
         raise
-    rows = scored.where("outcome IS NULL").select("user", *values).toDF("user", *metrics)
+    # Rows of users are made of the bytes when they are read: by row, they would take as long as the scores.
+    schema = ", ".join([f"`user` {id_type}", *(f"{value} double" for value in values)])
+    rows = scored.select("users").mapInArrow(unpack, schema).toDF("user", *metrics)
     return SparkScores(outcome.totals(), rows, scored)

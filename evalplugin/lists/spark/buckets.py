@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-import numpy as np
-
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table, ids_of
@@ -17,8 +15,8 @@ from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, Role
 from evalplugin.lists.scoring import blocks_of
-from evalplugin.lists.spark_rows import unpacked_rows
-from evalplugin.metrics import MetricSpec, is_overall
+from evalplugin.lists.spark.rows import bytes_of, unpacked_rows
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.scoring import Scorer
 from evalplugin.metrics.states import ScorerState
@@ -76,7 +74,7 @@ class SharedCatalogue:
 
 @dataclass(eq=False)
 class BucketScoring:
-    """The scoring of a bucket: a callable from the packed rows of its lists and of its truth to its scores."""
+    """The scoring of a bucket: a callable from the packed rows of its lists and of its truth to one row."""
 
     specs: Sequence[MetricSpec]
     columns: ListColumns
@@ -89,7 +87,7 @@ class BucketScoring:
     _catalogue: Catalogue | None = field(default=None, init=False)
 
     def __call__(self, lists: pa.Table, truth: pa.Table) -> pa.Table:
-        """Return a row for each user, without outcome, and one with the outcome: the state, or the error as text."""
+        """Return the outcome, which is the state or an error, and the values of all users, as bytes."""
         tables = [
             unpacked_rows(table.column("rows"), schema)
             for table, schema in zip((lists, truth), self.schemas, strict=True)
@@ -98,8 +96,7 @@ class BucketScoring:
             try:
                 return with_stable_error(self._scored, *tables)
             except EvalpluginError as error:
-                none = np.empty((sum(not is_overall(spec.metric) for spec in self.specs), 0))
-                return self._table([], none, _packed(str(error)))
+                return self._row(_packed(str(error)), None)
 
     def _scored(self, *tables: pa.Table) -> pa.Table:
         roles: tuple[Role, ...] = ("lists", "truth")
@@ -111,7 +108,7 @@ class BucketScoring:
         scorer = Scorer(self.specs, len(blocks), self.n, n_items)
         scorer.add(blocks)
         state = scorer.state(blocks.users)
-        return self._table(blocks.users, scorer.values, _packed(state.without_values()))
+        return self._row(_packed(state.without_values()), bytes_of(self._values(blocks.users, scorer.values)))
 
     def _catalogue_for(self, inputs: ListInput) -> Catalogue | None:
         if self.shared is None:
@@ -121,17 +118,20 @@ class BucketScoring:
         self._catalogue = self._catalogue or self.shared.for_bucket(inputs)
         return self._catalogue
 
-    def _table(self, users: Any, values: Any, outcome: bytes) -> pa.Table:
-        """Return users (U,) and values (M, U) with the outcome behind them."""
+    def _values(self, users: Any, values: Any) -> pa.Table:
+        """Return users (U,) and values (M, U) as the columns of ``per_user``."""
         import pyarrow as pa
 
-        binary = pa.large_binary() if self.large else pa.binary()
-        kind = (pa.large_string() if self.large else pa.string()) if self.text else pa.int64()
-        n = len(users)
-        columns = [pa.concat_arrays([pa.array(users, type=kind), pa.nulls(1, kind)])]
-        columns += [pa.concat_arrays([pa.array(column), pa.nulls(1, pa.float64())]) for column in values]
-        columns.append(pa.concat_arrays([pa.nulls(n, binary), pa.array([outcome], type=binary)]))
-        return pa.table(columns, names=["user", *(f"m{i}" for i in range(len(values))), "outcome"])
+        text = pa.large_string() if self.large else pa.string()
+        columns = [pa.array(users, type=text if self.text else pa.int64()), *map(pa.array, values)]
+        return pa.table(columns, names=["user", *(f"m{i}" for i in range(len(values)))])
+
+    def _row(self, outcome: bytes, users: bytes | None) -> pa.Table:
+        import pyarrow as pa
+
+        kind = pa.large_binary() if self.large else pa.binary()
+        columns = [pa.array([value], type=kind) for value in (outcome, users)]
+        return pa.table(columns, names=["outcome", "users"])
 
 
 class UnorderedTable(Table):

@@ -1,4 +1,4 @@
-"""Rows of lists and truth on their way to Spark's buckets: packed in Python, so that Spark moves few large values."""
+"""Rows between Spark and its Python workers as bytes of Arrow, so that Spark moves few large values."""
 
 from __future__ import annotations
 
@@ -10,9 +10,29 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["packed_rows", "unpacked_rows"]
+__all__ = ["bytes_of", "packed_rows", "rows_of", "unpacked_rows"]
 
 _ROWS = 2**20  # rows that are packed together, and so in memory at a time
+
+
+def bytes_of(table: pa.Table) -> bytes:
+    """Return a table as bytes."""
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of tables whose bytes are the only column."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for value in batch.column(0):
+            yield from pa.ipc.open_stream(value.as_buffer())
 
 
 def packed_rows(batches: Iterable[pa.RecordBatch], *, large: bool) -> Iterator[pa.RecordBatch]:
@@ -35,18 +55,18 @@ def packed_rows(batches: Iterable[pa.RecordBatch], *, large: bool) -> Iterator[p
 def _packed(batches: list[pa.RecordBatch], *, large: bool) -> pa.RecordBatch:
     import pyarrow as pa
 
-    table = pa.Table.from_batches(batches)
+    table = pa.Table.from_batches(batches).combine_chunks()  # taking rows of many chunks is slow
     bucket = table.column("bucket").to_numpy()
+    if bucket.max() < 2**15:
+        bucket = bucket.astype(np.int16)  # which NumPy sorts by radix
     order = np.argsort(bucket, kind="stable")
-    ordered = table.drop_columns("bucket").take(pa.array(order)).combine_chunks()
+    ordered = table.drop_columns("bucket").take(pa.array(order))
     bucket = bucket[order]
     starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
-    rows = []
-    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(bucket)], strict=True):
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, ordered.schema) as writer:
-            writer.write_table(ordered.slice(start, end - start))
-        rows.append(sink.getvalue().to_pybytes())
+    rows = [
+        bytes_of(ordered.slice(start, end - start))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(bucket)], strict=True)
+    ]
     kind = pa.large_binary() if large else pa.binary()
     return pa.record_batch(
         [pa.array(bucket[starts].astype(np.int32)), pa.array(rows, type=kind)], names=["bucket", "rows"]

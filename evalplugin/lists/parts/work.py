@@ -16,8 +16,8 @@ from evalplugin.data.tables import Table
 from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
-from evalplugin.lists.ranges import joined, rows_of, rows_within
-from evalplugin.lists.row_groups import RowGroup, read_groups
+from evalplugin.lists.parts.ranges import joined, rows_of, rows_within
+from evalplugin.lists.parts.row_groups import RowGroup, read_groups
 from evalplugin.lists.scoring import blocks_of
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scoring import Scorer
