@@ -67,17 +67,13 @@ def draw_nodes(axes: Axes, table: pd.DataFrame) -> None:
 def draw_spark(axes: Axes, table: pd.DataFrame) -> None:
     """Draw the seconds of Spark's metrics by library, for the most rows that all have scored."""
     shared = set.intersection(*(set(part.rows) for _, part in table.groupby("library")))
-    part = table[table.rows == max(shared)].sort_values("seconds", ascending=False)
-    slowest = part.seconds.max()
-    draw_bars(
-        axes,
-        f"Spark: seconds for {part.rows.iloc[0]:,} list rows",
-        [
-            (row.library, row.seconds,
-             f"{row.seconds:.1f} s" + (f", {slowest / row.seconds:.0f} times" if row.seconds < slowest else ""))
-            for row in part.itertuples()
-        ],
-    )  # fmt: skip
+    part = table[table.rows == max(shared)].set_index("library").seconds
+    reference = part["RePlay"]
+    bars = [("RePlay", reference, f"{reference:.1f} s")]
+    for library, seconds in part.drop("RePlay").sort_values(ascending=False).items():
+        times = f", {reference / seconds:.1f} times" if seconds < reference else ""
+        bars.append((str(library), seconds, f"{seconds:.1f} s{times}"))
+    draw_bars(axes, f"Spark: seconds for {max(shared):,} list rows", bars)
 
 
 def draw_bars(axes: Axes, title: str, bars: list[tuple[str, float, str]]) -> None:
@@ -119,7 +115,7 @@ def draw_rows(axes: Axes, sources: list[tuple[str, pd.DataFrame]], column: str, 
     if column == "seconds":
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter("{x:g}")
-        axes.legend(fontsize=7, frameon=False)
+        axes.legend(fontsize=7, frameon=False, loc="lower right")
     else:
         axes.set_ylim(0, BOUND * 1.15)
     axes.minorticks_off()
