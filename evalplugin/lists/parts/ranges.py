@@ -48,8 +48,13 @@ def bounds_of(groups: Sequence[RowGroup], n_parts: int) -> list[Any] | None:
 
 
 def split(pairs: PairColumns, bounds: Sequence[Any]) -> list[PairColumns] | None:
-    """Return the rows of each range of users, in their order; None for text that is not in order of users."""
+    """Return the rows of each range of users, in their order.
+
+    None: the users are text that is not in their order, or the bounds are integers, which whoever reads on refuses.
+    """
     user = pairs.user
+    if user.kind == "text" and not all(isinstance(bound, str) for bound in bounds):
+        return None
     cuts = _cuts_of_text(user, bounds) if user.kind == "text" else _cuts(user.values, bounds)
     if cuts is not None:
         return [rows_of(pairs, slice(low, high)) for low, high in itertools.pairwise(cuts)]

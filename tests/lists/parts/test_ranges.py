@@ -141,10 +141,12 @@ def test_errors_are_those_of_files_that_are_read_at_once(small: Path) -> None:
         score_lists("lists.parquet", "truth.parquet", specs_of(["rr"]))
 
 
-def test_ids_of_two_kinds_are_refused(small: Path) -> None:
+@pytest.mark.parametrize("ordered", [False, True])
+def test_ids_of_two_kinds_are_refused(small: Path, ordered: bool) -> None:
     lists, truth, _ = list_tables()
     _, text, _ = list_tables(text=True)
     lists.to_parquet("lists.parquet", index=False)
-    text.assign(item=truth["item"]).to_parquet("truth.parquet", index=False)
+    text = text.assign(item=truth["item"])
+    (text.sort_values("user") if ordered else text).to_parquet("truth.parquet", index=False)
     with pytest.raises(DataError, match=r"^user ids are integers in the lists .*, but text in the truth"):
         score_lists("lists.parquet", "truth.parquet", specs_of(["rr"]))
