@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from evalplugin.base.signals import deferred_signals
+
 __all__ = ["find_program", "run_program", "with_output"]
 
 _KEPT = 64 * 2**10  # bytes of the end of the output
@@ -34,30 +36,33 @@ def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
         OSError: It cannot be started.
     """
     has_group = os.name == "posix" and not _in_worker()
-    process = subprocess.Popen(
-        words,
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=has_group,
-    )
-    assert process.stdout is not None
+    process = None
     end = bytearray()
-    reader = threading.Thread(target=_read, args=(process.stdout.fileno(), end), daemon=True)
-    reader.start()
     try:
+        with deferred_signals():  # a program that is not known here yet would go on
+            process = subprocess.Popen(
+                words,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=has_group,
+            )
+            assert process.stdout is not None
+            reader = threading.Thread(target=_read, args=(process.stdout.fileno(), end), daemon=True)
+            reader.start()
         code = process.wait()
     finally:
-        with suppress(ProcessLookupError, PermissionError):
-            if has_group:
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
-        process.wait()
-        reader.join(_SECONDS_TO_READ)
-        if not reader.is_alive():
-            process.stdout.close()
+        if process is not None and process.stdout is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                if has_group:
+                    os.killpg(process.pid, signal.SIGKILL)
+                else:
+                    process.kill()
+            process.wait()
+            reader.join(_SECONDS_TO_READ)
+            if not reader.is_alive():
+                process.stdout.close()
     return code, bytes(end).decode(errors="backslashreplace")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 __all__ = [
     "ENDING",
+    "deferred_signals",
     "ignore_signals",
     "ignore_signals_from_now_on",
     "interrupt_on_signals",
@@ -78,6 +79,27 @@ def ignore_signals() -> Iterator[None]:
     finally:
         for number, handler in zip(ENDING, before, strict=True):
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+
+@contextmanager
+def deferred_signals() -> Iterator[None]:
+    """Deliver SIGINT, SIGTERM and SIGHUP that arrive inside at the end, if this is the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[int] = []
+    before = {
+        number: signal.signal(number, lambda number, frame: arrived.append(number))
+        for number in ENDING
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for number in arrived[:1]:
+            signal.raise_signal(number)
 
 
 def _interrupt(number: int, frame: object) -> None:

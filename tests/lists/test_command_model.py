@@ -358,6 +358,21 @@ def test_a_program_and_its_children_end_when_it_is_interrupted() -> None:
     wait_until(lambda: not any(map(is_alive, pids())))
 
 
+def test_a_program_ends_that_has_just_started_when_it_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = subprocess.Popen
+
+    def interrupted(*args: Any, **options: Any) -> Any:
+        process = start(*args, **options)
+        wait_until(lambda: Path("pids").exists() and len(pids()) == 2)
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    monkeypatch.setattr("subprocess.Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_program(["sh", "-c", SLEEPS], Path())
+    wait_until(lambda: not any(map(is_alive, pids())), seconds=5)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
