@@ -169,7 +169,7 @@ def test_errors_of_columns_need_no_job(spark: Any, monkeypatch: pytest.MonkeyPat
         (lists.selectExpr("double(user) user", "item", "score"), truth, r"user ids must be integers or text$"),
         (lists.selectExpr("user", "item", "decimal(score) score"), truth, r"scores must be finite numbers$"),
         (lists.selectExpr("user", "item", "score AS rank"), truth,
-         r"^lists: column 'rank' is of type double: ranks must be whole numbers$"),
+         r"^lists: column 'rank' is of type float: ranks must be whole numbers$"),
         (lists, truth.selectExpr("user", "item", "string(rating) rating"),
          r"^truth: column 'rating' is of type string: "),
         (lists.selectExpr("user", "item"), truth, "^lists: no column says how lists are ordered"),
