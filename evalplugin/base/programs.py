@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from evalplugin.base.signals import deferred_signals
 
@@ -48,12 +49,11 @@ def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
                 stderr=subprocess.STDOUT,
                 start_new_session=has_group,
             )
-            assert process.stdout is not None
-            reader = threading.Thread(target=_read, args=(process.stdout.fileno(), end), daemon=True)
+            reader = threading.Thread(target=_read, args=(process.stdout, end), daemon=True)
             reader.start()
         code = process.wait()
     finally:
-        if process is not None and process.stdout is not None:
+        if process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 if has_group:
                     os.killpg(process.pid, signal.SIGKILL)
@@ -61,8 +61,6 @@ def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
                     process.kill()
             process.wait()
             reader.join(_SECONDS_TO_READ)
-            if not reader.is_alive():
-                process.stdout.close()
     return code, bytes(end).decode(errors="backslashreplace")
 
 
@@ -80,9 +78,9 @@ def _in_worker() -> bool:
     return multiprocessing.parent_process() is not None and os.getpgrp() == os.getpid()
 
 
-def _read(descriptor: int, end: bytearray) -> None:
-    """Read a pipe until its end, and keep the last bytes."""
-    with suppress(OSError):
-        while chunk := os.read(descriptor, _KEPT):
+def _read(pipe: IO[bytes], end: bytearray) -> None:
+    """Read a pipe until its end, keep the last bytes, and close it."""
+    with pipe, suppress(OSError):
+        while chunk := os.read(pipe.fileno(), _KEPT):
             end += chunk
             del end[:-_KEPT]

@@ -63,41 +63,31 @@ def restored_signals() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not None and signal.getsignal(number) != handler:
-                signal.signal(number, handler)
+            if signal.getsignal(number) != handler:
+                signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager
 def ignore_signals() -> Iterator[None]:
     """Ignore SIGINT, SIGTERM and SIGHUP inside, if this is the main thread, which alone receives them."""
-    if threading.current_thread() is not threading.main_thread():
+    with restored_signals():
+        if threading.current_thread() is threading.main_thread():
+            ignore_signals_from_now_on()
         yield
-        return
-    before = [signal.signal(number, signal.SIG_IGN) for number in ENDING]
-    try:
-        yield
-    finally:
-        for number, handler in zip(ENDING, before, strict=True):
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager
 def deferred_signals() -> Iterator[None]:
     """Deliver SIGINT, SIGTERM and SIGHUP that arrive inside at the end, if this is the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     arrived: list[int] = []
-    before = {
-        number: signal.signal(number, lambda number, frame: arrived.append(number))
-        for number in ENDING
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
     try:
-        yield
+        with restored_signals():
+            if threading.current_thread() is threading.main_thread():
+                for number in ENDING:
+                    if signal.getsignal(number) is not signal.SIG_IGN:
+                        signal.signal(number, lambda number, frame: arrived.append(number))
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
         for number in arrived[:1]:
             signal.raise_signal(number)
 
