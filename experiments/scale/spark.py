@@ -189,7 +189,11 @@ def measured(library: str, folder: Path) -> dict[str, Any]:
     for key, value in SETTINGS.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    score = {"evalplugin": evalplugin_scores, "RePlay": replay_scores}.get(library, replay_scores_one_by_one)
+    score = {
+        "evalplugin": evalplugin_scores,
+        "RePlay": replay_scores,
+        "RePlay, one metric at a time": replay_scores_one_by_one,
+    }[library]
 
     def tables(name: str) -> list[Any]:
         found = [

@@ -1,4 +1,4 @@
-"""What a comparison of many pairs needs, in a form that merges."""
+"""Moments of the paired values of two models, which merge, and their standard deviation."""
 
 from __future__ import annotations
 

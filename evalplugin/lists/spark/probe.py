@@ -1,4 +1,4 @@
-"""What the Python of Spark's workers has, asked before any job."""
+"""Check of Spark's workers, before any job: their Python, evalplugin, and metrics of plugins."""
 
 from __future__ import annotations
 

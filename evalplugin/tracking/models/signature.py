@@ -1,4 +1,4 @@
-"""What a model from MLflow takes, by its signature: users, or pairs of a user and an item."""
+"""Input of a model from MLflow, by its signature: users, or pairs of a user and an item."""
 
 from __future__ import annotations
 

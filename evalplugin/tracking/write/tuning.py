@@ -1,4 +1,4 @@
-"""What a run holds of how its model was tuned: metrics, parameters, trials, pictures."""
+"""Metrics, parameters, trials and pictures of tuning, as a run logs them."""
 
 from __future__ import annotations
 
