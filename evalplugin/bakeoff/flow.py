@@ -190,7 +190,7 @@ def run_bakeoff(
         untuned = [job for job in jobs if not job.model.space]
         load_cached(untuned, cache)
         _check_missing(untuned, cache, journal, mode, observer)
-        open_engine = partial(open_session, config, cache.store, observer, inputs=named)
+        open_engine = partial(open_session, config, observer, inputs=named)
         idle = mode == "sync" or (not studies and all(job.ended for job in jobs))
         with (
             # First: where the engine cannot run tasks, nothing is logged.

@@ -15,7 +15,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
 from evalplugin.execution.runner import Executor, Job, results_of
-from evalplugin.execution.store import Store
+from evalplugin.execution.store import private_folder
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
 from evalplugin.tracking import MlflowTracker
@@ -26,18 +26,16 @@ __all__ = ["open_session", "report_seeds", "run_tasks", "users_per_task"]
 @contextmanager
 def open_session(
     config: CheckedConfig,
-    store: Store,
     observer: Observer,
     *,
     workers: int | None,
     inputs: Mapping[str, str],
     here: bool = False,
 ) -> Generator[Session]:
-    """Yield a session of the config's engine, with a scratch folder for its files.
+    """Yield a session of the config's engine, with a folder for its files that no other user can write to.
 
     Args:
         config: Of the bake-off.
-        store: Has the folder.
         observer: Receives what the engine finds.
         workers: Tasks at a time; None: as in the config.
         inputs: Files that tasks read, with fingerprints, which must be the same on every node.
@@ -51,7 +49,7 @@ def open_session(
         workers = config.spec.workers
     components = [("model", model.type) for model in config.models]
     components += [("metric", metric.family) for metric in config.metrics]
-    with store.scratch() as folder:
+    with private_folder() as folder:
         needs = Needs(
             folder=folder,
             plugins=config.plugins,

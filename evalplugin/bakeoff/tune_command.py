@@ -94,7 +94,7 @@ def tune(
     with observer.progress("look up the inputs of models"):
         check_declared(config, cache)
         named = cache.named(named_inputs(jobs))
-    with open_session(config, cache.store, observer, workers=workers, inputs=named) as session:
+    with open_session(config, observer, workers=workers, inputs=named) as session:
         found = run_studies(studies, jobs, task_executor(session, Observer()), cache, observer)
     return [_tuned_model(config, job) for job in found]
 

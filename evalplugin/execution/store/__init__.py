@@ -2,5 +2,6 @@
 
 from evalplugin.execution.store.entry import EntryInfo
 from evalplugin.execution.store.folder import STORE, Store, StoreView, store_path
+from evalplugin.execution.store.scratch import private_folder
 
-__all__ = ["STORE", "EntryInfo", "Store", "StoreView", "store_path"]
+__all__ = ["STORE", "EntryInfo", "Store", "StoreView", "private_folder", "store_path"]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from evalplugin.execution.store.entry import (
 )
 from evalplugin.execution.store.journal import keys_in_use
 from evalplugin.execution.store.permissions import file_mode, make_folder, make_store_folder, protect
+from evalplugin.execution.store.scratch import Scratch
 
 __all__ = ["DEFAULT_PATH", "STORE", "Store", "StoreView", "store_path"]
 
@@ -133,8 +132,7 @@ class Store(StoreView):
         """
         super().__init__(path)
         self.max_bytes, self.report = bytes_of(max_size, "max_size"), report
-        self._own_scratch: Path | None = None
-        self._scratch_lock: FileLock | None = None
+        self._scratch = Scratch(path / "scratch", self._locked)
         elsewhere = f"name another folder by the environment variable {STORE} or by store.path in the config"
         try:
             if foreign := _foreign_files(path):
@@ -143,7 +141,7 @@ class Store(StoreView):
                     f"{' and more' * (len(foreign) > 3)}; {elsewhere}"
                 )
             make_store_folder(path)
-            for folder in (self._entries, self.journals, self._scratch):
+            for folder in (self._entries, self.journals, self._scratch.root):
                 make_folder(folder)
             # A store does not belong in a repository.
             ignore = path / ".gitignore"
@@ -152,7 +150,7 @@ class Store(StoreView):
                 protect(ignore)
             self._lock = FileLock(path / "lock", timeout=_LOCK_SECONDS, mode=file_mode(path))
             with self._locked():
-                self._clear_scratch()
+                self._scratch.clear()
         except OSError as error:
             raise StoreError(f"cannot use the store {path}: {error.strerror or error}; {elsewhere}") from None
 
@@ -261,18 +259,14 @@ class Store(StoreView):
         Raises:
             StoreError: It cannot be created.
         """
-        try:
-            folder = self._new_scratch()
-        except OSError as error:
-            raise StoreError(f"cannot write to the store {self.path}: {error.strerror or error}") from None
-        try:
+        with ExitStack() as opened:
+            try:
+                folder = opened.enter_context(self._scratch.folder())
+            except OSError as error:
+                raise StoreError(
+                    f"cannot write to the store {self.path}: {error.strerror or error}"
+                ) from None
             yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    @property
-    def _scratch(self) -> Path:
-        return self.path / "scratch"
 
     @property
     def _total(self) -> int | None:
@@ -302,19 +296,6 @@ class Store(StoreView):
         finally:
             self._lock.release()
 
-    def _new_scratch(self) -> Path:
-        if self._own_scratch is None:
-            with self._locked():
-                own = self._scratch / f"{os.getpid()}-{secrets.token_hex(4)}"
-                # The lock shows the next process that uses the store whether this one still runs.
-                self._scratch_lock = FileLock(f"{own}.lock", mode=file_mode(self._scratch))
-                self._scratch_lock.acquire(timeout=0)
-                make_folder(own)
-                self._own_scratch = own
-        folder = self._own_scratch / secrets.token_hex(4)
-        make_folder(folder)
-        return folder
-
     def _remove(self, folder: Path) -> None:
         # Renamed, then deleted: a reader finds an entry whole or not at all.
         with self.scratch() as away, suppress(FileNotFoundError):
@@ -335,18 +316,6 @@ class Store(StoreView):
                     folder.rename(away / folder.name)
                 removed.append(info)
         return removed
-
-    def _clear_scratch(self) -> None:
-        """Remove the scratch folders of processes that were killed."""
-        for lock_file in self._scratch.glob("*.lock"):
-            lock = FileLock(lock_file)
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                continue
-            shutil.rmtree(lock_file.with_suffix(""), ignore_errors=True)
-            lock.release()
-            lock_file.unlink(missing_ok=True)
 
 
 def _foreign_files(folder: Path) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
+from evalplugin.execution.store import private_folder
 
 __all__ = ["engine_of", "open_session"]
 
@@ -58,7 +58,7 @@ def open_session(
     files = [str(file) for some in (*local, others) for file in some]
     inputs = {file: fingerprint_of(file, lambda uri: "") for file in files}
     with (
-        tempfile.TemporaryDirectory(prefix="evalplugin-engine-") as folder,
-        engine.open(Needs(Path(folder), inputs=inputs, report=report)) as session,
+        private_folder() as folder,
+        engine.open(Needs(folder, inputs=inputs, report=report)) as session,
     ):
         yield session

@@ -33,6 +33,7 @@ from evalplugin.execution.store.journal import (
     keys_in_use,
     unfinished,
 )
+from evalplugin.execution.store.scratch import Scratch
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import TaskFailure
 
@@ -207,7 +208,7 @@ def test_unremovable_damaged_entry_is_reported_and_not_used(
     store = Store(tmp_path, report=said.append)
     key = write(store)
     (store.folder_of(key) / "a.bin").unlink()
-    monkeypatch.setattr(Store, "_new_scratch", full_disk)
+    monkeypatch.setattr(Scratch, "folder", full_disk)
     assert store.find(key) is None
     assert said == [
         f"store: the entry {key[:12]} is damaged and cannot be removed: cannot write to the store {tmp_path}: "
