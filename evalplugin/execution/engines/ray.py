@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import os
-import socket
+import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -15,23 +13,20 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field
 
 from evalplugin.base.errors import EngineError, EvalpluginError
-from evalplugin.base.signals import restored_signals
 from evalplugin.base.units import bytes_of, count_text
 from evalplugin.execution.engines import bootstrap
 from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
 from evalplugin.execution.engines.node import folder_of
 from evalplugin.execution.engines.processes import pickle_call, write_shared
+from evalplugin.execution.engines.ray_connection import Connection, connected, first_line
 from evalplugin.execution.engines.remote import Answer, Remote
 from evalplugin.execution.failure import TaskFailure
 
 __all__ = ["Ray"]
 
-_CONNECT_SECONDS = 5.0  # within which something must answer at the address
 _PROBE_SECONDS = 120.0  # for a node to start a process and to import all that is needed
 _CLEAN_SECONDS = 10.0
 _POLL_SECONDS = 1.0
-_ours: str | None = None  # the address to which this module has connected the process
-_HELP = "see `evalplugin describe engine ray`"
 
 
 def _size(text: str | None) -> str | None:
@@ -103,8 +98,8 @@ class Ray:
             EngineError: No cluster answers, or a node lacks something.
         """
         remote = Remote("ray", needs, self.cpus)
-        with _connected(self.address) as ray:
-            session = _RaySession(ray, self, needs, remote)
+        with connected(self.address) as connection:
+            session = _RaySession(connection, self, needs, remote)
             try:
                 session.probe()
                 yield session
@@ -115,8 +110,9 @@ class Ray:
 class _RaySession:
     in_process = False
 
-    def __init__(self, ray: Any, engine: Ray, needs: Needs, remote: Remote) -> None:
-        self._ray, self._engine, self._needs, self._remote = ray, engine, needs, remote
+    def __init__(self, connection: Connection, engine: Ray, needs: Needs, remote: Remote) -> None:
+        self._connection, self._ray = connection, connection.ray
+        self._engine, self._needs, self._remote, ray = engine, needs, remote, connection.ray
         # By their code: a node without evalplugin can tell that it lacks it.
         ray.cloudpickle.register_pickle_by_value(bootstrap)
         self._memory = None if engine.memory is None else bytes_of(engine.memory)
@@ -125,6 +121,7 @@ class _RaySession:
         self._setup = ray.put(remote.call)
         self._running: dict[Any, int] = {}  # reference of the result -> number of the call
         self._places: dict[int, str] = {}  # number of the call -> where it runs
+        self._looking: threading.Thread | None = None
         self._put = 0
         self._closed = False
         self.slots = 0
@@ -218,14 +215,23 @@ class _RaySession:
         self._running[ref] = number
 
     def wait(self) -> list[tuple[int, Any]]:
-        """Wait for results."""
+        """Wait for results.
+
+        Raises:
+            EngineError: The head node was lost.
+        """
         while True:
             refs = list(self._running)
             ended, _ = self._ray.wait(refs, num_returns=1, timeout=_POLL_SECONDS)
             if ended:
                 more, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0)
                 return [self._ended(ref) for ref in dict.fromkeys([*ended, *more])]
-            self._look()
+            # In a thread: the question waits as long as the head node does not answer.
+            if self._connection.answers() and (self._looking is None or not self._looking.is_alive()):
+                self._looking = threading.Thread(
+                    target=self._look, args=(list(self._running.values()),), daemon=True
+                )
+                self._looking.start()
 
     def _ended(self, ref: Any) -> tuple[int, Any]:
         errors = self._ray.exceptions
@@ -238,15 +244,15 @@ class _RaySession:
         except errors.RayError as error:
             times = f"engine.retries: {self._engine.retries}"
             return number, TaskFailure(
-                f"{type(error).__name__}: {_first_line(error)}\n"
+                f"{type(error).__name__}: {first_line(error)}\n"
                 f"the node of the task, or Ray's process on it, was lost each time that it was run ({times})"
             )
 
-    def _look(self) -> None:
+    def _look(self, numbers: Sequence[int]) -> None:
         """Look up where calls run."""
         from ray.experimental.internal_kv import _internal_kv_get
 
-        for number in self._running.values():
+        for number in numbers:
             place = _internal_kv_get(f"evalplugin-{self._remote.session}-{number}")
             if place is not None:
                 self._places[number] = place.decode()
@@ -262,6 +268,9 @@ class _RaySession:
         if self._closed:
             return
         self._closed = True
+        if self._connection.is_lost:  # nothing of Ray returns any more
+            self._remote.remove()
+            return
         for ref in self._running:
             with suppress(Exception):
                 self._ray.cancel(ref, force=True)
@@ -293,95 +302,7 @@ def _remove(folder: str) -> None:
     shutil.rmtree(f"{tempfile.gettempdir()}/{folder}", ignore_errors=True)
 
 
-@contextmanager
-def _connected(address: str) -> Iterator[Any]:
-    """Yield the module ray, connected to a cluster; a connection that was there before stays."""
-    global _ours
-    token_mode = os.environ.get("RAY_AUTH_MODE")  # which Ray sets where it starts a cluster
-    # Of the models' processes, not of ours: Ray would set what they see.
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    ray: Any = importlib.import_module("ray")
-    importlib.import_module("ray.util.scheduling_strategies")
-    if ray.is_initialized():
-        if address not in ("auto", _ours):
-            raise EngineError(
-                "engine ray: this process is connected to a Ray cluster: take address: auto, or call ray.shutdown()"
-            )
-        yield ray
-        return
-    target = _target(address)
-    if target != "local":
-        _check_answers(target)
-    with restored_signals():
-        try:
-            ray.init(
-                address=target,
-                include_dashboard=False if target == "local" else None,
-                log_to_driver=False,
-                logging_level="WARNING",
-            )
-        except Exception as error:  # noqa: BLE001 - Ray raises errors of many kinds
-            raise EngineError(
-                f"engine ray: cannot connect to {address}: {type(error).__name__}: {_first_line(error)}; {_HELP}"
-            ) from None
-    _ours = address
-    try:
-        yield ray
-    finally:
-        _ours = None
-        with restored_signals():
-            ray.shutdown()
-        if token_mode is None and os.environ.pop("RAY_AUTH_MODE", None) is not None:
-            _forget_tokens()
-
-
-def _forget_tokens() -> None:
-    """Make Ray read the environment again, for a process that goes on to a cluster without tokens.
-
-    Ray keeps the mode and the token of the first cluster, and the next one then loses what its tasks return. The mode
-    comes first: a thread of Ray's that ends later must not look for a token which is gone.
-    """
-    raylet: Any = importlib.import_module("ray._raylet")
-    raylet.Config.initialize("")
-    raylet.AuthenticationTokenLoader.instance().reset_cache()
-
-
-def _target(address: str) -> str:
-    """Return HOST:PORT, ray://HOST:PORT or local."""
-    if address != "auto":
-        return address
-    from ray._private.services import canonicalize_bootstrap_address_or_die
-
-    try:
-        return os.environ.get("RAY_ADDRESS") or str(canonicalize_bootstrap_address_or_die("auto"))
-    except Exception:  # noqa: BLE001 - whatever it finds, or not
-        raise EngineError(
-            f"engine ray: no Ray cluster runs on this machine and RAY_ADDRESS is not set (address: auto); {_HELP}"
-        ) from None
-
-
-def _check_answers(target: str) -> None:
-    host, _, port = target.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdecimal() or "/" in host:
-        raise EngineError(
-            f"engine ray: {target} is no address of a cluster: HOST:PORT of the head node, such as 10.0.0.1:6379, or "
-            f"ray://HOST:10001; http:// is for `ray job submit` alone; {_HELP}"
-        )
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        raise EngineError(
-            f"engine ray: nobody answers at {target} ({error}): is the cluster running, and does this machine reach "
-            f"it? {_HELP[0].upper()}{_HELP[1:]}"
-        ) from None
-
-
 def _cause(error: BaseException) -> str:
     """Return the error that was raised on the node; Ray's own begins with a traceback."""
     cause = getattr(error, "cause", None)
-    return _first_line(error) if cause is None else f"{type(cause).__name__}: {_first_line(cause)}"
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    return first_line(error) if cause is None else f"{type(cause).__name__}: {first_line(cause)}"

@@ -247,24 +247,49 @@ if __name__ == "__main__":
 """
 
 
-def test_interruption_leaves_nothing_running(cluster: Any, plugin: Path, tmp_path: Path) -> None:
+def started(plugin: Path, folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
+    """Run a bake-off of two models, which take ten minutes, in a process; return it when both are being fitted."""
     import yaml
 
-    (tmp_path / "helping_module.py").write_text(f"FOLDER, SECONDS = {str(tmp_path / 'fits')!r}, 600.0\n")
-    config = noting_config(plugin, {}, {}, engine={"type": "ray", "address": cluster.address})
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-    (tmp_path / "script.py").write_text(SCRIPT.format(folder=str(tmp_path)))
+    (folder / "helping_module.py").write_text(f"FOLDER, SECONDS = {str(folder / 'fits')!r}, 600.0\n")
+    config = noting_config(plugin, {}, {}, engine={"type": "ray", "address": address})
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "script.py").write_text(SCRIPT.format(folder=str(folder)))
     running = subprocess.Popen(
-        [sys.executable, "script.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        [sys.executable, "script.py"], cwd=folder, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), **variables},
     )  # fmt: skip
-    wait_for(lambda: len(noted(tmp_path / "fits")) == 2)
+    wait_for(lambda: len(noted(folder / "fits")) == 2)
+    return running
+
+
+def test_interruption_leaves_nothing_running(cluster: Any, plugin: Path, tmp_path: Path) -> None:
+    running = started(plugin, tmp_path, cluster.address)
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130, said
     assert "to go on: " in said
     pids = [int(name.split()[1]) for name in noted(tmp_path / "fits")]
     wait_for(lambda: not any(is_running(pid) for pid in pids))
+
+
+def test_lost_head_node_ends_the_runs_and_says_how_to_resume(plugin: Path, tmp_path: Path) -> None:
+    import mlflow
+
+    with ray_nodes() as cluster:
+        # After so many seconds Ray ends the process itself, without an exception.
+        address = cluster.address
+        running = started(plugin, tmp_path, address, RAY_gcs_rpc_server_reconnect_timeout_s="12")
+        cluster.head_node.kill_gcs_server()
+        _, said = running.communicate(timeout=60)
+    assert running.returncode == 2, said
+    assert f"the head node of the cluster, {address}, has not answered for" in said
+    assert "to go on: python -m evalplugin run --resume" in said
+    client = mlflow.MlflowClient(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("shop")
+    statuses = [run.info.status for run in client.search_runs([experiment.experiment_id])]
+    assert statuses
+    assert "RUNNING" not in statuses
 
 
 def is_running(pid: int) -> bool:
