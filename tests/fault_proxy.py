@@ -38,6 +38,7 @@ class Fault:
     skip: int = 0  # requests that pass first
     count: int | None = None  # requests that break after these; None: all
     status: int = 500
+    body: bytes = b"broken by the proxy"  # of ``status``
     seconds: float = 0.0  # of ``slow``
 
     def matches(self, method: str, path: str) -> bool:
@@ -109,7 +110,7 @@ def fault_proxy(target: str) -> Iterator[FaultProxy]:
             if kind == "reset":
                 self._reset()
             elif fault is not None and kind == "status":
-                self._answer(fault.status, {"Content-Type": "text/plain"}, b"broken by the proxy")
+                self._answer(fault.status, {"Content-Type": "text/plain"}, fault.body)
             elif kind == "garbage":
                 self._answer(200, {"Content-Type": "application/json"}, b"\x00\xff<garbage>\x89PAR1" * 9)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import io
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.repeated_reads import S3Reader
 from evalplugin.base.stores import Store, is_remote, local_path, place, store_of, store_reason
 from evalplugin.base.text import shorten
 
@@ -36,6 +38,7 @@ __all__ = [
     "version_of",
 ]
 
+_HEAD = 2**16  # bytes of one request where parts of a file are read
 _BUFFER = 8 * 2**20  # bytes of one request where a file is read from its begin to its end
 
 
@@ -80,6 +83,14 @@ class RemoteFile:
         Raises:
             OSError, ArrowException: It is gone or cannot be read.
         """
+        return self._buffered(_HEAD) if store_of(self.uri).is_s3 else self.open_for_arrow()
+
+    def open_for_arrow(self) -> Any:
+        """Return the file for readers in compiled code, which fetch several parts at a time.
+
+        Raises:
+            OSError, ArrowException: It is gone or cannot be read.
+        """
         store = store_of(self.uri)
         return store.files.open_input_file(store.path_of(self.uri))
 
@@ -91,9 +102,16 @@ class RemoteFile:
         """
         import pyarrow as pa
 
-        store = store_of(self.uri)
-        raw = store.files.open_input_stream(store.path_of(self.uri), compression=None, buffer_size=_BUFFER)
+        store, path = store_of(self.uri), store_of(self.uri).path_of(self.uri)
+        raw = (
+            self._buffered(_BUFFER)
+            if store.is_s3
+            else store.files.open_input_stream(path, compression=None, buffer_size=_BUFFER)
+        )
         return raw if compression is None else pa.CompressedInputStream(raw, compression)
+
+    def _buffered(self, size: int) -> io.BufferedReader:
+        return io.BufferedReader(S3Reader(self.open_for_arrow), size)
 
 
 File: TypeAlias = Path | RemoteFile

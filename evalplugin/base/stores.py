@@ -24,6 +24,7 @@ __all__ = [
     "is_known_to_fsspec",
     "is_remote",
     "local_path",
+    "max_attempts",
     "place",
     "refuse_credentials",
     "store_of",
@@ -69,6 +70,11 @@ class Store:
     root: str  # as URIs begin, such as ``s3://bucket``
     base: str  # as paths of ``files`` begin, such as ``bucket``
     writes_whole: bool  # what is written appears at once, when it is closed
+
+    @property
+    def is_s3(self) -> bool:
+        """Whether AWS's client reads it."""
+        return _ALIASES.get(self.scheme, self.scheme) == "s3"
 
     def path_of(self, uri: str) -> str:
         """Return the path of a URI in ``files``."""
@@ -167,7 +173,7 @@ def _s3(bucket: str) -> FileSystem:
         background_writes=False,  # they would hold a whole output in memory
         connect_timeout=_CONNECT_SECONDS,
         request_timeout=_SILENT_SECONDS,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_attempts()),
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=max_attempts()),
     )
 
 
@@ -212,13 +218,13 @@ def _by_fsspec(scheme: str, root: str) -> Store:
 def delta_options(uri: str) -> dict[str, str]:
     """Return what deltalake needs to know of a store beside the credentials, which it finds as pyarrow does."""
     store, endpoint = store_of(uri), _endpoint()
-    if _ALIASES.get(store.scheme, store.scheme) != "s3":
+    if not store.is_s3:
         return {}
     options = {
         "AWS_REGION": store.files.region,
         "connect_timeout": f"{_CONNECT_SECONDS:g}s",
         "timeout": f"{_SILENT_SECONDS:g}s",
-        "max_retries": str(_attempts() - 1),
+        "max_retries": str(max_attempts() - 1),
     }
     if endpoint is not None:
         options |= {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": str(endpoint.startswith("http:")).lower()}
@@ -236,7 +242,7 @@ def store_reason(error: Exception, uri: str) -> str | None:
             )
         return None
     code, status, operation, detail = found[1], int(found[2] or 0), found[3], " ".join(found[4].split())
-    bucket, tries = _parts(uri)[1], _attempts()
+    bucket, tries = _parts(uri)[1], _attempts_of(error)
     if code == "NO_SUCH_BUCKET":
         return f"there is no bucket {bucket!r}{place()}"
     if code in _MISSING:
@@ -251,10 +257,10 @@ def store_reason(error: Exception, uri: str) -> str | None:
         return f"no permission (403, {operation}{said}): the credentials of the environment do not allow it{place()}"
     if code in _UNREACHABLE:
         what = detail.rpartition("Details: ")[2] or code
-        return f"no answer from the server{place()} in {tries} attempts: {what}; see AWS_ENDPOINT_URL, AWS_REGION"
+        return f"no answer from the server{place()} in {tries}: {what}; see AWS_ENDPOINT_URL, AWS_REGION"
     if code in _OVERLOADED or status >= 500:
         said = f"status {status}" if status else code
-        return f"the server{place()} failed in {tries} attempts: {said}, {operation}"
+        return f"the server{place()} failed in {tries}: {said}, {operation}"
     if status == 301 or "region" in detail:
         return f"the bucket {bucket!r} is in another region: set AWS_REGION to it ({detail or code})"
     said = f"status {status}" if status > 0 else code
@@ -313,9 +319,17 @@ def place() -> str:
     return f" at {endpoint}" if endpoint else ""
 
 
-def _attempts() -> int:
+def max_attempts() -> int:
+    """Return how often a request to S3 is sent where it fails in a way that may pass."""
     text = os.environ.get("AWS_MAX_ATTEMPTS", "")
     return max(1, int(text)) if text.isdecimal() else _ATTEMPTS
+
+
+def _attempts_of(error: Exception) -> str:
+    """Return the number of attempts as words: counted by us, or the limit of AWS's client, which may stop earlier."""
+    counted: int | None = getattr(error, "attempts", None)
+    number = counted or max_attempts()
+    return f"{'' if counted or number == 1 else 'up to '}{number} attempt{'s' * (number > 1)}"
 
 
 def _has_aws_credentials() -> bool:

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.remote import File, RemoteFile, open_file, size_of
+from evalplugin.base.repeated_reads import RepeatedReads
 from evalplugin.base.stores import store_reason
 from evalplugin.base.text import shorten
 
@@ -179,8 +180,34 @@ def open_parquet(file: File) -> Any:
     from pyarrow import parquet
 
     if isinstance(file, RemoteFile):
-        return parquet.ParquetFile(file.open(), pre_buffer=True)
+        return _RemoteParquet(
+            RepeatedReads(lambda: parquet.ParquetFile(file.open_for_arrow(), pre_buffer=True))
+        )
     return parquet.ParquetFile(file)
+
+
+class _RemoteParquet:
+    """What is used of pyarrow's ParquetFile, with reads that are repeated."""
+
+    def __init__(self, reads: RepeatedReads[Any]) -> None:
+        self._reads = reads
+
+    def __enter__(self) -> _RemoteParquet:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._reads.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "iter_batches":
+            return lambda *args, **options: self._reads.iterate(
+                lambda file: file.iter_batches(*args, **options)
+            )
+        if name in ("read", "read_row_groups"):
+            return lambda *args, **options: self._reads.read(
+                lambda file: getattr(file, name)(*args, **options)
+            )
+        return self._reads.read(lambda file: getattr(file, name))
 
 
 def check_parquet(file: File) -> None:

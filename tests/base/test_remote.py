@@ -90,10 +90,10 @@ def test_only_uris_of_other_machines_are_remote() -> None:
     ("text", "message"),
     [
         ("AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation: The specified", "there is no bucket 'b'"),
-        ("AWS Error SLOW_DOWN during GetObject operation: ", "failed in 7 attempts: SLOW_DOWN"),
+        ("AWS Error SLOW_DOWN during GetObject operation: ", "failed in up to 7 attempts: SLOW_DOWN"),
         (
             "AWS Error UNKNOWN (HTTP status 502) during HeadObject operation: No",
-            "failed in 7 attempts: status 502",
+            "failed in up to 7 attempts: status 502",
         ),
         ("AWS Error UNKNOWN (HTTP status 301) during HeadObject operation: No", "in another region"),
         (
@@ -102,7 +102,7 @@ def test_only_uris_of_other_machines_are_remote() -> None:
         ),
         (
             "AWS Error NETWORK_CONNECTION during HeadObject operation: curlCode: 6; Details: no host",
-            "7 attempts: no host",
+            "up to 7 attempts: no host",
         ),
         (
             "AWS Error EXPIRED_TOKEN during GetObject operation: old",

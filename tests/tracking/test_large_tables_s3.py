@@ -60,7 +60,7 @@ def test_tables_go_to_the_bucket_and_come_back(uri: str, s3: ObjectStorage, caps
     for status, words in (
         (403, "no permission"),
         (404, "file not found|does not exist"),
-        (500, "failed in 1 attempts"),
+        (500, "failed in 1 attempt"),
     ):
         s3.proxy.add("status", "per_user.parquet", status=status)
         assert main(["compare", "--tracking-uri", uri]) == 1
@@ -79,7 +79,7 @@ def test_tables_go_to_the_bucket_and_come_back(uri: str, s3: ObjectStorage, caps
     [
         ("s3://nowhere/large", None, "there is no bucket 'nowhere'"),
         ("s3://mlflow/large", {"status": 403, "method": "PUT|POST"}, "no permission"),
-        ("s3://mlflow/large", {"status": 503}, "failed in 1 attempts"),
+        ("s3://mlflow/large", {"status": 503}, "failed in 1 attempt"),
     ],
 )
 def test_a_bucket_that_refuses_is_an_error_before_anything_is_fitted(
