@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import IO, Any
 
 from evalplugin.base.errors import DataError
@@ -94,6 +95,10 @@ def reason_of(error: Exception) -> str:
         return _DAMAGED
     if isinstance(error, OSError) and (reason := _OF_SYSTEM.get(error.errno or 0)):
         return reason
+    if "CRC checksum verification failed" in text:
+        return "a page is damaged: its checksum is another; copy the file again, or write it anew"
+    if "CRC checksum verification failed" in text:
+        return "a page is damaged: its checksum is another; copy the file again, or write it anew"
     if "null byte" in text or "null character" in text:
         return "the path has a NUL character, which no file's name has"
     if "invalid UTF8" in text:
@@ -179,11 +184,10 @@ def open_parquet(file: File) -> Any:
     """
     from pyarrow import parquet
 
+    opened = partial(parquet.ParquetFile, page_checksum_verification=True)
     if isinstance(file, RemoteFile):
-        return _RemoteParquet(
-            RepeatedReads(lambda: parquet.ParquetFile(file.open_for_arrow(), pre_buffer=True))
-        )
-    return parquet.ParquetFile(file)
+        return _RemoteParquet(RepeatedReads(lambda: opened(file.open_for_arrow(), pre_buffer=True)))
+    return opened(file)
 
 
 class _RemoteParquet:

@@ -46,6 +46,15 @@ def _parquet() -> bytes:
     return buffer.getvalue()
 
 
+def _with_a_changed_id() -> bytes:
+    """Return a Parquet file with checksums, of which one id is another: every value of it can be read."""
+    buffer = io.BytesIO()
+    table = arrow_csv.read_csv(io.BytesIO(CSV))
+    pq.write_table(table, buffer, compression="none", use_dictionary=False, write_page_checksum=True)
+    before, after = (np.int64(user).tobytes() for user in (250, 122))
+    return buffer.getvalue().replace(before, after, 1)
+
+
 PARQUET = _parquet()
 # Name, content, and words of the message.
 TEXT_FILES = {
@@ -84,6 +93,10 @@ PARQUET_FILES = {
     "text.parquet": (CSV, "it is not Parquet but text"),
     "gzip.parquet": (gzip.compress(CSV, mtime=0), "it is not Parquet but gzip"),
     "cut.parquet": (PARQUET[:-20], "the end of the Parquet file is missing; copy it again"),
+    "changed.parquet": (
+        _with_a_changed_id(),
+        "a page is damaged: its checksum is another; copy the file again",
+    ),
     "garbage.parquet": (b"PAR1" + b"?" * 100 + b"PAR1", "cannot be read: "),
 }
 PATHS = {

@@ -50,7 +50,7 @@ def read_table(file: Path, name: str) -> pa.Table:
 
     rules = _RULES[name]
     try:
-        table = pq.read_table(file)
+        table = pq.read_table(file, page_checksum_verification=True)
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ValueError(f"cannot be read as Parquet: {' '.join(str(error).split())[:300]}") from None
     if missing := [column for column in (*rules.ids, *rules.numbers) if column not in table.column_names]:
