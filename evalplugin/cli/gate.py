@@ -22,8 +22,8 @@ was decided there before is not replaced: a further decision goes to a run of it
 \b
 The outcome is one of
   promote      a challenger passed every condition
-  keep         none passed, and none is better by enough, or a guardrail failed: the champion stays
-  cannot tell  none passed, but one may be better: too few users to find out; the champion stays
+  keep         none passed, and none can be better by more than min_gain, or it fails a guardrail: the champion stays
+  cannot tell  none passed, but one may be better by more than min_gain: too few users to find out; the champion stays
   refuse       nothing could be judged: the champion failed, too few users, no challenger, all decisions taken
 
 \b

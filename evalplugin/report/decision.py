@@ -12,12 +12,14 @@ __all__ = [
 
 LEGEND = (
     "Measured, of metrics: the mean difference from the champion, user by user; + is better, \N{MINUS SIGN} is worse. "
-    "At least: the true difference is not below it, with that confidence. p: how likely a difference as large as the "
-    "measured one is if the true one is just what is required; small is convincing. Of a gain, both allow for the "
-    "number of challengers (Holm's correction)."
+    "At least, at most: the true difference is not below or above it, with that confidence. p: how likely a difference "
+    "as large as the measured one is if the true one is just what is required; small is convincing. Of a gain, p and "
+    "the lower bound allow for the number of challengers (Holm's correction)."
 )
 _NIGHTS = 30
-_HEADS = ("", "condition", "required", "measured", "at least (confidence)", "p", "users")
+_HEADS = (
+    "", "condition", "required", "measured", "at least (confidence)", "at most (confidence)", "p (gain: Holm)", "users",
+)  # fmt: skip
 
 
 def title_of(decision: Decision) -> str:
@@ -38,7 +40,7 @@ def headline_of(decision: Decision) -> str:
         case "keep":
             return f"The champion {decision.champion} stays"
         case "cannot_tell":
-            return f"The champion {decision.champion} stays: too few users to tell whether one is better"
+            return f"The champion {decision.champion} stays: too few users to tell whether one is better by enough"
         case "refuse":
             return "No decision: the gate could not judge"
 
@@ -91,6 +93,7 @@ def _row(condition: Condition) -> tuple[str, ...]:
         condition.required,
         condition.measured_text,
         condition.bound_text,
+        condition.upper_text,
         "" if p is None else p_value(p),
         "" if condition.users is None else f"{condition.users:,}",
     )

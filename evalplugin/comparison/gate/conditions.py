@@ -82,7 +82,9 @@ class Judge:
         levels, adjusted = _holm_levels(p, self.error), holm(p)
         return [
             replace(
-                one.with_power(one.condition(c.model, "gain", self.metric, level), level),
+                one.with_power(
+                    one.condition(c.model, "gain", self.metric, level), level, keeping=1 - self.error
+                ),
                 p_holm=_number(p_holm),
                 passed=one.is_defined and bool(p_holm < self.error),
             )
@@ -251,27 +253,37 @@ class _Tested:
         """Whether the amount is defined: a share of a mean below 0 would reverse the comparison."""
         return not (self.amount.is_share and self.champion < 0)
 
-    def with_power(self, gain: Condition, level: float) -> Condition:
-        """Return the condition of a gain with what its test can find; as it is, where the users do not differ."""
+    def with_power(self, gain: Condition, level: float, *, keeping: float) -> Condition:
+        """Return the condition of a gain with its upper bound and what its test can find.
+
+        Args:
+            gain: The condition; it stays as it is where the gain is undefined.
+            level: At which the gain is tested, corrected for the number of challengers.
+            keeping: Level of the upper bound. It needs no correction for the number of challengers: the champion is
+                kept if the bounds of all exclude ``min_gain``, and that is wrong only if the bound of the best one is.
+        """
         sd = standard_deviation(self.excess)
-        if not (self.is_defined and math.isfinite(sd) and sd > 0):
+        if not (self.is_defined and math.isfinite(sd)):
+            return replace(gain, note=gain.note or "not finite for every user")
+        upper = self.limit - bound_with_seeds(-self.excess, self.seeds, level=keeping)
+        gain = replace(gain, upper=_number(upper), upper_confidence=keeping)
+        if not sd:
             return gain
-        users, sought = len(self.excess), self.limit or self.measured
+        users = len(self.excess)
         found = detectable_gain(sd, users, level=level, one_sided=True)
         # Of the square of what is detectable, the seeds' part does not fall with the number of users.
         of_seeds = found**2 * users / sd**2 * sum(spread.error**2 for spread in self.seeds)
+        detectable = math.sqrt(found**2 + of_seeds)
+        distance = self.measured - self.limit
+        # As many users as find twice min_gain also exclude min_gain where there is no gain.
+        by_minimum = detectable > self.limit > 0
+        sought = self.limit if by_minimum else abs(distance)
+        gain = replace(gain, detectable=_number(detectable), sought=_number(sought))
         left = sought**2 - of_seeds
-        return replace(
-            gain,
-            upper=_number(self.limit - bound_with_seeds(-self.excess, self.seeds, level=level)),
-            detectable=_number(math.sqrt(found**2 + of_seeds)),
-            sought=_number(sought) if sought > 0 else None,
-            users_needed=(
-                users_needed(sd, math.sqrt(left), level=level, one_sided=True)
-                if sought > 0 and left > 0
-                else None
-            ),
-        )
+        if gain.is_at_limit or left <= 0:
+            return gain
+        tested = level if by_minimum or distance > 0 else keeping
+        return replace(gain, users_needed=users_needed(sd, math.sqrt(left), level=tested, one_sided=True))
 
     def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
         bound = bound_with_seeds(self.excess, self.seeds, level=confidence) + self.limit

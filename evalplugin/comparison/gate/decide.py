@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from evalplugin.base.errors import DataError, did_you_mean
@@ -11,7 +11,7 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
-from evalplugin.comparison.gate.decision import Budget, Condition, Decision
+from evalplugin.comparison.gate.decision import NEAR, Budget, Condition, Decision
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.metrics import parse
 
@@ -82,7 +82,7 @@ def decide(
     judge = Judge(contest, gate, metric, by_name[champion], decision.error)
     conditions = tuple(judge.conditions([by_name[name] for name in challengers]))
     decision = replace(decision, conditions=conditions, notes=(*notes, *dict.fromkeys(judge.notes)))
-    gains = {c.challenger: c for c in conditions if c.kind == "gain"}
+    gains = {c.challenger: c for c in conditions if c.kind == "gain" and c.upper is not None}
     if not gains:
         return replace(decision, reason=f"the gate cannot decide: {_failures(decision)}")
     passing = [name for name in gains if decision.passed(name)]
@@ -91,7 +91,7 @@ def decide(
         if undecided:
             nearest = max(undecided, key=lambda name: gains[name].measured or 0.0)
             return replace(decision, outcome="cannot_tell", reason=_doubt(champion, gains[nearest]))
-        return replace(decision, outcome="keep", reason=f"{champion} stays: {_failures(decision)}")
+        return replace(decision, outcome="keep", reason=_kept(decision, gains))
     best = max(passing, key=lambda name: gains[name].measured or 0.0)  # of equal ones the first
     reason = _success(decision, gains[best], len(passing))
     return replace(decision, outcome="promote", promoted=best, reason=reason)
@@ -189,38 +189,57 @@ def _nothing_left(decision: Decision) -> str | None:
 
 
 def _doubt(champion: str, gain: Condition) -> str:
-    """Return why it cannot be told whether a challenger is better, and what it takes."""
-    assert gain.limit is not None and gain.detectable is not None and gain.users is not None
-    found = f"{number(gain.limit + gain.detectable)} {parse(gain.name).name}"
+    """Return why it cannot be told whether a challenger is better by enough, and what it takes."""
+    assert gain.limit is not None and gain.users is not None and gain.sought is not None
     parts = [
-        f"{champion} stays, as it cannot be told: {gain.challenger}: {_found(gain)} and at most {_text(gain.upper)} "
+        f"{champion} stays, as it cannot be told whether {gain.challenger} is better by enough: {_found(gain)} "
         f"(required: {gain.required})",
-        f"with {gain.users:,} users only a gain of {found} is found 4 times in 5",
+        _power(gain),
     ]
-    if gain.sought is not None and gain.users_needed is None:
-        parts.append("no number of users shows less, as another seed gives as much: it takes more seeds")
-    elif gain.sought is None or gain.users_needed is None:
-        parts.append("it takes a min_gain, the smallest that matters, to say how many users are needed")
-    else:
-        size = (
-            f"one of {number(gain.limit + gain.sought)}" if gain.limit else "the measured one, if it is true,"
+    if gain.users_needed is None:
+        why = (
+            f"the measured gain is so near to the required one that {NEAR**2} times as many users would not tell"
+            if gain.is_at_limit
+            else "no number of users tells, as another seed gives as much: it takes more seeds"
         )
-        parts.append(f"{size} takes {gain.users_needed:,}, {_times(gain.users_needed / gain.users)} as many")
+        return "; ".join([*parts, why])
+    times = f"{_times(gain.users_needed / gain.users)} as many"
+    if gain.sought == gain.limit:
+        parts.append(
+            f"{gain.users_needed:,} users find one of {number(2 * gain.limit)}, and exclude one above "
+            f"{number(gain.limit)} if there is none, 4 times in 5: {times}"
+        )
+    else:
+        parts.append(
+            f"if the measured gain is the true one, {gain.users_needed:,} users tell 4 times in 5, {times}"
+        )
     return "; ".join(parts)
+
+
+def _kept(decision: Decision, gains: Mapping[str, Condition]) -> str:
+    """Return why no challenger replaces the champion, and which gain would have been found."""
+    found = [gain for gain in gains.values() if gain.detectable is not None and not gain.passed]
+    weakest = max(found, key=lambda gain: gain.detectable or 0.0, default=None)
+    parts = [f"{decision.champion} stays: {_failures(decision)}"]
+    return "; ".join([*parts, *([_power(weakest)] if weakest is not None else [])])
+
+
+def _power(gain: Condition) -> str:
+    """Return which gain would have been found."""
+    assert gain.limit is not None and gain.detectable is not None
+    least = f"{number(gain.limit + gain.detectable)} {parse(gain.name).name}"
+    return f"with {gain.users:,} users a gain of {least} is found 4 times in 5"
 
 
 def _times(ratio: float) -> str:
     return f"{ratio:,.1f} times" if ratio < 10 else f"{ratio:,.0f} times"
 
 
-def _text(value: float | None) -> str:
-    return "" if value is None else signed(value)
-
-
 def _failures(decision: Decision) -> str:
-    """Return the first failed condition of each challenger, those with the largest gain first."""
+    """Return what each challenger fails by, those with the largest gain first: not a gain that is undecided."""
     first: dict[str, Condition] = {}
-    for condition in (c for name in decision.ranked for c in decision.of(name) if not c.passed):
+    failed = (c for name in decision.ranked for c in decision.of(name) if not c.passed)
+    for condition in (c for c in failed if not c.is_undecided):
         first.setdefault(condition.challenger, condition)
     named = [f"{name}: {_shortfall(c)}" for name, c in list(first.items())[:_MOST_NAMED]]
     rest = len(first) - len(named)
@@ -244,9 +263,18 @@ def _found(condition: Condition) -> str:
     else:
         place = "in " if condition.kind == "segment" else ""
         measured = f"change {condition.measured_text} {place}{condition.name}"
-    if condition.bound is None or condition.confidence is None:
+    bounds = []
+    is_excluded = condition.upper is not None and not (condition.passed or condition.is_undecided)
+    if condition.bound is not None and condition.confidence is not None and not is_excluded:
+        bounds.append((f"at least {signed(condition.bound)}", percent(condition.confidence)))
+    if condition.upper is not None and condition.upper_confidence is not None and not condition.passed:
+        bounds.append((f"at most {signed(condition.upper)}", percent(condition.upper_confidence)))
+    if not bounds:
         return measured
-    return f"{measured}, at least {signed(condition.bound)} with {percent(condition.confidence)} confidence"
+    if len({confidence for _, confidence in bounds}) == 1:
+        each = ", each" if len(bounds) > 1 else ""
+        return f"{measured}, {' and '.join(text for text, _ in bounds)}{each} with {bounds[0][1]} confidence"
+    return f"{measured}, {' and '.join(f'{text} with {level}' for text, level in bounds)} confidence"
 
 
 def _success(decision: Decision, gain: Condition, passing: int) -> str:

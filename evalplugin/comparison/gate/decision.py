@@ -11,10 +11,11 @@ from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.base.numbers import percent, signed
 from evalplugin.config.gate import FailOn
 
-__all__ = ["FORMAT", "Budget", "Condition", "Decision", "Kind", "Outcome"]
+__all__ = ["FORMAT", "NEAR", "Budget", "Condition", "Decision", "Kind", "Outcome"]
 
 FORMAT = 2  # of the JSON
 _READ = (1, FORMAT)  # 1 had no detectable gains and no budget
+NEAR = 30  # a difference so many times smaller than the detectable one has no useful number of users
 _ROUNDING = 1e-12  # of sums of errors
 
 Outcome = Literal["promote", "keep", "cannot_tell", "refuse"]
@@ -43,21 +44,29 @@ class Condition:
     p_holm: float | None = None  # of a gain: corrected for the number of challengers
     users: int | None = None  # number of users measured
     note: str = ""
-    upper: float | None = None  # of a gain: upper bound, at the same confidence
+    upper: float | None = None  # of a gain: the upper bound
+    upper_confidence: float | None = None  # of the upper bound, one-sided; it needs no correction
     detectable: float | None = (
         None  # of a gain: by how much it must be above the limit to be found 4 times in 5
     )
-    users_needed: int | None = (
-        None  # of a gain that was not shown: with which ``sought`` above the limit is found
-    )
-    sought: float | None = None  # min_gain; where that is 0, what was measured
+    # Of a gain that is neither shown nor excluded: with how many users it would be, 4 times in 5, if the true gain is
+    # ``sought`` away from the limit: as far as no gain is from min_gain, or as the measured one where that is nearer.
+    users_needed: int | None = None
+    sought: float | None = None
 
     @property
     def is_undecided(self) -> bool:
-        """Whether a gain was neither shown nor excluded, by users too few to find ``sought``."""
-        if self.passed or self.upper is None or self.limit is None or self.detectable is None:
+        """Whether a gain above the limit is neither shown nor excluded by the upper bound."""
+        if self.passed or self.upper is None or self.limit is None:
             return False
-        return self.upper > self.limit and self.detectable > abs(self.limit)
+        return self.upper > self.limit
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Whether ``sought`` is so small that ``NEAR``**2 times as many users would not find it."""
+        return (
+            self.sought is not None and self.detectable is not None and self.sought * NEAR < self.detectable
+        )
 
     @property
     def measured_text(self) -> str:
@@ -74,6 +83,13 @@ class Condition:
         if self.bound is None or self.confidence is None:
             return ""
         return f"{signed(self.bound)} ({percent(self.confidence)})"
+
+    @property
+    def upper_text(self) -> str:
+        """The upper bound of a gain and its confidence as text; empty without one."""
+        if self.upper is None or self.upper_confidence is None:
+            return ""
+        return f"{signed(self.upper)} ({percent(self.upper_confidence)})"
 
 
 @dataclass(frozen=True)
@@ -105,8 +121,9 @@ class Decision:
     """The outcome of a gate, and its reasons.
 
     - ``promote``: ``promoted`` passed every condition; if several did, it is the one with the largest gain;
-    - ``keep``: challengers were judged and none passed: for a guardrail, or as none is better by enough;
-    - ``cannot_tell``: none passed, and one may be better by more than the minimum gain: too few users to find out;
+    - ``keep``: challengers were judged, and each fails a guardrail or has a gain whose upper bound is at most
+      ``min_gain``;
+    - ``cannot_tell``: none passed, and the upper bound of a gain is above ``min_gain``: too few users to find out;
     - ``refuse``: none could be judged, for the ``reason`` given.
     """
 

@@ -58,13 +58,14 @@ def test_a_gain_that_is_neither_shown_nor_excluded_cannot_be_told() -> None:
     assert gain.detectable == pytest.approx(detectable_gain(SD, N, one_sided=True))
     assert gain.users_needed == users_needed(SD, 0.004, one_sided=True) == 3872
     assert title_of(decision) == (
-        "CANNOT TELL: The champion old stays: too few users to tell whether one is better"
+        "CANNOT TELL: The champion old stays: too few users to tell whether one is better by enough"
     )
     assert [table.title for table in decision_tables(decision)] == ["new: too few users to tell"]
     assert decision.reason == (
-        "old stays, as it cannot be told: new: gain +0.0040 ndcg@10, at least \N{MINUS SIGN}0.0027 with 95 % "
-        "confidence and at most +0.0107 (required: gain above 0); with 600 users only a gain of 0.0102 ndcg@10 is "
-        "found 4 times in 5; the measured one, if it is true, takes 3,872, 6.5 times as many"
+        "old stays, as it cannot be told whether new is better by enough: gain +0.0040 ndcg@10, at least "
+        "\N{MINUS SIGN}0.0027 and at most +0.0107, each with 95 % confidence (required: gain above 0); with 600 users "
+        "a gain of 0.0102 ndcg@10 is found 4 times in 5; if the measured gain is the true one, 3,872 users "
+        "tell 4 times in 5, 6.5 times as many"
     )
 
 
@@ -74,16 +75,69 @@ def test_users_needed_are_for_the_minimum_gain_where_there_is_one() -> None:
     (gain,) = decision.conditions
     assert (gain.sought, gain.users_needed) == (0.002, users_needed(SD, 0.002, one_sided=True))
     assert decision.reason.endswith(
-        "only a gain of 0.0122 ndcg@10 is found 4 times in 5; one of 0.0040 takes 15,484, 26 times as many"
+        "with 600 users a gain of 0.0122 ndcg@10 is found 4 times in 5; 15,484 users find one of 0.0040, and exclude "
+        "one above 0.0020 if there is none, 4 times in 5: 26 times as many"
     )
 
 
-def test_a_loss_that_may_be_a_gain_has_no_number_of_users() -> None:
+def test_a_loss_that_may_be_a_gain_has_the_number_of_users_that_excludes_it() -> None:
     decision = decided(gaining(-0.001))
     assert decision.outcome == "cannot_tell"
+    (gain,) = decision.conditions
+    assert gain.users_needed == users_needed(SD, 0.001, one_sided=True)
+
+
+@pytest.mark.parametrize("times", [0.4, 1.0, 1.6])
+def test_champion_is_not_kept_while_a_gain_above_the_minimum_is_possible(times: float) -> None:
+    # 600 users find twice this minimum 4 times in 5, and the bounds of these gains are on both sides of it.
+    decision = decided(gaining(times * 0.0104), min_gain=0.0104)
+    (gain,) = decision.conditions
+    assert gain.detectable is not None and gain.detectable < 0.0104
+    assert gain.bound is not None and gain.upper is not None and gain.bound < 0.0104 < gain.upper
+    assert decision.outcome == "cannot_tell"
+
+
+def test_users_needed_are_for_the_measured_gain_where_it_is_near_the_minimum() -> None:
+    decision = decided(gaining(0.015), min_gain=0.0104)
+    (gain,) = decision.conditions
+    assert gain.users_needed == users_needed(SD, 0.015 - 0.0104, one_sided=True)
     assert decision.reason.endswith(
-        "; it takes a min_gain, the smallest that matters, to say how many users are needed"
+        "with 600 users a gain of 0.0206 ndcg@10 is found 4 times in 5; if the measured gain is the true one, 2,929 "
+        "users tell 4 times in 5, 4.9 times as many"
     )
+    decision = decided(model("new", WAVE + 0.0104), min_gain=0.0104)
+    assert decision.reason.endswith(
+        "the measured gain is so near to the required one that 900 times as many users would not tell"
+    )
+
+
+def test_a_champion_that_is_kept_has_the_upper_bound_of_every_gain() -> None:
+    decision = decided(gaining(0.0, "a"), gaining(0.002, "b"), min_gain=0.02)
+    assert decision.outcome == "keep"
+    # Any one upper bound errs in 5 %, and keeping is wrong only if that of the best challenger does: no correction.
+    upper = [stats.t.ppf(0.95, N - 1) * ERROR, 0.002 + stats.t.ppf(0.95, N - 1) * ERROR]
+    assert [gain.upper for gain in decision.conditions] == pytest.approx(upper)
+    assert decision.reason == (
+        "old stays: b: gain +0.0020 ndcg@10, at most +0.0087 with 95 % confidence (required: gain above 0.02); a: gain "
+        "+0.0000 ndcg@10, at most +0.0067 with 95 % confidence (required: gain above 0.02); with 600 users a gain of "
+        "0.0315 ndcg@10 is found 4 times in 5"
+    )
+    (table, _) = decision_tables(decision)
+    assert [cell.text for cell in table.rows[0]][4:6] == ["\N{MINUS SIGN}0.0060 (97.5 %)", "+0.0087 (95 %)"]
+
+
+def test_a_challenger_that_a_guardrail_refuses_is_named_with_the_guardrail() -> None:
+    decision = decided(gaining(0.004, rr=np.full(N, 0.1)), guardrails={"metrics": {"rr": 0.01}})
+    assert decision.outcome == "keep"
+    assert decision.reason.startswith("old stays: new: change \N{MINUS SIGN}0.4000 rr")
+
+
+def test_gains_that_are_undefined_are_refused_and_not_kept() -> None:
+    infinite = WAVE.copy()
+    infinite[0] = math.inf
+    decision = decided(model("new", infinite))
+    assert decision.outcome == "refuse"
+    assert decision.reason == "the gate cannot decide: new: ndcg@10: not finite for every user"
 
 
 @pytest.mark.parametrize(
@@ -91,7 +145,6 @@ def test_a_loss_that_may_be_a_gain_has_no_number_of_users() -> None:
     [
         (gaining(-0.02), {}),  # shown to be worse
         (gaining(0.0), {"min_gain": 0.02}),  # shown to be no better by enough
-        (gaining(0.015), {"min_gain": 0.012}),  # a gain of twice the minimum would have been found
         (model("new", 0.0), {}),  # the same for every user
         (gaining(0.004, rr=np.full(N, 0.1)), {"guardrails": {"metrics": {"rr": 0.01}}}),
     ],
@@ -105,7 +158,7 @@ def test_the_champion_is_kept_where_more_users_would_change_nothing(
 def test_one_challenger_that_is_undecided_is_enough() -> None:
     decision = decided(gaining(-0.05, "bad"), gaining(0.005, "near"), gaining(0.002, "far"))
     assert decision.outcome == "cannot_tell"
-    assert "it cannot be told: near: gain +0.0050" in decision.reason
+    assert "it cannot be told whether near is better by enough: gain +0.0050" in decision.reason
     assert decided(gaining(-0.05, "bad"), gaining(0.05, "good"), gaining(0.002, "far")).promoted == "good"
 
 

@@ -102,7 +102,7 @@ def test_a_gain_is_promoted_whose_bound_is_above_0() -> None:
 def test_the_bound_must_be_above_the_minimum_gain(min_gain: float, passed: bool) -> None:
     decision = decided(OLD, NEW, min_gain=min_gain)
     assert only(decision, "gain").passed is passed
-    assert decision.outcome == ("promote" if passed else "keep")
+    assert decision.outcome == ("promote" if passed else "cannot_tell")
 
 
 def test_a_minimum_gain_in_percent_is_of_each_users_score() -> None:
@@ -137,7 +137,7 @@ def test_an_equal_challenger_is_not_promoted() -> None:
     assert (decision.outcome, decision.promoted) == ("keep", None)
     assert (only(decision, "gain").measured, only(decision, "gain").p) == (0.0, 1.0)
     assert (
-        decision.reason == "old stays: same: gain +0.0000 ndcg@10, at least +0.0000 with 95 % confidence "
+        decision.reason == "old stays: same: gain +0.0000 ndcg@10, at most +0.0000 with 95 % confidence "
         "(required: gain above 0)"
     )
 
@@ -559,10 +559,10 @@ def test_markdown_has_every_condition_with_its_numbers() -> None:
     text = decision_markdown(full_decision())
     assert text.startswith("# PROMOTE: new replaces the champion old\n")
     assert (
-        f"| passed | ndcg@10 | gain above 0 | \\+0.0500 | \\+{0.05 - HALF:.4f} \\(95 %\\) | &lt; 0.0001 | 600 |"
-        in text
+        f"| passed | ndcg@10 | gain above 0 | \\+0.0500 | \\+{0.05 - HALF:.4f} \\(95 %\\) | "
+        f"\\+{0.05 + HALF:.4f} \\(95 %\\) | &lt; 0.0001 | 600 |" in text
     )
-    assert "| passed | fit\\_seconds | at most 100 | 60 |  |  |  |" in text
+    assert "| passed | fit\\_seconds | at most 100 | 60 |  |  |  |  |" in text
     assert "## a \\| b: failed" in text
     assert "| failed | result \\(failed: ValueError: k must be &lt;= 12\\) | scores for each user |" in text
     assert text.endswith(
