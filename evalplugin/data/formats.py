@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
@@ -197,35 +198,38 @@ class TrecFormat:
         import pyarrow as pa
 
         names, number = self.names(file), "score" if self.run else "rating"
+        columns = [*names, "more"]
         try:
-            with _lines(file) as lines:
+            with _lines(file) as lines, warnings.catch_warnings():
+                warnings.simplefilter("ignore", pd.errors.ParserWarning)  # of values that are left out: see below
                 frame = pd.read_csv(
                     lines,
                     sep=r"\s+",
-                    header=None,
+                    names=columns,
+                    index_col=False,
                     dtype=str,
                     quoting=3,
                     keep_default_na=False,
                     na_filter=False,
+                    skip_blank_lines=False,  # so that the index is the number of the line
                 )
-        except pd.errors.EmptyDataError:
-            frame = pd.DataFrame(columns=names, dtype=str)
         except pd.errors.ParserError as error:
             raise DataError(
                 f"{path_text(file)}: cannot be read as TREC's {' '.join(names)}: {error}"
             ) from None
-        if frame.shape[1] != len(names):
+        frame = frame[frame["user"] != ""]
+        odd = frame[(frame[names[-1]] == "") | (frame["more"] != "")]
+        if len(odd):
+            has = "more" if odd["more"].iloc[0] else int((odd.iloc[0] != "").sum())
             raise DataError(
-                f"{file}: a line of a TREC {'run' if self.run else 'qrels file'} has {len(names)} values "
-                f"({' '.join(names)}), but this one has {frame.shape[1]}"
+                f"{path_text(file)}: line {odd.index[0] + 1}: a line of a TREC {'run' if self.run else 'qrels file'} "
+                f"has {len(names)} values ({' '.join(names)}); this one has {has}"
             )
-        frame.columns = pd.Index(names)
         values = pd.to_numeric(frame[number], errors="coerce").astype(np.float64)
-        wrong = np.flatnonzero(values.isna())
-        if len(wrong):
-            row = int(wrong[0])
+        if len(wrong := frame[values.isna()]):
             raise DataError(
-                f"{file}: line {row + 1}: the {number} must be a number, not {frame[number].iloc[row]!r}"
+                f"{path_text(file)}: line {wrong.index[0] + 1}: the {number} must be a number, not "
+                f"{wrong[number].iloc[0]!r}"
             )
         ids = {name: pa.array(frame[name], pa.large_string()) for name in ("user", "item")}
         return pa.table(ids | {number: pa.array(values)})

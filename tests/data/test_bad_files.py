@@ -30,6 +30,7 @@ from evalplugin.segments.attribute import Attribute
 
 CSV = b"user,item,rank\n" + b"".join(b"%d,%d,1\n" % (n, n) for n in range(500))
 RUN = b"u1 Q0 d1 1 0.5 t\nu2 Q0 d2 1 0.5 t\n"
+RUN_LINE = "a line of a TREC run has 6 values (user q0 item trec_rank score tag)"
 QRELS = b"u1 0 d1 1\nu2 0 d3 1\n"
 
 
@@ -191,11 +192,16 @@ def test_permission_denied_is_said() -> None:
         (RUN.decode().encode("utf-16"), "is UTF-16"),
         (b"u1 Q0 caf\xe9 1 0.5 t\n", "is not UTF-8 text (byte 9)"),
         (gzip.compress(RUN, mtime=0), "is not text but gzip; name it .gz"),
-        (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2 0.4 t t\n", "Expected 6 fields in line 2, saw 7"),
-        (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2\n", "line 2: the score must be a number, not ''"),
+        (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2 0.4 t t\n", f"line 2: {RUN_LINE}; this one has more"),
+        (b"u1 Q0 d2 2 0.4 t t t\nu1 Q0 d1 1 0.5 t\n", f"line 1: {RUN_LINE}; this one has more"),
+        (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2 0.4 t t t\n", "line 2, saw 8"),
+        (b"u1 Q0 d1 1 0.5 t\n\nu1 Q0 d2 2\n", f"line 3: {RUN_LINE}; this one has 4"),
+        (b"u1 Q0 d1 1 0.5 t\nu1 Q0 d2 2 0.4\n", f"line 2: {RUN_LINE}; this one has 5"),
+        (b"u1 Q0 d1 1 0.5\nu1 Q0 d2 2 0.4\n", f"line 1: {RUN_LINE}; this one has 5"),
+        (b"\n\nu1 Q0 d1 1 x t\n", "line 3: the score must be a number, not 'x'"),
         (b"", "there are no rows"),
+        (b"\n\n", "there are no rows"),
     ],
-    ids=["UTF-16", "Latin-1", "gzip", "too many fields", "too few fields", "empty"],
 )
 def test_bad_trec_files_are_refused(run: bytes, words: str) -> None:
     Path("a.run").write_bytes(run)
@@ -203,6 +209,28 @@ def test_bad_trec_files_are_refused(run: bytes, words: str) -> None:
     message = refusal(lambda: evalplugin.score("a.run", "a.qrels", ["rr"], format="trec"))
     assert message.startswith("a.run: ")
     assert words in message
+
+
+@pytest.mark.parametrize(
+    ("qrels", "words"),
+    [
+        (b"u1 0 d1 1\nu2 0 d3\n", "line 2: a line of a TREC qrels file has 4 values (user iteration item rating)"),
+        (b"u1 0 d1 1 2\n", "line 1: a line of a TREC qrels file has 4 values"),
+        (b"u1 0 d1 1\nu2 0 d3 one\n", "line 2: the rating must be a number, not 'one'"),
+    ],
+)
+def test_bad_qrels_are_refused(qrels: bytes, words: str) -> None:
+    Path("a.run").write_bytes(RUN)
+    Path("a.qrels").write_bytes(qrels)
+    message = refusal(lambda: evalplugin.score("a.run", "a.qrels", ["rr"], format="trec"))
+    assert message.startswith(f"a.qrels: {words}")
+
+
+def test_blank_lines_and_spaces_around_trec_lines_are_ignored() -> None:
+    Path("a.run").write_bytes(b"\n " + RUN.replace(b"\n", b" \t\r\n\r\n"))
+    Path("a.qrels").write_bytes(b"  \n" + QRELS + b"\n\n")
+    scores = evalplugin.score("a.run", "a.qrels", ["rr"], format="trec")
+    assert scores.per_user["rr"].to_dict() == {"u1": 1.0, "u2": 0.0}
 
 
 @pytest.mark.parametrize("mark", ["run", "qrels", "both"])
