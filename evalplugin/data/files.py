@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "TableFiles", "find_files"]
 
 _PARQUET = "*.parquet"
+_PIECE = 2**20  # rows
 _REQUESTS = 16  # at a time, to a store
 
 Report = Callable[[str, float | None], None]
@@ -179,6 +180,10 @@ class TableFiles:
                         self.name,
                         lambda row, number=number, start=start: self._row_name(number, start + row),  # type: ignore[misc]
                     )
+
+    def pieces(self, roles: Mapping[str, str]) -> Iterator[Table]:
+        """Yield all rows: those of Parquet files in batches, those of other files at once."""
+        return self.batches(roles, _PIECE) if self.is_parquet else iter([self.read(roles)])
 
     def row_groups(self, number: int, groups: Sequence[int], start: int, roles: Mapping[str, str]) -> Table:
         """Return the requested columns of some row groups of a Parquet file.

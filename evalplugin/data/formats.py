@@ -201,7 +201,9 @@ class TrecFormat:
         columns = [*names, "more"]
         try:
             with _lines(file) as lines, warnings.catch_warnings():
-                warnings.simplefilter("ignore", pd.errors.ParserWarning)  # of values that are left out: see below
+                warnings.simplefilter(
+                    "ignore", pd.errors.ParserWarning
+                )  # of values that are left out: see below
                 frame = pd.read_csv(
                     lines,
                     sep=r"\s+",

@@ -8,11 +8,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.errors import DataError
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.vocabulary import codes_in, encode
 from evalplugin.lists.columns import ListInput, PairColumns
-from evalplugin.metrics.blocks import raw_text
+from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
 __all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on"]
@@ -41,7 +40,7 @@ class Catalogue:
         """Return the catalogue.
 
         Raises:
-            DataError: A pair occurs twice in the train data.
+            BrokenRowsError: A pair occurs twice in the train data.
         """
         if train is None:
             return cls(users, items, None)
@@ -50,8 +49,7 @@ class Catalogue:
         twice = pair[1:][pair[1:] == pair[:-1]]
         if len(twice):
             codes = divmod(int(twice[0]), len(items))
-            user, item = (raw_text(ids[code]) for ids, code in zip((users, items), codes, strict=True))
-            raise DataError(f"train: user {user} meets item {item} more than once")
+            raise BrokenRowsError(Broken.repeated("train", users[codes[0]], items[codes[1]]))
         return cls(users, items, data)
 
 

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
+from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Ids, Table, check_roles
 from evalplugin.data.vocabulary import check_kinds
+from evalplugin.metrics.blocks import BrokenRowsError
 
-__all__ = ["ListColumns", "ListInput", "PairColumns", "Role"]
+__all__ = ["ListColumns", "ListInput", "PairColumns", "Role", "refuse_rows"]
 
 Role: TypeAlias = Literal["lists", "truth", "train"]
 
@@ -105,6 +108,38 @@ class PairColumns(NamedTuple):
     def refuse(self, row: int, rule: str) -> NoReturn:
         """Raise the error for a value that breaks a rule."""
         self.table.refuse(self.column, row, rule)
+
+
+def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns) -> NoReturn:
+    """Raise the error for rows that break a rule with their places in the input, which is read again.
+
+    Raises:
+        DataError: Names the input and the rows; BrokenRowsError as it was if the input does not have them any more.
+    """
+    broken = error.broken
+    names = columns.of(broken.role, source.name, source.columns)
+    wanted = {key: names[key] for key in ("user", broken.kind)}
+    found: list[str] = []
+    for table in source.pieces(wanted) if isinstance(source, TableFiles) else [source]:
+        same = np.ones(len(table), dtype=np.bool_)
+        for key, value in (("user", broken.user), (broken.kind, broken.value)):
+            same &= _equal(table.arrow(names[key]), value)
+        for row in np.flatnonzero(same).tolist():
+            found.append(table.row_name(row))
+            if len(found) == broken.rows:
+                if broken.kind == "rank":
+                    table.refuse(names["rank"], row, broken.rule)
+                raise DataError(f"{source.name}: {broken.rule}: {' and '.join(found)}") from None
+    raise error
+
+
+def _equal(column: Any, value: Any) -> npt.NDArray[np.bool_]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    plain = value.item() if isinstance(value, np.generic) else value
+    same = pc.equal(column, pa.scalar(plain, None if isinstance(plain, str) else column.type))
+    return np.asarray(pc.fill_null(same, False))
 
 
 class ListInput(NamedTuple):

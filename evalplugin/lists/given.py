@@ -15,9 +15,9 @@ from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
-from evalplugin.lists.columns import ListColumns, PairColumns
+from evalplugin.lists.columns import ListColumns, PairColumns, refuse_rows
 from evalplugin.lists.ranked_lists import RankedLists
-from evalplugin.metrics.blocks import raw_text
+from evalplugin.metrics.blocks import Broken, BrokenRowsError, raw_text
 from evalplugin.metrics.grouped_rows import group_rows
 from evalplugin.models.base import ListRequest
 from evalplugin.models.selection import NO_ITEM, TopN, position_in_row, row_codes
@@ -72,14 +72,24 @@ def _read(train: Interactions, table: Table, columns: ListColumns) -> _Entries:
     starts = pairs.user.run_starts()
     rows = group_rows(starts, user[starts], len(users), {"item": item, pairs.kind: pairs.values})
     lists = RankedLists(users, rows, pairs.refuse)
+    try:
+        return _Entries(*_listed(lists, users, items), users, items)
+    except BrokenRowsError as error:
+        refuse_rows(error, table, columns)
+
+
+def _listed(
+    lists: RankedLists, users: npt.NDArray[np.generic], items: npt.NDArray[np.generic]
+) -> tuple[Ints, npt.NDArray[np.int32], Floats]:
+    """Return positions of users and items, and scores, in the order of lists."""
     parts = []
     for block in _blocks(lists.lengths):
         listed = lists.block(block)
-        _refuse_twice(listed, users[block], items, table.name)
+        _refuse_twice(listed, users[block], items)
         row, position = np.nonzero(listed != NO_ITEM)
         parts.append((block[row], listed[row, position], -1.0 - position))
     code, listed, score = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return _Entries(code, listed, score, users, items)
+    return code, listed, score
 
 
 def _blocks(lengths: Ints) -> Iterator[Ints]:
@@ -98,15 +108,12 @@ def _refuse_twice(
     listed: npt.NDArray[np.int32],
     users: npt.NDArray[np.generic],
     items: npt.NDArray[np.generic],
-    name: str,
 ) -> None:
     by_item = np.sort(listed, axis=1)
     twice = np.argwhere((by_item[:, 1:] == by_item[:, :-1]) & (by_item[:, 1:] != NO_ITEM))
     if len(twice):
         row, column = twice[0]
-        raise DataError(
-            f"{name}: the list of user {raw_text(users[row])} has item {raw_text(items[by_item[row, column]])} twice"
-        )
+        raise BrokenRowsError(Broken.repeated("lists", users[row], items[by_item[row, column]]))
 
 
 def _on_request(entries: _Entries, request: ListRequest) -> tuple[TopN, list[str]]:

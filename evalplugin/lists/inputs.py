@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from numbers import Real
 from pathlib import Path
@@ -15,13 +16,14 @@ from evalplugin.data.files import TableFiles
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
 from evalplugin.lists.catalogue import catalogue_of, interactions_alone
-from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role, refuse_rows
 from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.parts import engine_of, open_session, parts_for, score_by_ranges, score_in_parts
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import score_in_memory, top_n_on
 from evalplugin.lists.spark import is_spark, score_frames
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models.selection import TopN
 
@@ -80,47 +82,59 @@ def score_lists(
             history = _table(_source(train, "train", format, text_ids), "train", columns)
         return score_frames(lists, truth, history, specs, columns, threshold)
     sources = _open(lists, truth, train, format, text_ids)
-    chosen = None if engine is None else engine_of(engine)
-    threads = None if chosen is None else 1
-    n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory), threads)
-    if n_parts == 1 and not partitioned and chosen is None:
-        scores = _by_ranges(sources, specs, threshold, columns, curve_ks)
-        if scores is not None:
-            return ListScores(scores)
-        inputs = _read(sources, columns)
-        return ListScores(score_in_memory(inputs, specs, threshold, curve_ks=curve_ks))
-    files = [s for s in (sources["lists"], sources["truth"]) if isinstance(s, TableFiles) and s.is_parquet]
-    if len(files) < 2:
-        odd = sources["truth"] if sources["lists"] in files else sources["lists"]
-        why = (
-            f"lists and truth do not fit into {memory}"
-            if n_parts > 1
-            else "parts are asked for (an engine, or files that are partitioned by user)"
+    with _rows_named(sources, columns):
+        chosen = None if engine is None else engine_of(engine)
+        threads = None if chosen is None else 1
+        n_parts = 1 if memory is None else parts_for(sources, columns, bytes_of(memory), threads)
+        if n_parts == 1 and not partitioned and chosen is None:
+            scores = _by_ranges(sources, specs, threshold, columns, curve_ks)
+            if scores is not None:
+                return ListScores(scores)
+            inputs = _read(sources, columns)
+            return ListScores(score_in_memory(inputs, specs, threshold, curve_ks=curve_ks))
+        files = [
+            s for s in (sources["lists"], sources["truth"]) if isinstance(s, TableFiles) and s.is_parquet
+        ]
+        if len(files) < 2:
+            odd = sources["truth"] if sources["lists"] in files else sources["lists"]
+            why = (
+                f"lists and truth do not fit into {memory}"
+                if n_parts > 1
+                else "parts are asked for (an engine, or files that are partitioned by user)"
+            )
+            raise DataError(
+                f"{odd.name}: {why}, and only Parquet files are scored "
+                f"part by part; write both as Parquet, or {'allow more memory' if n_parts > 1 else 'leave that out'}"
+            )
+        history = _table(sources["train"], "train", columns) if "train" in sources else None
+        open_engine = None
+        if chosen is not None:
+            files = [source.with_absolute_paths() for source in files]
+            open_engine = partial(open_session, chosen, files, report)
+        return ListScores(
+            score_in_parts(
+                files[0],
+                files[1],
+                history,
+                specs,
+                columns,
+                threshold,
+                n_parts,
+                curve_ks=curve_ks,
+                report=report,
+                partitioned=partitioned,
+                engine=open_engine,
+            )
         )
-        raise DataError(
-            f"{odd.name}: {why}, and only Parquet files are scored "
-            f"part by part; write both as Parquet, or {'allow more memory' if n_parts > 1 else 'leave that out'}"
-        )
-    history = _table(sources["train"], "train", columns) if "train" in sources else None
-    open_engine = None
-    if chosen is not None:
-        files = [source.with_absolute_paths() for source in files]
-        open_engine = partial(open_session, chosen, files, report)
-    return ListScores(
-        score_in_parts(
-            files[0],
-            files[1],
-            history,
-            specs,
-            columns,
-            threshold,
-            n_parts,
-            curve_ks=curve_ks,
-            report=report,
-            partitioned=partitioned,
-            engine=open_engine,
-        )
-    )
+
+
+@contextmanager
+def _rows_named(sources: Mapping[Role, TableFiles | Table], columns: ListColumns) -> Iterator[None]:
+    """Add the places in the input to an error in rows, wherever they were found."""
+    try:
+        yield
+    except BrokenRowsError as error:
+        refuse_rows(error, sources[error.broken.role], columns)
 
 
 def _by_ranges(
@@ -163,8 +177,10 @@ def lists_and_truth(
     Raises:
         DataError: Input that is missing or breaks a rule.
     """
-    inputs = _read(_open(lists, truth, train, format, text_ids), columns)
-    return top_n_on(catalogue_of(inputs), inputs)
+    sources = _open(lists, truth, train, format, text_ids)
+    with _rows_named(sources, columns):
+        inputs = _read(sources, columns)
+        return top_n_on(catalogue_of(inputs), inputs)
 
 
 def read_interactions(

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.metrics.blocks import ListSource, raw_text
+from evalplugin.base.errors import DataError
+from evalplugin.metrics.blocks import Broken, BrokenRowsError, ListSource, raw_text
 from evalplugin.metrics.grouped_rows import GroupedRows, Users
 from evalplugin.metrics.matching import Matches
 from evalplugin.models.selection import NO_ITEM
@@ -100,15 +101,20 @@ class RankedLists(ListSource):
         all_rows = np.arange(len(self.rows.columns["rank"])) if self.rows.origin is None else self.rows.origin
         origin = all_rows[rows]
         rule = f"the ranks of user {raw_text(self.users[user])} must be 1, 2, 3 and so on"
-        if rank.min() < 1:
-            self.refuse(int(origin[np.argmin(rank)]), f"{rule}, the best item first")
         values, counts = np.unique(rank, return_counts=True)
-        if counts.max() > 1:
-            again = int(np.flatnonzero(rank == values[np.argmax(counts > 1)])[1])
-            self.refuse(int(origin[again]), f"{rule}, and another row has this one")
-        missing = int(np.flatnonzero(values != np.arange(1, len(values) + 1))[0]) + 1
-        above = int(origin[np.flatnonzero(rank == values[missing - 1])[0]])
-        self.refuse(above, f"{rule}, but no row has rank {missing}")
+        number = 1  # of the row with the value
+        if values[0] < 1:
+            value, rule = values[0], f"{rule}, the best item first"
+        elif counts.max() > 1:
+            value, number, rule = values[np.argmax(counts > 1)], 2, f"{rule}, and another row has this one"
+        else:
+            missing = int(np.flatnonzero(values != np.arange(1, len(values) + 1))[0]) + 1
+            value, rule = values[missing - 1], f"{rule}, but no row has rank {missing}"
+        try:
+            self.refuse(int(origin[np.flatnonzero(rank == value)[number - 1]]), rule)
+        except DataError as error:
+            broken = Broken("lists", self.users[user], "rank", value, number, rule)
+            raise BrokenRowsError(broken, str(error)) from None
 
 
 def _padded(values: npt.NDArray[Any], listed: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:

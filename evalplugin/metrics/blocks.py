@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +20,39 @@ from evalplugin.metrics.matching import Matches
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM, TopN
 
-__all__ = ["Blocks", "ListSource", "raw_text"]
+__all__ = ["Blocks", "Broken", "BrokenRowsError", "ListSource", "raw_text"]
 
 # Cells (user x rank) of a block: its few temporaries of 4 and 8 bytes a cell stay in the second-level cache.
 _CELLS = 2**18
 # Users of a block with short lists, as arrays of a value a user or a truth item must fit as well.
 _USERS = 2**13
 _MOST_PADDING = 2  # cells a listed item; beyond, users are cut into blocks by the lengths of their lists
+
+
+class Broken(NamedTuple):
+    """A rule that rows of a user break, and the value by which these are found in the input."""
+
+    role: Literal["lists", "truth", "train"]
+    user: Any  # raw id
+    kind: Literal["item", "rank"]
+    value: Any  # raw id or rank
+    rows: int  # how many rows have the value: 2 where one is too many
+    rule: str
+
+    @classmethod
+    def repeated(cls, role: Literal["lists", "truth", "train"], user: object, item: object) -> Broken:
+        """Return that a user has an item twice."""
+        what = {"lists": "list", "truth": "truth", "train": "train data"}[role]
+        rule = f"the {what} of user {raw_text(user)} has item {raw_text(item)} twice"
+        return cls(role, user, "item", item, 2, rule)
+
+
+class BrokenRowsError(DataError):
+    """Rows that break a rule, of which user and value are known, but not where they are in the input."""
+
+    def __init__(self, broken: Broken, message: str = "") -> None:
+        super().__init__(message or broken.rule)
+        self.broken = broken
 
 
 class ListSource(Protocol):
@@ -188,14 +214,12 @@ class Blocks:
         twice = ordered[:, 1:] == ordered[:, :-1]
         if twice.any() and len(repeated := np.argwhere(twice & (ordered[:, 1:] != NO_ITEM))):
             row, column = repeated[0]
-            self._refuse("list", users[row], int(ordered[row, column]))
+            self._refuse("lists", users[row], int(ordered[row, column]))
         if not self.truth_is_checked and (pair := context.truth_pairs.repeated()) is not None:
             self._refuse("truth", users[pair[0]], pair[1])
 
-    def _refuse(self, which: str, user: object, item: int) -> NoReturn:
-        raise DataError(
-            f"the {which} of user {raw_text(user)} has item {raw_text(self.raw_item(item))} twice"
-        )
+    def _refuse(self, role: Literal["lists", "truth"], user: object, item: int) -> NoReturn:
+        raise BrokenRowsError(Broken.repeated(role, user, self.raw_item(item)))
 
 
 def _pieces(lengths: npt.NDArray[np.int64]) -> list[slice]:

@@ -214,7 +214,10 @@ def test_bad_trec_files_are_refused(run: bytes, words: str) -> None:
 @pytest.mark.parametrize(
     ("qrels", "words"),
     [
-        (b"u1 0 d1 1\nu2 0 d3\n", "line 2: a line of a TREC qrels file has 4 values (user iteration item rating)"),
+        (
+            b"u1 0 d1 1\nu2 0 d3\n",
+            "line 2: a line of a TREC qrels file has 4 values (user iteration item rating)",
+        ),
         (b"u1 0 d1 1 2\n", "line 1: a line of a TREC qrels file has 4 values"),
         (b"u1 0 d1 1\nu2 0 d3 one\n", "line 2: the rating must be a number, not 'one'"),
     ],

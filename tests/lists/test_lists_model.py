@@ -118,7 +118,7 @@ def test_lists_with_scores_are_sorted_by_them() -> None:
     [
         (
             pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "b"], "rank": [1, 2]}),
-            "list of user 'ann' has item 'b' twice",
+            r"list of user 'ann' has item 'b' twice: row 1 .* and row 2 \(counted from 1\)$",
         ),
         (pd.DataFrame({"user": ["ann", "ann"], "item": ["b", "c"], "rank": [1, 3]}), "no row has rank 2"),
         (pd.DataFrame({"user": ["ann"], "item": ["b"]}), "no column says how lists are ordered"),

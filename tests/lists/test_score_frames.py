@@ -290,8 +290,14 @@ SCORED = LISTS.drop(columns="rank")
             "lists: column 'rank', row 5 (counted from 1) is 1 (int): the ranks of user 'b' must be 1, 2, 3 and so on, "
             "and another row has this one",
         ),
-        (lists(item=list("xyxxwy")), TRUTH, "the list of user 'a' has item 'x' twice"),
-        (LISTS, pd.concat([TRUTH, TRUTH[1:2]]), "the truth of user 'a' has item 'q' twice"),
+        (
+            lists(item=list("xyxxwy")), TRUTH,
+            "lists: the list of user 'a' has item 'x' twice: row 1 (counted from 1) and row 3 (counted from 1)",
+        ),
+        (
+            LISTS, pd.concat([TRUTH, TRUTH[1:2]]),
+            "truth: the truth of user 'a' has item 'q' twice: row 2 (counted from 1) and row 5 (counted from 1)",
+        ),
         (
             LISTS, TRUTH.assign(rating=[1, 2, INF, 4]),
             "truth: column 'rating', row 3 (counted from 1) is inf (float): ratings must be finite numbers (float32)",
@@ -316,7 +322,9 @@ def test_invalid_ranks_are_found_in_shuffled_lists() -> None:
         DataError, match=rf"row {row} \(counted from 1\) is 4 \(int\): the ranks of user 'a' must"
     ):
         evalplugin.score(shuffled, TRUTH, ["rr"])
-    with pytest.raises(DataError, match=r"^the list of user 'a' has item 'x' twice$"):
+    with pytest.raises(
+        DataError, match=r"^lists: the list of user 'a' has item 'x' twice: row 2 .* and row 4 "
+    ):
         evalplugin.score(lists(item=list("xyxxwy")).iloc[[3, 2, 1, 0, 4, 5]], TRUTH, ["rr"])
 
 
@@ -343,7 +351,7 @@ def test_unknown_metrics_and_two_orders_are_errors() -> None:
         DataError, match=r"^lists: lists are ranked by a rank or by a score: name 'rank' or 'rank'"
     ):
         evalplugin.score(LISTS, TRUTH, ["rr"], rank="rank", score="rank")
-    with pytest.raises(DataError, match=r"^train: user 'a' meets item 'y' more than once$"):
+    with pytest.raises(DataError, match=r"^train: the train data of user 'a' has item 'y' twice: row 1 "):
         evalplugin.score(LISTS, TRUTH, ["novelty"], train=pd.concat([TRUTH, TRUTH[:1]]))
 
 
@@ -382,7 +390,7 @@ def test_integer_ids_of_any_width_and_sign() -> None:
         ({"rank": "item"}, "lists: column 'item' cannot be both item and rank: name two columns"),
         (
             {"train": pd.DataFrame({"user": ["a", "a"], "item": ["x", "x"]}), "metrics": ["novelty@1"]},
-            "train: user 'a' meets item 'x' more than once",
+            "train: the train data of user 'a' has item 'x' twice: row 1 (counted from 1) and row 2 (counted from 1)",
         ),
     ],
 )
@@ -396,5 +404,7 @@ def test_invalid_arguments_are_refused(options: dict[str, Any], message: str) ->
 def test_messages_show_integer_ids_as_they_are_written() -> None:
     frame = pd.DataFrame({"user": [1, 1], "item": [7, 8], "rank": [1, 2]})
     twice = pd.DataFrame({"user": [1, 1], "item": [7, 7]})
-    with pytest.raises(DataError, match=r"^train: user 1 meets item 7 more than once$"):
+    with pytest.raises(
+        DataError, match=r"^train: the train data of user 1 has item 7 twice: row 1 .* and row 2 "
+    ):
         evalplugin.score(frame, frame, ["novelty@1"], train=twice)

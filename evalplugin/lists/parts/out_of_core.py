@@ -208,7 +208,7 @@ def _values(results: Iterable[tuple[int, Any]]) -> Generator[Any]:
     """Yield the results of calls; raise what ended one of them."""
     for _, result in results:
         if isinstance(result, Refused):
-            raise DataError(result.message)
+            raise result.error()
         if not isinstance(result, list):  # a failure of the process or of the code
             raise EvalpluginError(f"a part of the lists could not be scored:\n{result.error.strip()}")
         yield from result

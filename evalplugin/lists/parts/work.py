@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
 from evalplugin.data.vocabulary import check_kinds, encode
@@ -20,6 +20,7 @@ from evalplugin.lists.parts.ranges import joined, rows_of, rows_within
 from evalplugin.lists.parts.row_groups import RowGroup, read_groups
 from evalplugin.lists.scoring import blocks_of
 from evalplugin.metrics import MetricSpec
+from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.scoring import Scorer
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
@@ -164,6 +165,11 @@ class Refused:
     """An error in what was given, of which only the message leaves the process."""
 
     message: str
+    broken: Broken | None = None
+
+    def error(self) -> DataError:
+        """Return the error in this process."""
+        return DataError(self.message) if self.broken is None else BrokenRowsError(self.broken, self.message)
 
 
 def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -> list[R] | Refused:
@@ -172,7 +178,7 @@ def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -
         with limit_threads(1):
             return [function(work, part) for part in parts]
     except EvalpluginError as error:
-        return Refused(str(error))
+        return Refused(str(error), error.broken if isinstance(error, BrokenRowsError) else None)
 
 
 def anywhere(pairs: PairColumns) -> Table:

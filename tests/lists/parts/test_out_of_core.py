@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(tables: tuple[pd.DataFrame, ...]) -> None:
     lists, truth, train = tables
-    Path("lists").mkdir()
+    Path("lists").mkdir(exist_ok=True)
     lists[: len(lists) // 3].to_parquet("lists/1.parquet", index=False, row_group_size=50)
     lists[len(lists) // 3 :].to_parquet("lists/2.parquet", index=False)
     truth.to_parquet("truth.parquet", index=False)
@@ -129,14 +129,19 @@ def test_invalid_values_in_partitions_name_file_and_row(
 def test_duplicates_and_ranks_with_holes_are_found_in_parts_too(folder: Path) -> None:
     lists, truth, train = list_tables()
     write((pd.concat([lists, lists[:1]]), truth, train))
-    with pytest.raises(DataError, match=r"^the list of user \d+ has item \d+ twice$"):
+    rule = r"^lists: the list of user \d+ has item \d+ twice: row \d+ of \d.parquet .* and row \d+ of \d.parquet "
+    with pytest.raises(DataError, match=rule):
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
-    lists["rank"] = 2
-    lists.to_parquet("lists/1.parquet", index=False)
-    lists.to_parquet("lists/2.parquet", index=False)
-    with pytest.raises(
-        DataError, match=r"^lists: column 'rank', a row is 2 \(int\): the ranks of user \d+ must be"
-    ):
+    write((lists, pd.concat([truth, truth[:1]]), pd.concat([train, train[:1]])))
+    rule = r"^truth.parquet: the truth of user \d+ has item \d+ twice: row 1 .* and row \d+ \(counted"
+    with pytest.raises(DataError, match=rule):
+        evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
+    rule = r"^train.parquet: the train data of user \d+ has item \d+ twice: row 1 .* and row \d+ \(counted"
+    with pytest.raises(DataError, match=rule):
+        evalplugin.score("lists", "truth.parquet", ["coverage@3"], train="train.parquet", memory="3KB")
+    write((lists.assign(rank=2), truth, train))
+    rule = r"^lists: column 'rank', row \d+ of \d.parquet \(counted from 1\) is 2 \(int\): the ranks of user \d+ must"
+    with pytest.raises(DataError, match=rule):
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
 
 
