@@ -163,8 +163,7 @@ def register_winner(
     """Return the version that the winner of a bake-off became in the registry; None where nothing is registered.
 
     That is the promoted challenger; or, unless ``register.refresh`` is false, the champion that stays. It is fitted
-    again, now on all interactions (of the last window, where the split has one), with the random stream that it had in
-    the bake-off.
+    again, now on all interactions (of the last window, where the split has one), with the same seed.
 
     Args:
         gated, decision, prepared, result, observer: Of the bake-off.
@@ -196,7 +195,7 @@ def register_winner(
         "type": model.type,
         "params": model.params,
         "seed": config.spec.seed,
-        "stream": (*one.stream, "0"),  # as on the first fold
+        "stream": (data.digest,),
         "n": register.n or recommend.n,
         "candidates": "all" if recommend.candidates == "all" else "unseen",
         "folder": config.folder,

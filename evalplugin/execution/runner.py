@@ -51,7 +51,6 @@ class PreparedData:
     info: DataInfo
     folds: tuple[Split, ...]
     candidates: tuple[Candidates, ...]
-    stream: tuple[str, ...]  # names the random streams of this data under this split
 
 
 @dataclass(eq=False)
@@ -153,7 +152,7 @@ def _prepare(
     cache: StepCache | None,
 ) -> PreparedData:
     seed = config.spec.seed
-    # Streams are named by content, so that renaming a dataset, a split or a model changes no result.
+    # Streams are named by content, so that renaming a dataset or a split changes no result.
     stream = (data.digest, split.type, json.dumps(as_mapping(split.component), sort_keys=True))
     named = list(inputs_named_in(as_mapping(split.component), [config.folder, Path.cwd()]))
     folds = None if cache is None else cache.folds(data, split, seed, named)
@@ -188,7 +187,7 @@ def _prepare(
         notes=(*data.notes, *_notes_of(folds), *left_out),
         segments=segments,
     )
-    return PreparedData(info, tuple(folds), tuple(candidates), stream)
+    return PreparedData(info, tuple(folds), tuple(candidates))
 
 
 def _split(
@@ -255,8 +254,9 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             split=fold,
             candidates=candidates,
             seed=config.spec.seed,
-            # The first seed's stream is the one of a bake-off without others.
-            stream=(*prepared.stream, str(fold.fold), *([f"seed {seed + 1}"] if seed else [])),
+            # By the train data alone: no test data changes a fit. The first seed's stream is the one of a bake-off
+            # without others.
+            stream=(fold.train.digest, *([f"seed {seed + 1}"] if seed else [])),
             n=config.spec.recommend.n,
             metrics=config.metrics,
             threshold=config.spec.relevance.threshold,

@@ -36,13 +36,13 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
     validation = {id(fold): _validation(config, plan, one, fold) for one in prepared for fold in one.folds}
     for number, job in enumerate(jobs):
         for fold, task in enumerate(job.tasks[: job.folds] if job.model.space else ()):
-            split, candidates, stream, settings = validation[id(task.split)]
+            split, candidates, settings = validation[id(task.split)]
             base = Task(
                 model=replace(job.model, space=None),
                 split=split,
                 candidates=candidates,
                 seed=task.seed,
-                stream=stream,
+                stream=(split.train.digest,),
                 n=task.n,
                 metrics=(plan.metric,),
                 threshold=task.threshold,
@@ -72,8 +72,8 @@ def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int
 
 def _validation(
     config: CheckedConfig, plan: TuningPlan, prepared: PreparedData, fold: Split
-) -> tuple[Split, Candidates, tuple[str, ...], dict[str, Any]]:
-    """Return the split of a fold's train data, the candidates, the name of its random streams, and the settings.
+) -> tuple[Split, Candidates, dict[str, Any]]:
+    """Return the split of a fold's train data, the candidates, and the settings.
 
     Nothing depends on the test data, not even the streams.
     """
@@ -99,7 +99,7 @@ def _validation(
     settings = plan.as_mapping() | {"split": {"type": split.type, **as_mapping(split.component)}}
     drawing = generator(seed, *stream, "candidates")
     negatives = recommend.negatives or 0
-    return found, Candidates.of(recommend.candidates, found, drawing, n_negatives=negatives), stream, settings
+    return found, Candidates.of(recommend.candidates, found, drawing, n_negatives=negatives), settings
 
 
 def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:

@@ -29,7 +29,7 @@ def prepared(frame: pd.DataFrame, *, held_out: Any = None, **config: Any) -> tup
     test = np.arange(len(data)) % 5 == 0 if held_out is None else np.asarray(held_out)
     fold = Split(data.select(~test), data.select(test))
     info = made.info.__class__(**{**made.info.__dict__, "full": data, "train": fold.train, "test": fold.test})
-    return checked, PreparedData(info, (fold,), made.candidates, made.stream)
+    return checked, PreparedData(info, (fold,), made.candidates)
 
 
 def table(counts: list[int], *, ratings: Any = None, n_items: int = 400) -> pd.DataFrame:

@@ -113,6 +113,23 @@ def test_a_model_that_cannot_do_what_is_asked_is_a_result_with_its_traceback() -
     assert "n_components" in result.error
 
 
+@pytest.mark.parametrize("model", ["sklearn.TruncatedSVD", "surprise.SVD", "random"])
+def test_editing_test_data_changes_no_fit(tmp_path: Path, model: str) -> None:
+    checked = load(config())
+    (made,) = prepare(checked, None, Observer())
+    frame, held_out = made.info.full.to_frame(), made.info.test.to_frame()
+    lists = []
+    for name, rating in (("before", frame["rating"]), ("after", 6 - frame["rating"])):
+        tested = frame.merge(held_out[["user", "item"]], how="left", indicator=True)["_merge"] == "both"
+        frame.assign(rating=frame["rating"].where(~tested, rating)).to_csv(tmp_path / f"{name}.csv")
+        csv = {"name": "tiny", "type": "csv", "path": str(tmp_path / f"{name}.csv")}
+        again = load(config(datasets=[csv | {"rating": "rating", "timestamp": "timestamp"}], models=[model]))
+        (prepared,) = prepare(again, None, Observer())
+        lists.append(run_model(again, prepared, again.models[0], Observer()).top_n)
+    assert lists[0] is not None
+    assert lists[0].equals(lists[1])
+
+
 def test_sampled_candidates_are_the_same_for_every_model_and_in_every_run() -> None:
     first, again = (
         prepare(

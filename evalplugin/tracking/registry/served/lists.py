@@ -60,7 +60,7 @@ def make_lists(
     Args:
         type, params: Of the model.
         data: All interactions.
-        seed, stream: As of the bake-off's task: what the model draws is drawn from the same stream.
+        seed, stream: The seed of the bake-off, and the name of the random stream: the digest of ``data``.
         n: Length of the lists; no more than there are items.
         candidates: ``unseen``: less what the user has met in ``data``; ``all``: the whole catalogue.
         folder: Base of relative paths, for a model that runs a program.
