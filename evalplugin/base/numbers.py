@@ -76,9 +76,10 @@ def p_value(p: float) -> str:
     return UNDEFINED if math.isnan(p) else "< 0.0001" if p < 0.0001 else f"{p:.4f}"
 
 
-def p_equals(p: float) -> str:
-    """Return a p-value as sentences show it: ``p = 0.0120``, ``p < 0.0001``."""
-    return f"p {p_value(p)}" if p < 0.0001 else f"p = {p_value(p)}"
+def p_equals(p: float, correction: str = "") -> str:
+    """Return a p-value as sentences show it: ``p = 0.0120``, ``p < 0.0001``, corrected ``p (Holm) = 0.0120``."""
+    name = f"p ({correction})" if correction else "p"
+    return f"{name} {p_value(p)}" if p < 0.0001 else f"{name} = {p_value(p)}"
 
 
 def count_range(counts: Sequence[int]) -> str:

@@ -73,7 +73,7 @@ def _tests(ranks: Ranks) -> Iterator[str]:
         yield "Friedman's test needs three models; these two are compared by Wilcoxon's alone."
     if ranks.pairs:
         lowest = min(ranks.pairs, key=lambda pair: pair.p_holm)
-        which = f"; the lowest {p_equals(lowest.p_holm)}, {lowest.model} and {lowest.against}"
+        which = f"; the lowest {p_equals(lowest.p_holm, 'Holm')}, {lowest.model} and {lowest.against}"
         nearest = which if lowest.p_holm < 1 else ""
         yield (
             f"Pairs: Wilcoxon's signed-rank test of the means on the {len(ranks.datasets)} datasets, exact, two-sided, "

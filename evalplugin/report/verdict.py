@@ -187,10 +187,10 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         return f"{text}; too few users to test"
     if not pair.mark:
         least = number(pair.paired.detectable)
-        chance = f"may be chance ({p_equals(pair.p_holm)}), as only {least} is found in 4 of 5 such bake-offs"
+        chance = f"may be chance ({p_equals(pair.p_holm, 'Holm')}), as only {least} is found in 4 of 5 such bake-offs"
         return f"{text}; {chance}{seed_range(pair)}"
     shares = f"better for {share(pair.better)} of users, worse for {share(pair.worse)}"
-    return f"{text}; {p_equals(pair.p_holm)}; {shares}{seed_range(pair)}"
+    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}"
 
 
 def _interval(comparison: Comparison, low: float, high: float) -> str:

@@ -63,7 +63,9 @@ class Paired:
     equal: float  # share of users with a == b
     below: float  # share of users with a < b
     p: Mapping[Test, float]  # two-sided, above 0; "permutation" is always there
-    permutations: str  # method of the permutation test: "exact", "10,000 sign flips", "normal limit"
+    permutations: (
+        str  # method of the permutation test: exact, 10,000 sign flips, bound of all sign flips, normal limit
+    )
     detectable: float  # smallest |mean difference| shown 4 times in 5 with these pairs; NaN without spread
 
     @property

@@ -12,8 +12,8 @@ from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.statistics import TESTS, Paired, compare_pairs, mean_interval
-from evalplugin.comparison.statistics.permutation import NORMAL_FROM, sign_flip_tests
+from evalplugin.comparison.statistics import TESTS, Paired, compare_pairs, holm, mean_interval
+from evalplugin.comparison.statistics.permutation import NORMAL_FROM, all_signs, sign_flip_tests
 
 ALL = ("wilcoxon", "t")
 
@@ -104,9 +104,34 @@ def test_random_signs_agree_with_all_signs() -> None:
     assert random == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 2**14))
 
 
+def test_a_p_value_below_the_resolution_of_the_flips_is_the_normal_bound() -> None:
+    # 39 models in 13 groups are 507 comparisons, and 507 / 10,001 would be above 5 % however clear the difference.
+    differences = rng(1).normal(1, 1, 300)
+    (test,) = sign_flip_tests([differences], 10_000, rng())
+    z = differences.sum() / sqrt((differences**2).sum())
+    assert test == (
+        pytest.approx(2 * stats.norm.sf(z) / (4 * stats.norm.sf(sqrt(2)))),
+        "bound of all sign flips",
+    )
+    assert holm(np.full(507, test.p)).max() < 1e-9
+    # All of 14 differences have the same sign: 2 / 2^14 is above the resolution, and flips alone decide.
+    (few,) = sign_flip_tests([np.ones(14)], 10_000, rng())
+    assert few.by == "10,000 sign flips"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(14, 17), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.3, 0.05]))
+def test_the_normal_bound_is_never_below_the_share_of_all_signs(n: int, seed: int, shape: float) -> None:
+    sizes = rng(seed).gamma(shape, 1, n) + 1e-3  # of a few large differences and many small ones
+    (test,) = sign_flip_tests([sizes], 100, rng(seed))
+    if test.by == "bound of all sign flips":
+        assert test.p >= all_signs(sizes)
+
+
 def test_random_signs_never_give_a_p_value_of_0() -> None:
-    (test,) = sign_flip_tests([np.ones(100)], 999, rng())
-    assert test == (1 / 1000, "999 sign flips")
+    (test,) = sign_flip_tests([np.r_[np.ones(13), 0.1]], 999, rng(1))
+    assert 1 / 1000 >= test.p > 0
+    assert compare(np.ones(4000) + rng().random(4000) / 9, np.zeros(4000)).p["permutation"] > 0
 
 
 @pytest.mark.parametrize("repeats", [1, 40])

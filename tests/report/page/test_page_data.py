@@ -337,7 +337,7 @@ def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     assert lines["Against base"].startswith(
         f"+{pair.paired.interval.mean:.4f} (+{100 * pair.paired.relative:.0f} %)"
     )
-    assert f"p = 0.0003; better for {100 * pair.better:.0f} % of users" in lines["Against base"]
+    assert f"p (Holm) < 0.0001; better for {100 * pair.better:.0f} % of users" in lines["Against base"]
     assert lines["For whom it differs"] == "for no group by activity, as far as is shown"
     assert lines["Other metrics"] == "better by recall@10, rmse"
     assert lines["Failed"] == "broken"
