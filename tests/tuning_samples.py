@@ -94,7 +94,11 @@ class Counted:
 
 
 def run(
-    config: Mapping[str, Any], execute: Executor | None = None, *, fresh: bool = False
+    config: Mapping[str, Any],
+    execute: Executor | None = None,
+    *,
+    fresh: bool = False,
+    observer: Observer | None = None,
 ) -> tuple[list[Job], list[Study]]:
     """Run the studies of a config, with the cache of the working directory."""
     checked = load(config)
@@ -102,12 +106,18 @@ def run(
     prepared = prepare(checked, None, Observer(), cache)
     jobs = jobs_of(checked, prepared)
     studies = studies_of(checked, prepared, jobs)
-    return run_studies(studies, jobs, execute or sequential_executor(Observer()), cache, Observer()), studies
+    execute, observer = execute or sequential_executor(Observer()), observer or Observer()
+    return run_studies(studies, jobs, execute, cache, observer), studies
 
 
-def tuning(config: Mapping[str, Any], execute: Executor | None = None, model: str = "dial") -> Tuning:
+def tuning(
+    config: Mapping[str, Any],
+    execute: Executor | None = None,
+    model: str = "dial",
+    observer: Observer | None = None,
+) -> Tuning:
     """Return how the parameters of a model were found."""
-    jobs, _ = run(config, execute)
+    jobs, _ = run(config, execute, observer=observer)
     (found,) = (job.tuning for job in jobs if job.model.name == model)
     assert found is not None
     return found

@@ -140,7 +140,12 @@ class Budget(Closed):
     """What each tuned model may spend on each fold, the same for all: a number of trials, seconds, or both."""
 
     trials: Annotated[
-        int | None, Field(ge=1, description="Number of trials, the defaults included.", examples=[40])
+        int | None,
+        Field(
+            ge=1,
+            description="Number of trials, the defaults included; fewer if the search space has no more points.",
+            examples=[40],
+        ),
     ] = None
     seconds: Annotated[
         float | None,

@@ -61,11 +61,9 @@ def _evaluate(
     progress: _Progress,
     advance: Callable[[int], None],
 ) -> None:
-    """Give each trial without a twin its outcome."""
+    """Give each trial its outcome."""
     missing: list[tuple[Study, Trial, Task]] = []
     for study, trial in asked:
-        if trial.twin is not None:
-            continue
         lists = cache.lists(trial.task)
         cached: TaskResult | TaskFailure | None = None if lists is None else cache.scored(trial.task, lists)
         if cached is None and lists is None:
@@ -109,14 +107,18 @@ def _name(study: Study, trial: Trial) -> str:
 
 def _line(study: Study) -> str:
     """Return a line on the end of a study."""
-    new = [trial for trial in study.trials if trial.twin is None]
-    cached = sum(trial.outcome is not None and trial.outcome.cached for trial in new)
+    cached = sum(trial.outcome is not None and trial.outcome.cached for trial in study.trials)
     stored = f", {cached} of them from the store" if cached else ""
     trials = f"{count_text(len(study.trials), 'trial')}{stored}"
     if (best := study.best) is None or best.outcome is None:
         return f"tuned {study.label}: all of {trials} failed"
     value = f"{study.plan.metric.name} {best.outcome.value:.4g} on validation data"
-    return f"tuned {study.label}: {values_text(best.values)}, {value}, trial {best.number + 1} of {trials}"
+    defaults = ""
+    if best.number == 0:
+        is_outside = study.space.told(best.values) is None
+        defaults = f" (the defaults{', outside of the search space' * is_outside})"
+    found = f"{values_text(best.values)}{defaults}"
+    return f"tuned {study.label}: {found}, {value}, trial {best.number + 1} of {trials}"
 
 
 @dataclass

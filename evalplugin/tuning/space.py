@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.config.tuning import Space, is_same
@@ -47,6 +49,19 @@ class SearchSpace:
             if self._is_met(key, values):
                 values[key] = value
         return {key: values[key] for key in self.spaces if key in values}
+
+    def points(self) -> Iterator[dict[str, Any]]:
+        """Yield the points of the space in order, without end if a range without a step has infinitely many values."""
+        return self._points(self._order(), {})
+
+    def _points(self, order: Sequence[str], values: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if not order:
+            yield values
+        elif not self._is_met(order[0], values):
+            yield from self._points(order[1:], values)
+        else:
+            for value in _values(self.spaces[order[0]]):
+                yield from self._points(order[1:], {**values, order[0]: value})
 
     def told(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, BaseDistribution]] | None:
         """Return values as Optuna has them, and their distributions; None if one is outside of its space."""
@@ -92,6 +107,23 @@ class SearchSpace:
         if space.step is not None:
             return next(number for number in range(space.n_steps) if space.at_step(number) == value)
         return value
+
+
+def _values(space: Space) -> Iterator[Any]:
+    """Yield the values of a space; of a range without a step its middle, the middles of its halves, and so on."""
+    if space.choices is not None:
+        yield from space.choices
+    elif space.step is not None:
+        yield from map(space.at_step, range(space.n_steps))
+    elif space.integers is not None:
+        yield from range(space.integers[0], space.integers[1] + 1)
+    elif space.ends[0] == space.ends[1]:
+        yield space.ends[0]
+    else:
+        low, high = map(math.log, space.ends) if space.log else space.ends
+        for parts in (2**level for level in count(1)):
+            values = (low + (high - low) * odd / parts for odd in range(1, parts, 2))
+            yield from map(math.exp, values) if space.log else values
 
 
 def _distribution(space: Space) -> BaseDistribution:

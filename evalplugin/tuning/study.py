@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -33,7 +34,8 @@ GENERATION = (
     4  # trials that are asked for before any of them is told, so that workers never change what is asked
 )
 _NO_COSTS = Costs(0.0, 0.0, 0.0, float("nan"))
-_BARREN = 5  # generations without a new value, after which a study ends
+_BARREN = 5  # generations of failures, after which a study ends
+_DRAWS = 100  # random points, after which the untried ones are searched for in order
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +66,6 @@ class Trial:
     values: Mapping[str, Any]  # of the tuned parameters whose condition is met
     task: Task
     asked: optuna.Trial | None  # None: the defaults, which Optuna has not suggested
-    twin: Trial | None = None  # the trial of before with the same parameters
     outcome: Outcome | None = None
 
 
@@ -85,8 +86,12 @@ class Study:
     settings: Mapping[str, Any]  # the plan as plain values, with the split of this study
     trials: list[Trial] = field(default_factory=list)
     name: str = ""  # unique within the bake-off
+    is_exhausted: bool = False  # whether every point of the search space has been tried
     _barren: int = 0
     _study: optuna.Study = field(init=False, repr=False)
+    _random: optuna.Study = field(
+        init=False, repr=False
+    )  # draws points in place of those that have been tried
 
     def __post_init__(self) -> None:
         import optuna
@@ -102,6 +107,7 @@ class Study:
                 sampler=sampler,
                 pruner=optuna.pruners.NopPruner(),
             )
+            self._random = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
 
     @property
     def higher_is_better(self) -> bool:
@@ -120,17 +126,18 @@ class Study:
 
     @property
     def ended(self) -> bool:
-        """Whether the budget is spent, or new trials bring nothing new."""
+        """Whether the budget is spent, all points have been tried, or new trials only fail."""
         budget = self.plan.budget
         return (
             (budget.trials is not None and len(self.trials) >= budget.trials)
             or (budget.seconds is not None and self.spent >= budget.seconds)
             or self.is_exhausted
+            or self.only_fails
         )
 
     @property
-    def is_exhausted(self) -> bool:
-        """Whether it ends as the last generations had no new value: they failed, or had been tried."""
+    def only_fails(self) -> bool:
+        """Whether it ends as all trials of the last generations failed."""
         return self._barren >= _BARREN
 
     @property
@@ -149,28 +156,51 @@ class Study:
         first = len(self.trials)
         for number in range(first, first + size):
             if number == 0:
-                asked, values = None, self.space.defaults(self.base.model.params)
-                model = self.base.model
-            else:
-                with _quiet():
-                    asked = self._study.ask()
-                    values = self.space.suggest(asked)
-                model = replace(self.base.model, params=self._params_of(values))
-            twin = next(
-                (t for t in self.trials if t.twin is None and t.task.model.params == model.params), None
-            )
-            self.trials.append(Trial(number, values, replace(self.base, model=model, race=race), asked, twin))
+                self.trials.append(Trial(0, self.defaults, replace(self.base, race=race), None))
+                continue
+            with _quiet():
+                asked = self._ask()
+            if asked is None:
+                self.is_exhausted = True
+                break
+            values = self.space.suggest(asked)
+            model = replace(self.base.model, params=self._params_of(values))
+            self.trials.append(Trial(number, values, replace(self.base, model=model, race=race), asked))
         return self.trials[first:]
 
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The values of the first trial, which need not be in the search space."""
+        return self.space.defaults(self.base.model.params)
+
+    def _ask(self) -> optuna.Trial | None:
+        """Return Optuna's next trial, at a random point where its own has been tried; None if all points have been."""
+        import optuna
+
+        tried = {_text(trial.task.model.params) for trial in self.trials}
+
+        def is_new(values: Mapping[str, Any]) -> bool:
+            return _text(self._params_of(values)) not in tried
+
+        asked = self._study.ask()
+        if is_new(self.space.suggest(asked)):
+            return asked
+        self._study.tell(asked, state=optuna.trial.TrialState.FAIL)
+        drawn = (self.space.suggest(self._random.ask()) for _ in range(_DRAWS))
+        values = next(filter(is_new, chain(drawn, self.space.points())), None)
+        if values is None:
+            return None
+        told = self.space.told(values)
+        assert told is not None
+        self._study.enqueue_trial(told[0])
+        return self._study.ask()
+
     def tell(self, trials: list[Trial]) -> None:
-        """Tell Optuna the outcomes of a generation; the trials with a twin get theirs."""
+        """Tell Optuna the outcomes of a generation."""
         for trial in trials:
-            if trial.twin is not None:
-                assert trial.twin.outcome is not None
-                trial.outcome = replace(trial.twin.outcome, costs=_NO_COSTS, cached=True)
             self._tell(trial)
-        new = any(t.twin is None and t.outcome is not None and t.outcome.state != "failed" for t in trials)
-        self._barren = 0 if new else self._barren + 1
+        succeeded = any(trial.outcome is not None and trial.outcome.state != "failed" for trial in trials)
+        self._barren = 0 if succeeded else self._barren + 1
 
     def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> Outcome:
         """Return the outcome of a trial's task."""
@@ -222,6 +252,10 @@ class Study:
                 self._study.tell(trial.asked, state=states.PRUNED)
             else:
                 self._study.tell(trial.asked, outcome.value)
+
+
+def _text(params: Mapping[str, Any]) -> str:
+    return json.dumps(params, sort_keys=True)  # tells 1 from true
 
 
 def _value(trial: Trial) -> float:

@@ -94,16 +94,29 @@ def _column(values: Sequence[Any]) -> pa.Array:
 
 
 def _notes(studies: Sequence[Study]) -> Iterator[str]:
+    outside = {
+        key: value
+        for key, value in studies[0].defaults.items()
+        if not studies[0].space.spaces[key].holds(value)
+    }
+    if outside:
+        allowed = "; ".join(_allowed(studies[0].space.spaces[key]) for key in outside)
+        yield (
+            f"the defaults are outside of the search space ({values_text(outside)}, allowed: {allowed}), and are the "
+            f"first trial all the same"
+        )
     several = len(studies) > 1
     for study in studies:
         prefix = f"fold {study.fold + 1}: " if several else ""
         for trial, _ in _best(study):
             yield from (f"{prefix}{note}" for note in _notes_on_best(study, trial))
-        if study.is_exhausted:
-            yield (
-                f"{prefix}the study ended after {count_text(len(study.trials), 'trial')}: the last ones brought "
-                f"nothing new, as they failed or their parameters had been tried"
+        if study.is_exhausted or study.only_fails:
+            why = (
+                "all points of the search space have been tried"
+                if study.is_exhausted
+                else "the last ones failed"
             )
+            yield f"{prefix}the study ended after {count_text(len(study.trials), 'trial')}: {why}"
     found = [trial.values for study in studies for trial, _ in _best(study)]
     if any(dict(values) != dict(found[0]) for values in found):
         chosen = "; ".join(f"fold {number + 1}: {values_text(values)}" for number, values in enumerate(found))
@@ -128,6 +141,13 @@ def _notes_on_best(study: Study, trial: Trial) -> Iterator[str]:
             )
 
 
+def _allowed(space: Space) -> str:
+    if space.choices is not None:
+        return ", ".join(map(_text, space.choices))
+    low, high = space.ends
+    return f"{_text(low)} to {_text(high)}" + (f" by {_text(space.step)}" if space.step is not None else "")
+
+
 def is_at_end(space: Space, value: Any) -> bool:
     """Return whether a value is at an end of a range, or, of floats, within 2 % of it."""
     if space.choices is not None or isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -145,7 +165,7 @@ def is_at_end(space: Space, value: Any) -> bool:
 def _notes_on_race(studies: Sequence[Study]) -> Iterator[str]:
     trials = dropped = lists = saved = 0
     for study in studies:
-        outcomes = [t.outcome for t in study.trials if t.outcome is not None and t.twin is None]
+        outcomes = [trial.outcome for trial in study.trials if trial.outcome is not None]
         trials += len(outcomes)
         dropped += sum(outcome.state == "dropped" for outcome in outcomes)
         lists += study.n_users * len(outcomes)

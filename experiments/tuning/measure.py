@@ -206,7 +206,7 @@ def _winner(study: Study) -> tuple[dict[str, Any], Any]:
 
 
 def _spent(study: Study, what: str) -> float:
-    computed = [trial.outcome for trial in study.trials if trial.twin is None]
+    computed = [trial.outcome for trial in study.trials]
     return float(sum(getattr(outcome, what) for outcome in computed if outcome is not None))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import optuna
@@ -52,6 +53,27 @@ def test_values_of_every_kind_are_drawn_from_the_whole_space() -> None:
     assert all(list(values) == list(space.spaces) for values in found)
     for values in found:
         assert all(space.spaces[key].holds(value) for key, value in values.items())
+
+
+def test_points_are_all_those_that_conditions_allow_and_no_end_of_a_range_without_a_step() -> None:
+    space = spaces(
+        kind=["a", "b"], shift={"int": [1, 2], "when": {"kind": "b"}}, step={"float": [0.1, 0.3], "step": 0.1}
+    )  # fmt: skip
+    found = [(point["kind"], point.get("shift"), point["step"]) for point in space.points()]
+    assert len(found) == 9
+    assert set(found) == {
+        (*first, step) for first in [("a", None), ("b", 1), ("b", 2)] for step in (0.1, 0.2, 0.3)
+    }
+    for log in (False, True):
+        endless = spaces(kind=["a", "b"], x={"float": [1, 100], "log": log, "when": {"kind": "b"}})
+        first = [point.get("x") for point in islice(endless.points(), 40)]
+        assert first[:3] == [
+            None,
+            pytest.approx(10 if log else 50.5),
+            pytest.approx(10**0.5 if log else 25.75),
+        ]
+        assert len(set(first)) == 40
+        assert all(1 <= value <= 100 for value in first[1:])
 
 
 def test_what_optuna_is_told_of_values_is_what_it_suggests() -> None:

@@ -25,6 +25,14 @@ from evalplugin.execution.worker import Limits
 from evalplugin.tuning import studies_of
 
 
+class Said(Observer):
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def report(self, text: str) -> None:
+        self.lines.append(text)
+
+
 @pytest.fixture(autouse=True)
 def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here loses power: syncing each file of the cache takes longer than the trials."""
@@ -190,17 +198,48 @@ def test_the_first_limit_that_is_reached_ends_a_study() -> None:
     assert len(found.trials) == 5
 
 
-def test_a_space_without_new_values_ends_a_study() -> None:
+@pytest.mark.parametrize("budget", [{"trials": 10}, {"seconds": 1000}])
+def test_a_study_tries_each_point_once_and_ends_when_all_are_used(budget: dict[str, Any]) -> None:
     config = dial_config(
         models=["popularity", {**DIAL, "tune": {"x": [0.0, 1.0, 3.0]}}],
-        tune={"budget": {"seconds": 1000}, "prune": "none"},
+        tune={"budget": budget, "prune": "none"},
     )
     execute = Counted()
     found = tuning(config, execute)
-    assert len(execute.tasks) == 3  # each point once
-    assert len(found.trials) < 60
+    assert sorted(found.trials["params.x"].to_pylist()) == [0.0, 1.0, 3.0]
+    assert len(execute.tasks) == 3
     assert found.best == ({"x": 3.0},)
-    assert any("nothing new" in note for note in found.notes)
+    assert "the study ended after 3 trials: all points of the search space have been tried" in found.notes
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        {"x": {"int": [0, 13]}},
+        {"kind": ["plain", "shifted"], "shift": {"int": [1, 13], "when": {"kind": "shifted"}}},
+        {"kind": ["plain", "shifted"], "x": {"float": [0, 1], "when": {"kind": "shifted"}}},
+    ],
+)
+def test_no_point_is_tried_twice(space: dict[str, Any]) -> None:
+    config = dial_config(models=["popularity", {**DIAL, "tune": space}], tune={"budget": {"trials": 14}})
+    points = rows(tuning(config), *(f"params.{key}" for key in space))
+    assert len({str(point) for point in points}) == 14
+    Path(".evalplugin").rename("elsewhere")
+    assert rows(tuning(config), *(f"params.{key}" for key in space)) == points
+
+
+def test_defaults_outside_of_the_search_space_are_said_with_the_best() -> None:
+    far = {**DIAL, "params": {"x": 3.0}, "tune": {"x": {"float": [5.0, 8.0]}}}
+    observer = Said()
+    found = tuning(dial_config(models=["popularity", far]), observer=observer)
+    assert found.best == ({"x": 3.0},)
+    assert found.notes[:2] == (
+        "the defaults are outside of the search space (x=3, allowed: 5 to 8), and are the first trial all the same",
+        "no trial was better than the defaults on validation data",
+    )
+    assert observer.lines[-1].startswith(
+        "tuned dial: x=3 (the defaults, outside of the search space), ndcg@10 "
+    )
 
 
 # ---- the race
