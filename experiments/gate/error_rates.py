@@ -82,14 +82,15 @@ def gain(scores: str) -> tuple[Table, Table]:
 def promoted(case: Case, users: int, gate: Gate, rng: np.random.Generator) -> int | None:
     """Return the index of the challenger that the gate promotes in one simulated bake-off; None: none."""
     values, champion = draw_family(case.challengers, case.champion, users, 1, rng)
-    models = [_model(str(number), column) for number, column in enumerate(values.T)]
-    models.append(_model("champion", champion[:, 0]))
+    models = [compared_model(str(number), column) for number, column in enumerate(values.T)]
+    models.append(compared_model("champion", champion[:, 0]))
     contest = Contest("study", "scores", "", tuple(models), (METRIC,), None, 0, RULES)
     found = decide(contest, gate, "champion").promoted
     return None if found is None else int(found)
 
 
-def _model(name: str, values: npt.NDArray[np.float64]) -> ComparedModel:
+def compared_model(name: str, values: npt.NDArray[np.float64]) -> ComparedModel:
+    """Return a model with these scores, one for each user."""
     return ComparedModel(name, "study", PerUserScores(np.arange(len(values)), values[:, None], (METRIC,)))
 
 
