@@ -53,6 +53,75 @@ def test_bots_are_found_by_their_share_and_named() -> None:
     assert texts("EV110", table([4] * 100 + [150])) == []  # active, and no machine
 
 
+def with_copies(frame: pd.DataFrame, n: int, **changes: Any) -> pd.DataFrame:
+    """Return a table with users 0 to n - 1 once more, as users from 1000 on, and their columns changed by functions."""
+    copied = frame[frame["user"] < n]
+    copied = copied.assign(user=copied["user"] + 1000, **{key: of(copied) for key, of in changes.items()})
+    return pd.concat([frame, copied], ignore_index=True)
+
+
+def other_ratings(frame: pd.DataFrame) -> Any:
+    return np.random.default_rng(9).integers(1, 6, len(frame))
+
+
+def test_copies_are_told_by_items_ratings_and_times() -> None:
+    frame = table([12] * 100)
+    assert texts("EV110", with_copies(frame, 4)) == [
+        "4 of 104 users (4 %) are copies of another one: 4 with the same 10 or more items, ratings and times: keep "
+        "one of each"
+    ]
+    (later,) = texts("EV110", with_copies(frame, 4, time=lambda copied: copied["time"] + 10**6))
+    assert later.startswith(
+        "4 of 104 users (4 %) are copies of another one: 4 with the same items and ratings at"
+    )
+    implicit = frame.assign(rating=1.0)
+    (found,) = texts("EV110", with_copies(implicit, 4))
+    assert found.startswith(
+        "4 of 104 users (4 %) are copies of another one: 4 with the same 10 or more items and ti"
+    )
+    (found,) = texts("EV110", with_copies(implicit.assign(time=0), 4))
+    assert (
+        "4 of 104 users (4 %) have exactly the 10 or more items of another one, and the data has no" in found
+    )
+
+
+def test_users_with_the_same_items_and_other_ratings_are_no_copies() -> None:
+    frame = with_copies(table([12] * 100), 20, rating=other_ratings)
+    frame = pd.concat([frame, frame[frame["user"] == 50].assign(user=5000)])  # 1 copy, less than 1 %
+    assert texts("EV110", frame) == [
+        "20 of 121 users (17 %) have exactly the 10 or more items of another one, with other ratings: they are no "
+        "copies, keep them; look where their items come from (a form, a bundle, a default), as models that see items "
+        "alone cannot tell such users apart"
+    ]
+
+
+def test_near_copies_are_found_by_equal_ratings_of_most_items() -> None:
+    frame = with_copies(table([30] * 300, n_items=2000), 20, time=lambda copied: copied["time"] + 10**6)
+    copied = frame.index[frame["user"] >= 1000]
+    others = np.random.default_rng(1).permutation(copied)
+    frame.loc[others[:30], "rating"] = 6 - frame.loc[others[:30], "rating"]  # 3 is 3 still
+    frame = frame.drop(others[30:60])
+    (found,) = texts("EV110", frame)
+    assert found.startswith("20 of 320 users (6 %) are copies of another one: ")
+    assert "near copies, with the same rating of 80 % or more of their items: look at" in found
+    # Some of a short list with two values are alike by chance.
+    chance = with_copies(
+        table([12] * 100, ratings=lambda user: np.random.default_rng(2).integers(0, 2, len(user))),
+        80,
+        rating=lambda copied: np.random.default_rng(3).integers(0, 2, len(copied)),
+    )
+    assert [text for text in texts("EV110", chance) if "near copies" in text] == []
+
+
+def test_users_of_the_whole_catalogue_are_found() -> None:
+    frame = table([30] * 200 + [400] * 5)
+    assert texts("EV110", frame) == [
+        "5 of 205 users have all or nearly all of the 400 items (360 or more), and so 25 % of all interactions, where "
+        "the median user has 30: look whether they are people, and no crawlers, imports or test accounts"
+    ]
+    assert texts("EV110", table([300] * 60)) == []  # dense data: everyone has most of the items
+
+
 def test_constant_raters_are_found_in_explicit_ratings_alone() -> None:
     def mostly_constant(user: Any) -> Any:
         return np.where(user % 4 == 0, 5, np.random.default_rng(0).integers(1, 6, len(user)))
