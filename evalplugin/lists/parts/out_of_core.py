@@ -217,7 +217,7 @@ def _values(results: Iterable[tuple[int, Any]]) -> Generator[Any]:
 def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Part] | None:
     """Return parts that read their own row groups; None if most would be read by several parts."""
     bounds = bounds_of(groups["lists"], n_parts)
-    if bounds is None or any(g.low is None for g in groups["truth"]):
+    if not bounds or any(g.low is None for g in groups["truth"]):
         return None
     if type(groups["truth"][0].low) is not type(bounds[0]):
         return None  # ids of two kinds, which is refused where they are read

@@ -221,3 +221,15 @@ def test_interrupted_scoring_removes_partitions(folder: Path, number: signal.Sig
         "train.parquet",
         "truth.parquet",
     ]
+
+
+@pytest.mark.parametrize("memory", ["100KB", "2MB"])
+def test_a_user_with_most_rows_is_scored_in_parts(folder: Path, memory: str) -> None:
+    item = np.arange(3000)
+    lists = pd.DataFrame({"user": 1, "item": item, "rank": item + 1})
+    lists = pd.concat([lists, pd.DataFrame({"user": [2, 3], "item": [5, 6], "rank": 1})])
+    truth = pd.DataFrame({"user": [1, 2], "item": [7, 5]})
+    lists.sample(frac=1, random_state=0).to_parquet("lists.parquet", index=False, row_group_size=100)
+    truth.to_parquet("truth.parquet", index=False)
+    found = evalplugin.score("lists.parquet", "truth.parquet", ["rr"], memory=memory)
+    assert found.per_user["rr"].fillna(-1).to_dict() == {1: 1 / 8, 2: 1, 3: -1}
