@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.outputs import refuse_input
 from evalplugin.data import Interactions
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists import ListColumns, ListScores, score_lists, specs_of
@@ -46,6 +47,7 @@ def score(request: Request, report: Callable[[str], None]) -> tuple[ListScores, 
     """
     specs = specs_of(request.metrics)
     if request.out is not None:
+        refuse_input(request.out, [request.lists, request.truth, request.train], "*.parquet")
         check_output(request.out)
     scores = score_lists(
         request.lists,

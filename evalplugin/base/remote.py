@@ -33,6 +33,7 @@ __all__ = [
     "objects_at",
     "open_file",
     "open_output",
+    "pattern_regex",
     "size_of",
     "store_errors",
     "version_of",
@@ -221,7 +222,7 @@ def _matching(store: Store, uri: str) -> list[RemoteFile]:
     if not glob.has_magic(path):
         return []
     before = re.split(r"[*?[]", path, maxsplit=1)[0].rpartition("/")[0]
-    pattern = re.compile(_regex(path))
+    pattern = re.compile(pattern_regex(path))
     deep = "/" in path[len(before) + 1 :]
     return sorted(
         (_file(store, one) for one in _listed(store, before, recursive=deep) if pattern.fullmatch(one.path)),
@@ -229,7 +230,7 @@ def _matching(store: Store, uri: str) -> list[RemoteFile]:
     )
 
 
-def _regex(pattern: str) -> str:
+def pattern_regex(pattern: str) -> str:
     """Return the regular expression of a pattern as ``glob`` reads it: ``*`` stays within a folder, ``**`` does not."""
     *folders, name = pattern.split("/")
     parts = ["(?:[^/.][^/]*/)*" if part == "**" else f"{_regex_of_name(part)}/" for part in folders]

@@ -20,6 +20,7 @@ __all__ = [
     "redact_yaml",
     "register_secret",
     "register_secrets",
+    "register_uri",
     "register_webhook",
 ]
 
@@ -27,8 +28,12 @@ _HIDDEN = "***"
 # Passwords may hold "/" and "@"; but in http://host:8080/a@b the part behind the colon is a port.
 _USERINFO = re.compile(r"(?<=://)(?:[^\s/:@'\"]*:(?!\d+/)[^\s'\"]*|[^\s/?#'\"]+)@")
 _QUERY = re.compile(
-    r"(?i)(?<=[?&;])((?:password|passwd|pwd|(?:\w+_)?token|\w*secret|api_?key|access_?key|sig|signature|credential)=)"
+    r"(?i)(?<=[?&;])([\w-]*(?:password|passwd|pwd|token|secret|api_?key|access_?key(?:_?id)?|sig|signature|credential)=)"
     r"[^&\s'\"]+"
+)
+# Of a URI that is known to be one: more names, as nothing else of it is meant.
+_QUERY_VALUE = re.compile(
+    r"(?i)[?&;][\w-]*(?:key|key_?id|secret|token|password|passwd|pwd|sig|signature|credential|odbc_connect)=([^&\s]+)"
 )
 # The end of a key decides: max_tokens is a number, auth_token is not.
 _SECRET_KEY = (
@@ -71,6 +76,24 @@ def register_secrets(values: Mapping[str, Any]) -> None:
     So a credential of a config is hidden too where an error of another library repeats it.
     """
     _map_nested(values, _register_all, _register_passwords)
+
+
+def register_uri(uri: str) -> None:
+    """Redact from now on the user, the password and the signature that a URI names."""
+    scheme, slashes, rest = uri.partition("://")
+    if not slashes:
+        scheme, rest = "", uri
+    if scheme.lower() in ("http", "https"):  # whose paths may have a colon and an @
+        rest = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    user, _, place = rest.rpartition("@")
+    found = _QUERY_VALUE.findall(uri)
+    if scheme.lower() not in ("sqlite", "file"):
+        found += [user, user.partition(":")[2]]
+    if not user and scheme.lower() in ("s3", "s3a", "s3n"):
+        found.append(place.partition("/")[0].partition(":")[2])
+    for value in found:
+        _register_all(value)
+        _register_all(unquote(value))
 
 
 def register_webhook(url: str) -> None:

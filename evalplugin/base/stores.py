@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.inputs import COMMAND, MLFLOW_SCHEMES, STORE_SCHEMES, scheme_of
-from evalplugin.base.secrets import register_secret, register_secrets
+from evalplugin.base.secrets import register_secret, register_uri
 from evalplugin.base.text import shorten
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Store",
+    "canonical_uri",
     "delta_options",
     "is_known_to_fsspec",
     "is_remote",
@@ -277,6 +278,12 @@ def _parts(uri: str) -> tuple[str, str, str]:
     return scheme, authority, rest  # pathlib makes one slash of two
 
 
+def canonical_uri(uri: str) -> str:
+    """Return a URI in the one spelling of the object: by the scheme and the bucket that its store has."""
+    scheme, authority, path = _parts(uri)
+    return f"{_ALIASES.get(scheme, scheme)}://{authority.removeprefix('anonymous@')}/{path}"
+
+
 def refuse_credentials(uri: str) -> None:
     """Refuse a URI that has credentials in it, and hide them from now on.
 
@@ -290,7 +297,7 @@ def refuse_credentials(uri: str) -> None:
     else:
         found = ":" in user or (_ALIASES.get(scheme, scheme) == "gs" and user not in ("", "anonymous"))
     if found:
-        register_secrets({"uri": uri})
+        register_uri(uri)
         name, *passwords = re.split("[:@]", user or authority)
         for secret in [name] * (len(name) >= _MIN_NAME) + passwords:
             register_secret(secret)
@@ -300,7 +307,7 @@ def refuse_credentials(uri: str) -> None:
             f"from the environment (AWS_ACCESS_KEY_ID, profiles, roles)"
         )
     if (match := _CREDENTIAL.search(uri)) is not None:
-        register_secret(uri[match.end() :].partition("&")[0])
+        register_uri(uri)
         raise DataError(
             f"{uri[: match.start()]}?***: has credentials in it, which would be logged: name it without them"
         )

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from evalplugin.base.errors import TrackingUriError, did_you_mean
 from evalplugin.base.placeholders import variables_in
+from evalplugin.base.secrets import register_uri
 from evalplugin.base.text import escape_controls
 
 __all__ = ["DATABASES", "NO_FOLDERS", "check_driver", "check_tracking_uri", "store_kind"]
@@ -27,11 +28,12 @@ def store_kind(uri: str) -> str:
 
 
 def check_tracking_uri(uri: str) -> None:
-    """Check the form of a tracking URI; nothing is connected to.
+    """Check the form of a tracking URI, and hide its credentials from now on; nothing is connected to.
 
     Raises:
         TrackingUriError: A plain folder, a database in memory, an unknown kind of store, a malformed host or port.
     """
+    register_uri(uri)
     about = f"tracking URI {uri!r}"
     if escape_controls(uri) != uri or uri != uri.strip() or "\n" in uri:
         raise TrackingUriError(f"{about}: has white space around it, or a control character")

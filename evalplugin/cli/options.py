@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from evalplugin.base.stores import is_remote, local_path
+from evalplugin.base.stores import is_remote, local_path, refuse_credentials
 
 __all__ = [
     "Output",
@@ -50,12 +50,16 @@ class Output(click.Path):
 
     def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
         """Return a Path, or the URI as text."""
-        return str(value) if is_remote(value) else super().convert(local_path(value), param, context)
+        if not is_remote(value):
+            return super().convert(local_path(value), param, context)
+        refuse_credentials(str(value))
+        return str(value)
 
 
 def _on_this_machine(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
     """Refuse a URI, of which a path would make a folder here."""
     if value is not None and is_remote(value):
+        refuse_credentials(str(value))
         raise click.BadParameter(f"{value}: must be on this machine, not a URI")
     return value
 

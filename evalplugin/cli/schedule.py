@@ -10,7 +10,7 @@ import click
 
 from evalplugin.base.errors import EXIT_DONE, KeyPath
 from evalplugin.base.remote import open_output
-from evalplugin.base.secrets import redact
+from evalplugin.base.secrets import redact, register_uri
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import echo, load_all, print_diagnostic, show_warning
@@ -146,6 +146,8 @@ def _refuse_secrets(given: Sequence[tuple[str, str]]) -> None:
     from evalplugin.config.document import parse_override
 
     for option, value in given:
+        if option == "--tracking-uri":
+            register_uri(value)
         key = value.partition("=")[0].strip() if option == "--set" else ""
         if key.split(".")[0] == "notify" and not all(
             map(_PUBLIC.fullmatch, _notify_texts(*parse_override(value)))

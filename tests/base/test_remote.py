@@ -31,7 +31,7 @@ from evalplugin.base.stores import is_remote, local_path, store_of, store_reason
     ],
 )
 def test_patterns_match_names_as_glob_does(pattern: str, matching: list[str], others: list[str]) -> None:
-    found = re.compile(remote._regex(pattern))
+    found = re.compile(remote.pattern_regex(pattern))
     assert [name for name in [*matching, *others] if found.fullmatch(name)] == matching
 
 

@@ -18,6 +18,7 @@ from evalplugin.base.secrets import (
     redact_yaml,
     register_secret,
     register_secrets,
+    register_uri,
     register_webhook,
 )
 from evalplugin.execution.results import ModelResult
@@ -33,6 +34,14 @@ from evalplugin.execution.results import ModelResult
         ("postgresql://:s3cret@db/ml", "postgresql://***@db/ml"),
         ("s3://bucket/x?token=abc&part=1", "s3://bucket/x?token=***&part=1"),
         ("https://h/x?access_token=abc", "https://h/x?access_token=***"),
+        (
+            "https://h/x?X-Amz-Credential=AKIA/eu&X-Amz-Date=1&X-Amz-Signature=abc",
+            "https://h/x?X-Amz-Credential=***&X-Amz-Date=1&X-Amz-Signature=***",
+        ),
+        (
+            "https://h/x?AWSAccessKeyId=abc&x-goog-signature=def",
+            "https://h/x?AWSAccessKeyId=***&x-goog-signature=***",
+        ),
         ("  password: hunter2", "  password: ***"),
         ('{db_password: "hunter 2", k: 3}', "{db_password: ***, k: 3}"),
         ("api_key='abc'", "api_key=***"),
@@ -192,6 +201,41 @@ def test_register_secrets_hides_nested_secrets_wherever_repeated() -> None:
     text = "hidden-key of 40 as hidden for ann with p@ss-w or p%40ss-w and hidden-option, db, tell, ${TOKEN}"
     assert redact(text) == "*** of 40 as *** for ann with *** or *** and ***, db, tell, ${TOKEN}"
     assert redact_message("hidden-key") == "***"
+
+
+@pytest.mark.parametrize(
+    ("uri", "hidden"),
+    [
+        ("postgresql://ann:99/s3cret-x@h/db", "postgresql://***@h/db"),
+        ("postgresql://ann:p@s3cret-x@h:5432/db", "postgresql://***@h:5432/db"),
+        ("s3://AKIAKEYKEY:12/s3cret-x@b/x", "s3://***@b/x"),
+        ("s3://b:s3cret-x/x", "s3://b:***/x"),
+        ("ann:s3cret-x@host", "***@host"),
+        ("postgresql:ann:s3cret-x@host/db", "***@host/db"),
+        ("postgresql://ann:p%40s3cret@host/db", "postgresql://***@host/db"),
+        ("sqlite:///x.db?key=s3cret-x", "sqlite:///x.db?key=***"),
+        ("mssql+pyodbc:///?odbc_connect=DRIVER%3Dx%3BPWD%3Ds3cret-x", "mssql+pyodbc:///?odbc_connect=***"),
+        ("https://h/x?X-Amz-Signature=s3cret-x&a=b", "https://h/x?X-Amz-Signature=***&a=b"),
+        ("https://ann:s3cret-x@h:5000/a@b", "https://***@h:5000/a@b"),
+        ("https://host:8080/team@x", "https://host:8080/team@x"),
+        ("http://localhost:5OOO", "http://localhost:5OOO"),
+        ("sqlite:////home/ann:smith@corp/mlflow.db", "sqlite:////home/ann:smith@corp/mlflow.db"),
+    ],
+)
+def test_register_uri_hides_its_credentials_wherever_they_are_repeated(uri: str, hidden: str) -> None:
+    redaction._registered.clear()
+    register_uri(uri)
+    assert redact_message(f"{uri} cannot be reached") == f"{hidden} cannot be reached"
+    redaction._registered.clear()
+
+
+@pytest.mark.parametrize(
+    "uri", ["postgresql://ann:p%40s3cret@h/db", "https://h/x?X-Amz-Signature=p%40s3cret&a=b"]
+)
+def test_register_uri_hides_what_other_libraries_repeat(uri: str) -> None:
+    register_uri(uri)
+    assert redact_message("p@s3cret or p%40s3cret is wrong") == "*** or *** is wrong"
+    redaction._registered.clear()
 
 
 def test_register_webhook_hides_everything_after_the_host() -> None:

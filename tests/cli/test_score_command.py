@@ -82,6 +82,99 @@ def test_score_out_writes_per_user_scores(files: Path, name: str) -> None:
     assert sorted(p.name for p in files.iterdir() if p.name.startswith(".")) == []
 
 
+@pytest.mark.parametrize("option", ["--lists", "--truth", "--train"])
+def test_score_out_never_replaces_an_input(
+    files: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inputs = {"--lists": "lists.csv", "--truth": "truth.csv", "--train": "train.csv"}
+    before = {path: Path(path).read_bytes() for path in inputs.values()}
+    target = f"./folder/../{inputs[option]}"
+    arguments = [word for pair in inputs.items() for word in pair]
+    assert score(*arguments, "-m", "rr", "--out", target) == 2
+    assert f"{inputs[option]}, and would be replaced: write to another file" in capsys.readouterr().err
+    assert {path: Path(path).read_bytes() for path in inputs.values()} == before
+
+
+def test_score_out_is_no_file_of_the_folder_that_is_read(
+    files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(*asked("folder"), "--out", "folder/scores.parquet") == 2
+    assert not Path("folder/scores.parquet").exists()
+    assert score(*asked("folder/*.parquet"), "--out", "folder/scores.csv") == 0
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://host/out.csv?X-Amz-Credential=AKIAKEYKEY&X-Amz-Signature=the-secret",
+        "s3://AKIAKEYKEY:the-secret@bucket/out.csv",
+        "s3://AKIAKEYKEY:the-secret@bucket/out.txt",
+        "s3://bucket/out.txt?secret_key=the-secret",
+        "sftp://user:the-secret@host/out.txt",
+        "abfs://container@account.dfs.core.windows.net/out.txt?sv=2024&sig=the-secret",
+    ],
+)
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_credentials_in_the_uri_of_an_output_are_refused_and_not_printed(
+    files: Path, uri: str, debug: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = [
+        ["score", *asked(), "--out", uri],
+        ["compare", "--html", uri],
+        ["history", "--experiment", "x", "--chart", uri],
+        ["data", "shop.yaml", "--pictures", uri],
+        ["schedule", "shop.yaml", "--print", "cron", "--out", uri],
+        ["run", "shop.yaml", "--outcome", uri],
+        ["cache", "list", "--store", uri],
+    ]
+    for command in commands:
+        assert main([*command, *debug]) == 2
+        shown = "".join(capsys.readouterr())
+        assert "the-secret" not in shown
+        assert "AKIAKEYKEY" not in shown
+        assert "has credentials in it" in shown
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://AKIAKEYKEY:12/the-secret@bucket",
+        "s3://bucket:the-secret/x",
+        "wasbs://container@account/x?sig=the-secret",
+        "https://[host/x?X-Amz-Credential=AKIAKEYKEY&X-Amz-Signature=the-secret",
+        "postgresql+nodriver://ann:99/the-secret@host/db",
+        "oracle+nodriver:///?odbc_connect=DRIVER%3Dx%3BPWD%3Dthe-secret",
+        "postgresql:ann:the-secret@host/db",
+        "ann:the-secret@host",
+    ],
+)
+def test_credentials_in_a_tracking_uri_are_not_printed(
+    files: Path, uri: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = [
+        ["score", *asked(), "--log"],
+        ["compare"],
+        ["gate"],
+        ["history", "--experiment", "x"],
+        ["power", "--experiment", "x"],
+    ]
+    for command in commands:
+        monkeypatch.setattr("evalplugin.base.secrets._registered", set())
+        assert main([*command, "--tracking-uri", uri]) == 2
+        shown = "".join(capsys.readouterr())
+        assert "tracking URI" in shown
+        assert "the-secret" not in shown
+        assert "AKIAKEYKEY" not in shown
+
+
+@pytest.mark.filterwarnings("ignore:Query string argument")  # of SQLAlchemy, which the driver does not take
+def test_score_log_links_are_without_credentials(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert score(*asked(), "--log", "--tracking-uri", "sqlite:///mlflow.db?key=the-secret") == 0
+    shown = "".join(capsys.readouterr())
+    assert "mlflow.db?key=***" in shown
+    assert "the-secret" not in shown
+
+
 def test_score_options_train_threshold_and_columns(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     LISTS.set_axis(["u", "i", "place"], axis=1).to_csv("other.csv", index=False)
     options = [
@@ -220,7 +313,7 @@ def test_csv_scores_that_turn_fractional_late_are_read(files: Path) -> None:
         ),
         (
             ["--lists", "qrels.txt", "--truth", "qrels.txt", "--input-format", "trec", "-m", "rr"],
-            "a line of a TREC run has 6 values (user q0 item trec_rank score tag), but this one has 4",
+            "qrels.txt: line 1: a line of a TREC run has 6 values (user q0 item trec_rank score tag); this one has 4",
         ),
     ],
 )

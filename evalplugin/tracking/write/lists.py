@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.secrets import redact
 from evalplugin.comparison.contest import AS_LISTED
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult, new_id
@@ -119,7 +120,7 @@ def log_lists(lists: ScoredLists, *, experiment: str, tracking_uri: str | None =
             tracker.fail_model(run_id, failed)
             raise
     page = f"/#/experiments/{tracker.experiment_id}/runs/{run_id}"
-    links = {"store": tracker.uri, "run": ui_base_url(tracker.uri) + page}
+    links = {"store": redact(tracker.uri), "run": ui_base_url(tracker.uri) + page}
     command = ui_command(tracker.uri)
     return links if command is None else {**links, "look": command}
 
