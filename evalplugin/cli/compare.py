@@ -62,11 +62,14 @@ def compare(
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
     """
     from evalplugin import api
+    from evalplugin.base.outputs import refuse_input
     from evalplugin.base.remote import check_writable
     from evalplugin.cli import show
     from evalplugin.report import frames, latex, markdown
+    from evalplugin.tracking.location import store_file
 
     if html is not None:
+        refuse_input(html, [store_file(choices["tracking_uri"])])
         check_writable(html)
     observer = show.observer()
     with observer.progress("read and compare the runs"):

@@ -40,11 +40,14 @@ def history(
 ) -> int:
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
     from evalplugin import api
+    from evalplugin.base.outputs import refuse_input
     from evalplugin.cli import show
     from evalplugin.cli.show.history import history_csv, history_json, show_history
     from evalplugin.report.trend import check_picture, write_trend
+    from evalplugin.tracking.location import store_file
 
     if chart is not None:
+        refuse_input(chart, [store_file(tracking_uri)])
         check_picture(chart)
     with show.observer().progress("read the bake-offs"):
         found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)

@@ -65,12 +65,18 @@ def _on_this_machine(context: click.Context, parameter: click.Parameter, value: 
 
 
 def _can_be_written(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:
-    """Refuse a file that could not be written, before any work is done."""
+    """Refuse a file that could not be written, or has something else in it, before any work is done."""
     _on_this_machine(context, parameter, value)
     if value is not None and not value.parent.is_dir():
         raise click.BadParameter(f"{value}: no such folder: {value.parent}")
     if value is not None and not os.access(value if value.exists() else value.parent, os.W_OK):
         raise click.BadParameter(f"{value}: cannot be written")
+    if value is not None and value.is_file() and os.access(value, os.R_OK):
+        with value.open("rb") as file:
+            if file.read(1) not in (b"", b"{"):
+                raise click.BadParameter(
+                    f"{value}: is no file of outcomes, which has lines of JSON: name another"
+                )
     return value
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
+from evalplugin.base.outputs import refuse_input
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, load_all, show_error
 
@@ -62,6 +63,8 @@ def run(
     from evalplugin.cli import show
 
     observer = show.observer()
+    if outcome_file is not None:
+        refuse_input(outcome_file, configs)
     on_payload = _appender(outcome_file, observer)
     # All configs are checked before the first one runs: a mistake in the last must not cost the work of the first.
     try:

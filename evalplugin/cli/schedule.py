@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evalplugin.base.errors import EXIT_DONE, KeyPath
+from evalplugin.base.outputs import refuse_input
 from evalplugin.base.remote import open_output
 from evalplugin.base.secrets import redact, register_uri
 from evalplugin.cli import options
@@ -196,6 +197,7 @@ def _write_unit(
         if isinstance(out, Path):
             out.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
+            refuse_input(f"{out}/{name}", [job.file for job in jobs])
             with open_output(f"{out}/{name}") as file:
                 file.write(text.encode())
     except OSError as error:

@@ -26,6 +26,7 @@ __all__ = [
     "is_database",
     "resolve_uri",
     "sqlite_path",
+    "store_file",
     "ui_base_url",
     "ui_command",
 ]
@@ -106,6 +107,11 @@ def _absolute_sqlite(uri: str, folder: Path) -> str:
             f"tracking URI {uri!r}: {absolute} is a folder; name a file in it, such as mlflow.db"
         )
     return f"{head}:///{absolute.as_posix()}{'?' + query if query else ''}"
+
+
+def store_file(uri: str | None) -> Path | None:
+    """Return the file of the store that ``resolve_uri`` returns; None for a store that is no file."""
+    return sqlite_path(resolve_uri(uri))
 
 
 def sqlite_path(uri: str) -> Path | None:

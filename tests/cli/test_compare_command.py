@@ -184,6 +184,18 @@ def test_compare_html_writes_the_page(compare: Any, tmp_path: Path) -> None:
     assert "popularity" in page
 
 
+@pytest.mark.parametrize("command", [["compare", "--html"], ["history", "--experiment", "shop", "--chart"]])
+def test_a_page_never_replaces_the_store_that_is_read(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs.html").write_bytes(b"a database")
+    Path("link.html").symlink_to("runs.html")
+    assert main([*command, "link.html", "--tracking-uri", "sqlite:///runs.html"]) == 2
+    assert "link.html: is read too, as " in capsys.readouterr().err
+    assert Path("runs.html").read_bytes() == b"a database"
+
+
 def test_compare_of_plugin_metric_needs_the_plugin(
     compare: Any, store: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -118,6 +118,19 @@ def once(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
     return code, capsys.readouterr().out
 
 
+def test_outcomes_are_never_added_to_the_config(capsys: pytest.CaptureFixture[str]) -> None:
+    config()
+    before = Path("nightly.yaml").read_text()
+    assert main(["schedule", "--once", "--outcome", "nightly.yaml", "nightly.yaml"]) == 2
+    assert "is no file of outcomes, which has lines of JSON: name another" in capsys.readouterr().err
+    assert Path("nightly.yaml").read_text() == before
+    text = json.dumps(yaml.safe_load(Path("nightly.yaml").read_text()))
+    Path("nightly.yaml").write_text(text)
+    Path("link.yaml").symlink_to("nightly.yaml")
+    assert once(capsys, "--outcome", "link.yaml")[0] == 2
+    assert Path("nightly.yaml").read_text() == text
+
+
 def test_if_changed_skips_unchanged_bake_off(capsys: pytest.CaptureFixture[str]) -> None:
     config()
     code, out = once(capsys, "--outcome", "outcome.jsonl")
