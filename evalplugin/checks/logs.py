@@ -22,10 +22,7 @@ __all__: list[str] = []
 _COPIES = 0.01  # share of the users
 _HEAVY, _HEAVY_SHARE = 50, 0.05  # times the median number of interactions, share of all interactions
 _WHOLE, _WHOLE_SHARE = 0.9, 0.05  # shares of the catalogue, and of all interactions
-_LARGE, _SPARSE = (
-    50,
-    0.25,
-)  # items of a catalogue that nobody has whole, and share of it that the median user has
+_LARGE, _SPARSE = 100, 0.1  # items of a catalogue that nobody has whole; share of it that the median user has
 _CONSTANT = 0.05  # share of the users
 
 
@@ -38,9 +35,8 @@ _CONSTANT = 0.05  # share of the users
     "with the same items and other ratings are counted apart. Near copies are looked for among users with equal "
     "min-hash signatures, ten of three hashes each: this finds 95 % of the pairs that share 80 %, and all that share "
     "90 %, but none that share less, and none in data without ratings and times. Also found where users with more than "
-    "50 times the median number of interactions, or with 90 % of a catalogue of 50 or more items of which the median "
-    "user has at most a quarter, have more than 5 % of all interactions, "
-    "or where more than 5 % of the users with 10 or more explicit ratings give the same to every item. Ten items or "
+    "50 times the median number of interactions, or with 90 % of a catalogue of 100 or more items of which the median "
+    "user has at most a tenth, have more than 5 % of all interactions, or where more than 5 % of the users with 10 or more explicit ratings give the same to every item. Ten items or "
     "ratings are hardly ever the same by chance; a long tail of active people reaches some 20 times the median.",
     why="A copy in the train data answers for its twin in the test. Machines decide what is popular and who is whose "
     "neighbour. A constant rating says nothing about taste, and hides it from models of ratings.",
