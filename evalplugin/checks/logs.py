@@ -30,7 +30,7 @@ _CONSTANT = 0.05  # share of the users
     "EV110",
     title="duplicates, bots, constant raters",
     rule="Found where more than 1 % of the users are copies of another one: the same 10 or more items, at most half of "
-    "the catalogue, with the same ratings (and times, which are told apart). Near copies count too: 80 % of the items of "
+    "the catalogue, with the same ratings (and times, which are told apart). Near copies count: 80 % of the items of "
     "both with the same rating, or at the same time where there are no ratings, if these are more than chance gives. "
     "Users with the same items and other ratings are counted apart. Near copies are looked for among users with equal "
     "min-hash signatures, ten of three hashes each. This finds 95 % of the pairs that share 80 %, and all that share "
