@@ -22,6 +22,7 @@ def describe_bakeoff(config: CheckedConfig, experiment: str | None) -> Bakeoff:
         seeds=spec.seeds,
         n=recommend.n,
         candidates=candidates,
+        ties=recommend.ties,
         threshold=spec.relevance.threshold,
         metrics=tuple(metric.name for metric in config.metrics),
         primary=config.primary.name,

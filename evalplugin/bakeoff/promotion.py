@@ -198,6 +198,7 @@ def register_winner(
         "stream": (data.digest,),
         "n": register.n or recommend.n,
         "candidates": "all" if recommend.candidates == "all" else "unseen",
+        "ties": recommend.ties,
         "folder": config.folder,
     }
     with (

@@ -77,6 +77,15 @@ class Recommend(Closed):
             examples=[99],
         ),
     ] = None
+    ties: Annotated[
+        Literal["hashed", "id"],
+        Field(
+            description="Order of items with equal scores: by a hash of the seed and the item, which is one arbitrary "
+            "order of the catalogue, the same for all users and models (hashed), or ascending ids (id), as most "
+            "libraries do: ids often follow age or popularity, which favours some models.",
+            examples=["id"],
+        ),
+    ] = "hashed"
 
     @model_validator(mode="after")
     def _negatives_with_sampled(self) -> Recommend:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Ints
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Rows
 
@@ -27,12 +28,14 @@ class Candidates:
     - ``judged``: the items of the user's truth (``included``);
     - ``sampled``: the user's truth and some items from neither train nor truth (``included``).
 
-    Rows are by user code, items ascending. Users without truth have no included items.
+    Rows are by user code, items ascending. Users without truth have no included items. ``tie_rank`` int64 (n_items,) is
+    the place of each item among those with equal scores; None: in order of item code.
     """
 
     kind: CandidateKind
     excluded: Rows | None = None
     included: Rows | None = None
+    tie_rank: Ints | None = None
 
     @classmethod
     def of(

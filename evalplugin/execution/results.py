@@ -233,6 +233,7 @@ class Bakeoff:
     datasets: tuple[str, ...] = ()  # names in config order
     splits: tuple[str, ...] = ()  # names in config order
     seeds: int = 1  # how often a stochastic model is fitted
+    ties: str = "hashed"  # order of items with equal scores
     # Hashes of config, data and code, as far as they are known.
     inputs: Mapping[str, str] = field(default_factory=dict)
 

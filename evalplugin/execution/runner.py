@@ -258,6 +258,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             # without others.
             stream=(fold.train.digest, *([f"seed {seed + 1}"] if seed else [])),
             n=config.spec.recommend.n,
+            ties=_ties(config, seed),
             metrics=config.metrics,
             threshold=config.spec.relevance.threshold,
             inputs=inputs,
@@ -268,6 +269,13 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)
     )
     return Job(prepared.info, model, tasks, seeds=seeds)
+
+
+def _ties(config: CheckedConfig, seed: int) -> tuple[str, ...] | None:
+    """Return the name of a seed's order of items with equal scores; None: in order of item code."""
+    if config.spec.recommend.ties == "id":
+        return None
+    return (f"seed {seed + 1}",) if seed else ()
 
 
 def _is_stochastic(model: ModelRecipe) -> bool:

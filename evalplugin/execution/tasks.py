@@ -15,7 +15,7 @@ import numpy.typing as npt
 from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Peak, Stopwatch, peak_memory
 from evalplugin.base.recording import recorded_inputs
-from evalplugin.base.seeding import generator
+from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.observer import Observer
@@ -77,6 +77,8 @@ class Task:
     # Names of the inputs that the model's parameters name or the config declares.
     inputs: tuple[str, ...] = ()
     folder: Path = Path()  # base of relative paths
+    # Names the order of items with equal scores under the seed; None: in order of item code.
+    ties: tuple[str, ...] | None = None
     race: Race | None = None  # the result of a trial that is dropped covers the users seen until then
     tracking_uri: str | None = None  # the tracking store of the bake-off
 
@@ -218,6 +220,12 @@ def _recommend(
     """Return the lists of the users; in a race, of those seen until the trial was dropped, if it was."""
     # A model that makes all lists at once would have to make them anew at each stage.
     race = None if isinstance(model, TaskRecommender) else task.race
+    train, ties = task.split.train, task.ties
+    candidates = (
+        task.candidates
+        if ties is None
+        else replace(task.candidates, tie_rank=hashed_ranks(train.items, task.seed, "ties", *ties))
+    )
     parts: list[TopN] = []
     for stage in [users] if race is None else race.stages():
         if race is not None and parts:
@@ -230,9 +238,9 @@ def _recommend(
                 model,
                 stage,
                 task.n,
-                task.candidates,
-                task.split.train.n_items,
-                data=task.split.train,
+                candidates,
+                train.n_items,
+                data=train,
                 fold=task.split.fold,
                 folder=task.folder,
                 tracking_uri=task.tracking_uri,

@@ -87,7 +87,7 @@ class Random:
 class MostPopular:
     """The items that most users interacted with, in the same order for all users.
 
-    score(u, i) = number of train interactions with item i. Ties are in catalogue order. Users without train
+    score(u, i) = number of train interactions with item i. Ties are ordered by `recommend.ties`. Users without train
     data get the same list.
     """
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.data import Candidates, Interactions, Rows
+from evalplugin.data import Candidates, Interactions
 from evalplugin.models.base import (
     BlockOrder,
     CandidateRecommender,
@@ -183,7 +183,7 @@ def _from_scores(
     item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
     if scores.strides[0] == 0 and candidates.included is None:
         _check_finite(model, users[:1], scores[:1], ids)
-        _from_one_order(scores[0], users, candidates.excluded, item, score)
+        _from_one_order(scores[0], users, candidates, item, score)
         return item, score
 
     def some(start: int, stop: int) -> None:
@@ -196,10 +196,12 @@ def _from_scores(
 
 
 def _from_one_order(
-    scores: npt.NDArray[np.floating[Any]], users: Codes, excluded: Rows | None, item: Codes, score: Floats
+    scores: npt.NDArray[np.floating[Any]], users: Codes, candidates: Candidates, item: Codes, score: Floats
 ) -> None:
     """Write the lists of users who share one row of scores: the first items of one order that are not excluded."""
-    order = np.argsort(-scores, kind="stable")[: np.count_nonzero(scores > -np.inf)].astype(np.int32)
+    excluded, ties = candidates.excluded, candidates.tie_rank
+    order = np.argsort(-scores, kind="stable") if ties is None else np.lexsort((ties, -scores))
+    order = order[: np.count_nonzero(scores > -np.inf)].astype(np.int32)
     rank = np.full(len(scores), len(order))
     rank[order] = np.arange(len(order))
     item_at, n = np.append(order, NO_ITEM), item.shape[1]
@@ -243,7 +245,7 @@ def _from_lists(
     code = item[row, column]
     candidate = allowed[row, code]
     row, column, code = row[candidate], column[candidate], code[candidate]
-    return rank_entries(row, code, score[row, column], (len(users), n))
+    return rank_entries(row, code, score[row, column], (len(users), n), candidates.tie_rank)
 
 
 def _checked_lists(

@@ -44,6 +44,7 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
                 seed=task.seed,
                 stream=(split.train.digest,),
                 n=task.n,
+                ties=task.ties,
                 metrics=(plan.metric,),
                 threshold=task.threshold,
                 inputs=task.inputs,

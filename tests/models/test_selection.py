@@ -12,11 +12,12 @@ from evalplugin.models import NO_ITEM, TopN, limit_threads, select_top_n, select
 from evalplugin.models.selection import rank_entries
 
 
-def by_full_sort(scores, n):
+def by_full_sort(scores, n, tie_rank=None):
     item = np.full((len(scores), n), NO_ITEM, dtype=np.int32)
     score = np.full((len(scores), n), np.nan)
     for row, values in enumerate(scores):
-        best = [code for code in np.lexsort((np.arange(len(values)), -values)) if values[code] > -np.inf][:n]
+        places = np.arange(len(values)) if tie_rank is None else tie_rank
+        best = [code for code in np.lexsort((places, -values)) if values[code] > -np.inf][:n]
         item[row, : len(best)] = best
         score[row, : len(best)] = values[best]
     return item, score
@@ -39,6 +40,16 @@ def blocks(draw):
         sampled[selection._sampled_items(n_items)] = True
         scores[:, sampled ^ draw(st.booleans())] += 10**10
     return scores
+
+
+@given(blocks(), st.integers(1, 60), st.integers(0, 2**32))
+def test_equal_scores_are_ordered_by_their_rank(scores, n, seed):
+    tie_rank = np.random.default_rng(seed).permutation(scores.shape[1])
+    expected = by_full_sort(scores, n, tie_rank)
+    np.testing.assert_array_equal(select_top_n(scores, n, tie_rank), expected)
+    row, code = np.nonzero(scores > -np.inf)
+    entries = rank_entries(row, code, scores[row, code], (len(scores), n), tie_rank)
+    np.testing.assert_array_equal(entries, expected)
 
 
 def shapes(n_rows, n_items):

@@ -274,6 +274,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "seed": task.seed,
         "stream": list(task.stream),
         "n": task.n,
+        "ties": None if task.ties is None else list(task.ties),
         "code": _codes(code),
     }
     if task.model.inputs:

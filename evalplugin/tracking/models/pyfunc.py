@@ -202,7 +202,7 @@ def _lists_of_scores(
             given[some] = _scores(ask, answers, train, users[row[some]], code[some])
         scores[row, code] = given
         stop = start + len(users)
-        item[start:stop], score[start:stop] = select_top_n(scores, n)
+        item[start:stop], score[start:stop] = select_top_n(scores, n, request.candidates.tie_rank)
         start = stop
         if len(different) <= n:
             different = np.union1d(different, given)
@@ -211,7 +211,7 @@ def _lists_of_scores(
     if len(different) <= n:
         notes.append(
             f"the model has only {len(different)} different scores, and items with the same score are listed in "
-            f"ascending order of item: does it answer with classes in place of scores?"
+            f"the order of `recommend.ties`: does it answer with classes in place of scores?"
         )
     return top_n, notes
 

@@ -70,6 +70,7 @@ class ScoredLists:
             seed=0,
             n=self.n,
             candidates=self.candidates,
+            ties=AS_LISTED,
             threshold=self.threshold,
             metrics=tuple(spec.name for spec in self.metrics),
             primary=self.metrics[0].name,

@@ -66,7 +66,7 @@ def interactions(*, text_ids: bool = False) -> Interactions:
 
 def lists(data: Interactions | None = None, type: str = "popularity", **asked: Any) -> ServedLists:
     params = as_mapping(MODELS.create(type, asked.pop("params", {})))
-    asked = {"n": 4, "candidates": "unseen", "seed": 1, "stream": ("s",), **asked}
+    asked = {"n": 4, "candidates": "unseen", "ties": "id", "seed": 1, "stream": ("s",), **asked}
     return make_lists(type, params, data or interactions(), **asked)
 
 

@@ -68,6 +68,7 @@ def test_a_program_is_run_on_all_data_in_the_folder_of_the_config() -> None:
         stream=("s",),
         n=2,
         candidates="all",
+        ties="hashed",
         folder=Path("shop").absolute(),
     )
     assert served.top_n.item[:, 0].tolist() == [0] * len(served.users)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.seeding import generator
+from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, TopN, one_blas_thread, recommend, select_top_n
 
@@ -52,6 +52,7 @@ def make_lists(
     stream: tuple[str, ...],
     n: int,
     candidates: Kind,
+    ties: Literal["hashed", "id"],
     folder: Path = Path(),
     progress: Callable[[int], None] | None = None,
 ) -> ServedLists:
@@ -63,6 +64,7 @@ def make_lists(
         seed, stream: The seed of the bake-off, and the name of the random stream: the digest of ``data``.
         n: Length of the lists; no more than there are items.
         candidates: ``unseen``: less what the user has met in ``data``; ``all``: the whole catalogue.
+        ties: Order of items with equal scores, as ``recommend.ties``.
         folder: Base of relative paths, for a model that runs a program.
         progress: Called after each block of users with their number.
 
@@ -71,12 +73,13 @@ def make_lists(
     """
     n = min(n, data.n_items)
     users = np.unique(data.user)
-    allowed = Candidates(candidates, excluded=data.rows if candidates == "unseen" else None)
+    tie_rank = hashed_ranks(data.items, seed, "ties") if ties == "hashed" else None
+    allowed = Candidates(candidates, data.rows if candidates == "unseen" else None, tie_rank=tie_rank)
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         model = MODELS.create(type, params)
         model.fit(data, generator(seed, *stream, type, json.dumps(params, sort_keys=True)))
         top_n = recommend(model, users, n, allowed, data.n_items, data=data, folder=folder, progress=progress)
-    item, score = select_top_n(data.item_counts[None].astype(np.float64), n)
+    item, score = select_top_n(data.item_counts[None].astype(np.float64), n, tie_rank)
     return ServedLists(
         users=data.users[users],
         items=data.items,
