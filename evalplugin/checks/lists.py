@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.numbers import share
+from evalplugin.base.numbers import number, share
 from evalplugin.checks.base import Found, Results, result_check
 from evalplugin.data import Split
+from evalplugin.execution.executor import sequential_executor
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import ModelResult
+from evalplugin.execution.runner import jobs_of, results_of
 from evalplugin.metrics import parse
+from evalplugin.models import MODELS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +28,8 @@ __all__: list[str] = []
 _SEEN = 0.01  # share of the places
 _SHORT = 0.01  # share of the lists
 _TIED = 0.2  # share of the lists
+_WORTH = 0.01  # of the primary metric, by which orders of ties differ
+_SECOND, _SECONDS = 1.0, 5.0  # to make lists again: of one model, of all
 _SAME = 0.99  # share of the lists
 _GLANCE = 1000  # rows that are compared first: most models differ there
 
@@ -32,19 +40,24 @@ _GLANCE = 1000  # rows that are compared first: most models differ there
     rule="Looks at the first k places, with the k of the primary metric. Found where more than 1 % of them hold an "
     "item that the user has in the train data, where more than 1 % of the lists are shorter than k though there are "
     "items enough (with the candidates `unseen` or `all`), or where the places k and k + 1 have the same score in more "
-    "than 20 % of the lists. One per cent is within the interval of most means. A few ties are usual; those of "
-    "`popularity` are equal counts, and left out; the last of a long list (k = `recommend.n`) is not looked at.",
+    "than 20 % of the lists of users with train data. One per cent is within the interval of most means, and a few "
+    "ties are usual. Lists of built-in models that took less than a second are made again with two other orders of "
+    "equal scores, within five seconds for all models: ties that change the primary metric by less than 1 % are no "
+    "finding. Where k is `recommend.n`, only lists that are made again show what is tied.",
     why="A seen item cannot be in the truth, and an empty place neither: both are lost for a reason that is not taste. "
-    "Among equal scores the order of the ids decides what is listed, and another library would score differently.",
+    "Among equal scores an arbitrary order decides what is listed: the hash of the seed and the item, or, with "
+    "`recommend: {ties: id}`, the order of the ids, which often follows popularity or age and then favours one side.",
     source="Tamm, Damdinov and Vasilev: Quality Metrics in Recommender Systems: Do We Calculate Metrics Consistently? "
     "RecSys 2021. McSherry and Najork: Computing Information Retrieval Performance Measures Efficiently in the "
     "Presence of Tied Scores. ECIR 2008.",
     remedy="Seen items: `recommend: {candidates: unseen}`. Short lists: let the model fall back, for example on "
-    "popularity. Ties: let it break them by something that it knows; often scores were rounded.",
+    "popularity. Ties: let it break them by something that it knows; often scores were rounded. To see what the order "
+    "of ties is worth, run again with another `seed`.",
 )
 def _bad_lists(results: Results) -> Iterator[Found]:
     kind = results.config.spec.recommend.candidates
     k = _cutoff(results)
+    again = _OtherOrders(results, k)
     for model in results.done:
         if model.top_n is None:
             continue
@@ -66,13 +79,8 @@ def _bad_lists(results: Results) -> Iterator[Found]:
                     f"are items enough: let the model fall back, for example on popularity",
                     name,
                 )
-        tied = 0 if model.type == "popularity" else _tied(model.top_n, rank, k)
-        if tied > _TIED * lists:
-            yield Found(
-                f"{name}: {share(tied / lists)} of the lists have the same score on the places {k} and {k + 1}: the "
-                f"order of the ids decides what is listed; break ties in the model",
-                name,
-            )
+        if (text := _ties(results, model, k, again)) is not None:
+            yield Found(f"{name}: {text}", name)
 
 
 def _cutoff(results: Results) -> int:
@@ -97,8 +105,8 @@ def _seen(top_n: pa.Table, rows: npt.NDArray[np.bool_], folds: tuple[Split, ...]
         np.asarray(listed["fold"]) - 1 if "fold" in listed.column_names else np.zeros(len(listed), np.int32)
     )
     found = 0
-    for number, fold in enumerate(folds):
-        here = listed.filter(fold_of == number)
+    for place, fold in enumerate(folds):
+        here = listed.filter(fold_of == place)
         train = fold.train
         user, item = (
             np.searchsorted(ids, here[name].to_numpy(zero_copy_only=False))
@@ -109,11 +117,86 @@ def _seen(top_n: pa.Table, rows: npt.NDArray[np.bool_], folds: tuple[Split, ...]
     return found / max(1, len(listed))
 
 
-def _tied(top_n: pa.Table, rank: npt.NDArray[np.int32], k: int) -> int:
-    """Return how many lists have the same score on the places k and k + 1; a list's rows are in order of rank."""
-    after = np.flatnonzero(rank == k + 1)
-    score = np.asarray(top_n["score"])
-    return int(np.count_nonzero(score[after] == score[after - 1]))
+def _ties(results: Results, model: ModelResult, k: int, again: _OtherOrders) -> str | None:
+    """Return what is tied across the cutoff, and what it is worth; None if it is little."""
+    folds, n = results.data.folds, results.config.spec.recommend.n
+    assert model.top_n is not None
+    tied = _tied(model.top_n, folds, k) if k < n else 0.0
+    if k < n and tied <= _TIED:
+        return None
+    others = again.of(model)
+    if k == n and others:
+        tied = _tied(others[0].top_n, folds, k)
+    if tied <= _TIED:
+        return None
+    primary = results.comparison.contest.primary
+    order = (
+        "the order of the ids" if results.config.spec.recommend.ties == "id" else "an order drawn by the seed"
+    )
+    text = (
+        f"{share(tied)} of the lists of users with train data have the same score on the places {k} and {k + 1}: "
+        f"{order} decides what is listed"
+    )
+    if not others:
+        return f"{text}; run again with another seed to see what that is worth"
+    means = [model.mean(primary), *(other.mean(primary) for other in others)]
+    if max(means) - min(means) <= _WORTH * abs(means[0]):
+        return None
+    first, *rest = map(number, means)
+    return (
+        f"{text}: {primary} is {first}, with two other orders {' and '.join(rest)}; break ties in the model"
+    )
+
+
+def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:
+    """Return the share of the lists of users with train data that have one score on the places k and k + 1."""
+    assert top_n is not None
+    rank, score = np.asarray(top_n["rank"]), np.asarray(top_n["score"])
+    after = np.flatnonzero(rank == k + 1)  # a list's rows are in order of rank
+    table = top_n.take(after[score[after] == score[after - 1]])
+    tied = lists = 0
+    for place, fold in enumerate(folds, 1):
+        has_history = fold.train.rows.counts > 0
+        here = table.filter(np.asarray(table["fold"]) == place) if len(folds) > 1 else table
+        user = np.searchsorted(fold.train.users, here["user"].to_numpy(zero_copy_only=False))
+        tied += int(np.count_nonzero(has_history[user]))
+        lists += int(np.count_nonzero(has_history[np.unique(fold.test.user)]))
+    return tied / max(1, lists)
+
+
+class _OtherOrders:
+    """Lists that are made again with two other orders of equal scores, where that is cheap."""
+
+    def __init__(self, results: Results, k: int) -> None:
+        self._results, self._k, self._left = results, k, _SECONDS
+
+    def of(self, model: ModelResult) -> list[ModelResult]:
+        """Return two more results of a model; none where it would take too long, or its code is not ours."""
+        config, costs, entry = self._results.config, model.costs, MODELS.entry(model.type)
+        recipe = next((recipe for recipe in config.models if recipe.name == model.model), None)
+        if (
+            recipe is None
+            or not entry.is_own
+            or hasattr(entry.cls, "recommend_task")
+            or recipe.space
+            or costs is None
+        ):
+            return []
+        seconds = costs.fit_seconds + costs.recommend_seconds + costs.score_seconds
+        if seconds > _SECOND or 2 * seconds > self._left:
+            return []
+        self._left -= 2 * seconds
+        (job,) = jobs_of(replace(config, models=(recipe,)), [self._results.data])
+        metric = parse(self._results.comparison.contest.primary)
+        made = []
+        for order in ("again 1", "again 2"):
+            tasks = tuple(
+                replace(task, ties=(order,), n=max(task.n, self._k + 1), metrics=(metric,))
+                for task in job.tasks[: job.folds]
+            )
+            again = replace(job, tasks=tasks, seeds=1, done={})
+            made += [result for _, result in results_of([again], sequential_executor(Observer()))]
+        return [result for result in made if result.error is None]
 
 
 @result_check(

@@ -21,6 +21,7 @@ _COLD = 0.05  # share of the test data
 _ONE_DAY = 0.5  # share of the test data
 _ONE_GROUP = 0.8  # share of the test users
 _COLD_USERS = 0.5  # share of the test users
+_EQUAL_TIMES = 0.05  # share of the test users
 _DAY = 86_400  # seconds
 _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: what else are no seconds since 1970
 
@@ -90,6 +91,42 @@ def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
             f"items that the train data does not have ({counts[0]['cold_items']:,} items"
             f"{' in the first fold' if len(counts) > 1 else ''}): no collaborative model can find them; cold: drop in "
             f"the split leaves them out"
+        )
+
+
+@data_check(
+    "EV118",
+    title="equal times at the cut",
+    rule="Found where a split holds out the latest interactions of each user, and more than 5 % of the test users have "
+    "train interactions at the very time of their first test interaction. Fewer change a mean by less than its "
+    "interval. `temporal` cuts between times, so that it has none.",
+    why="Which of the interactions at that time are held out is drawn by the seed: the order in which they happened is "
+    "not in the data, as where many ratings were entered at once.",
+    source="Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
+    "Recommendation Models. RecSys 2020 (on how much the split decides).",
+    remedy="Cut between times: `split: {type: temporal, quantile: 0.9}`. Or keep the split, and run it again with "
+    "another `seed` to see how much the draw matters.",
+)
+def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    tied = tested = 0
+    for fold in data.folds:
+        train, test = fold.train, fold.test
+        if train.timestamp is None or test.timestamp is None or fold.overlap_allowed:
+            return
+        last, first = (
+            np.full(train.n_users, np.iinfo(np.int64).min),
+            np.full(train.n_users, np.iinfo(np.int64).max),
+        )
+        np.maximum.at(last, train.user, train.timestamp)
+        np.minimum.at(first, test.user, test.timestamp)
+        if (last > first).any():  # not the latest are held out
+            return
+        tied, tested = tied + int((last == first).sum()), tested + fold.counts["test_users"]
+    if tied > _EQUAL_TIMES * tested:
+        yield Found(
+            f"split {data.info.split}: {share(tied / tested)} of the test users ({tied:,} of {tested:,}) have train "
+            f"interactions at the time of their first test interaction: the seed draws which ones are held out; a "
+            f"temporal split cuts between times"
         )
 
 

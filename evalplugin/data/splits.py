@@ -10,6 +10,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.seeding import hashed_ids, mixed
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 
@@ -92,7 +93,8 @@ class KFold:
 class LastN:
     """The latest n interactions of each user are the truth; n = 1 is leave-one-out.
 
-    Latest by time; among equal times the later row of the input is the later one. A user with fewer than
+    Latest by time; equal times are ordered by a hash of the seed, the user and the item, so that the order of rows
+    decides nothing, and users with equal times on both sides of the cut are counted. A user with fewer than
     ``n + min_train`` interactions is not tested: all of them stay in train, and such users are counted.
     """
 
@@ -105,7 +107,8 @@ class LastN:
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
         tested, notes = _testable(data, self.n + self.min_train, "last_n")
-        from_end = data.rows.counts[data.user] - _positions(data, _by_time(data, "last_n"))
+        from_end = data.rows.counts[data.user] - _positions(data, _by_time(data, "last_n", rng))
+        notes += _tied_cuts(data, tested, from_end, self.n)
         return [held_out(data, tested[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
@@ -124,7 +127,8 @@ class SampleUsers:
     ] = None
     n: Annotated[int, Field(ge=1, description="interactions held out for each tested user")] = 5
     hold: Annotated[
-        Literal["last", "random"], Field(description="which ones: the latest (ties by input order), or any")
+        Literal["last", "random"],
+        Field(description="which ones: the latest (equal times in a random order), or any"),
     ] = "last"
     min_train: Annotated[
         int, Field(ge=1, description="interactions a tested user keeps in train at least")
@@ -151,8 +155,10 @@ class SampleUsers:
             )
         drawn = np.zeros(data.n_users, dtype=np.bool_)
         drawn[rng.choice(pool, size, replace=False)] = True
-        order = _by_time(data, "sample_users") if self.hold == "last" else rng.permutation(len(data))
+        last = self.hold == "last"
+        order = _by_time(data, "sample_users", rng) if last else rng.permutation(len(data))
         from_end = data.rows.counts[data.user] - _positions(data, order)
+        notes += _tied_cuts(data, drawn, from_end, self.n) if last else []
         return [held_out(data, drawn[data.user] & (from_end <= self.n), self.cold, notes=notes)]
 
 
@@ -206,9 +212,33 @@ def _positions(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[
     return positions
 
 
-def _by_time(data: Interactions, name: str) -> npt.NDArray[np.int64]:
-    """Return the rows from the earliest to the latest, ties in input order: int64 (m,)."""
-    return np.argsort(times_of(data, name), kind="stable")
+def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Return the rows from the earliest to the latest, equal times by a hash of seed, user and item: int64 (m,)."""
+    time = times_of(data, name)
+    # The seed alone: the stream of ``rng`` is named by the data, the order of its rows included.
+    seed = rng.bit_generator.seed_seq.entropy  # type: ignore[attr-defined]
+    user, item = (
+        hashed_ids(ids, seed, "times", kind) for ids, kind in ((data.users, "user"), (data.items, "item"))
+    )
+    return np.lexsort((mixed(user[data.user] ^ item[data.item]), time))
+
+
+def _tied_cuts(data: Interactions, tested: Mask, from_end: npt.NDArray[np.int64], n: int) -> list[str]:
+    """Return a note on the tested users with equal times on both sides of the cut, if there are any.
+
+    ``from_end`` (m,): the place of each interaction within its user, from 1 for the last.
+    """
+    assert data.timestamp is not None
+    first, before = np.zeros((2, data.n_users), dtype=np.int64)
+    first[data.user[from_end == n]] = data.timestamp[from_end == n]
+    before[data.user[from_end == n + 1]] = data.timestamp[from_end == n + 1]
+    tied = int((tested & (first == before)).sum())
+    if not tied:
+        return []
+    return [
+        f"{tied:,} of {int(tested.sum()):,} tested users have equal times on both sides of the cut: which of these "
+        f"interactions are held out is drawn by the seed"
+    ]
 
 
 def times_of(data: Interactions, name: str) -> npt.NDArray[np.int64]:

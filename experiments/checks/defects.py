@@ -206,6 +206,12 @@ def _filtered(seeded: Seeded, rng: np.random.Generator) -> Seeded:
     return frame, config | {"datasets": [dataset]}
 
 
+def _whole_days(seeded: Seeded, rng: np.random.Generator) -> Seeded:
+    frame, config = seeded
+    days = frame["time"] // (7 * 86_400) * (7 * 86_400)
+    return frame.assign(time=days), config | {"split": {"type": "last_n", "n": 5}}
+
+
 # What each defect is, and the function that seeds it.
 DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] = {
     "EV101": ("each user's last five interactions are held out, instead of the latest fifth of all", _future),
@@ -225,4 +231,5 @@ DEFECTS: dict[str, tuple[str, Callable[[Seeded, np.random.Generator], Seeded]]] 
     "EV115": ("log-normal counts in place of ratings", _counts),
     "EV116": ("a registered model among the models", _served),
     "EV117": ("a 20-core is taken before the split", _filtered),
+    "EV118": ("times are whole weeks, and each user's last five interactions are held out", _whole_days),
 }

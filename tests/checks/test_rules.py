@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +17,10 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.config import load
 from evalplugin.data import Interactions, Split
+from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
-from evalplugin.execution.runner import PreparedData, prepare
+from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from tests.samples import bakeoff, model_result
 
 
@@ -174,7 +177,7 @@ def lists_of(scores: list[float], *, users: int = 60, short: int = 0) -> pa.Tabl
     [
         (np.arange(12, 0, -1), "ease", None),
         ([3.0] * 12, "ease", "the same score on the places 10 and 11"),
-        ([3.0] * 12, "popularity", None),
+        ([3.0] * 12, "popularity", "the same score on the places 10 and 11"),
         (np.arange(9, 0, -1), "ease", "57 of 60 lists (95 %) are shorter than 10"),
     ],
 )
@@ -186,3 +189,49 @@ def test_ties_at_the_cutoff_and_short_lists(scores: Any, type: str, found: str |
     texts = [one.text for one in of_results["EV106"].find(Results(checked, data, [result], comparison))]
     assert len(texts) == (found is not None)
     assert found is None or found in texts[0]
+
+
+def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
+    """Return what EV106 finds in the lists of a bake-off of popularity on a table, split by time."""
+    frame.to_csv("tied.csv", index=False)  # in a folder of the test
+    dataset = {"name": "tied", "type": "csv", "path": str(Path("tied.csv").absolute()), "timestamp": "time"}
+    config = small_config(
+        datasets=[dataset],
+        split={"type": "temporal", "cutoff": 100},
+        models=["popularity"],
+        compare={},
+        **changes,
+    )
+    checked = load({**config, "relevance": {}})
+    prepared = prepare(checked, None, Observer())
+    (result,) = dict(results_of(jobs_of(checked, prepared), sequential_executor(Observer()))).values()
+    comparison = compare(contests_of(BakeoffResult(bakeoff(("popularity",)), (result,)))[0])
+    return [
+        found.text for found in of_results["EV106"].find(Results(checked, prepared[0], [result], comparison))
+    ]
+
+
+def flat(*, cold: bool) -> pd.DataFrame:
+    """Return 100 users of whom each has met two of 100 items that are equally popular, and one of twenty later."""
+    users = np.arange(100)
+    item = np.column_stack([users, (users + 1) % 100, (users + 50) % 100 // 5 * 5]).ravel()
+    frame = pd.DataFrame({"user": users.repeat(3), "item": item, "time": np.tile([1, 2, 200], 100)})
+    return (
+        frame.assign(user=frame["user"].where(frame["time"] < 100, frame["user"] + 1000)) if cold else frame
+    )
+
+
+@pytest.mark.parametrize("n", [20, 10])
+def test_ties_of_any_model_are_told_with_what_two_other_orders_give(n: int) -> None:
+    (text,) = ties_of(flat(cold=False), recommend={"n": n})
+    assert text.startswith(
+        "popularity: 100 % of the lists of users with train data have the same score on the places 10 and 11: an order "
+        "drawn by the seed decides what is listed: ndcg@10 is 0."
+    )
+    assert re.search(r"with two other orders 0\.\d+ and 0\.\d+; break ties in the model", text)
+    (by_id,) = ties_of(flat(cold=False), recommend={"n": n, "ties": "id"})
+    assert "the order of the ids decides" in by_id
+
+
+def test_ties_of_users_without_history_are_not_the_models() -> None:
+    assert ties_of(flat(cold=True), recommend={"n": 20}) == []

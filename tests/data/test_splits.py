@@ -114,17 +114,60 @@ def test_kfold_tests_every_interaction_once_in_folds_of_even_size(data: Interact
 
 
 @given(data=interactions(), n=st.integers(1, 4), min_train=st.integers(1, 3))
-def test_last_n_takes_each_users_latest_rows_by_time_then_input_order(
-    data: Interactions, n: int, min_train: int
-) -> None:
-    expected = []
+def test_last_n_takes_each_users_latest_interactions(data: Interactions, n: int, min_train: int) -> None:
+    expected: list[tuple[int, int]] = []
     for user in range(data.n_users):
-        rows = [row for row in range(len(data)) if data.user[row] == user]
-        if len(rows) >= n + min_train:
-            expected += sorted(rows, key=lambda row: (times(data)[row], row))[-n:]
+        own = sorted(times(data)[data.user == user].tolist())
+        if len(own) >= n + min_train:
+            expected += [(user, time) for time in own[-n:]]
     if expected:
         [fold] = LastN(n=n, min_train=min_train).split(data, rng())
-        assert numbers(fold.test) == sorted(expected)
+        held_out = zip(fold.test.user.tolist(), times(fold.test).tolist(), strict=True)
+        assert sorted(held_out) == sorted(expected)
+
+
+def pairs(data: Interactions) -> set[tuple[int, int]]:
+    return set(zip(data.users[data.user].tolist(), data.items[data.item].tolist(), strict=True))
+
+
+@given(
+    data=interactions(),
+    n=st.integers(1, 3),
+    seed=st.integers(0, 9),
+    shuffle=st.randoms(use_true_random=False),
+)
+def test_the_order_of_rows_decides_no_cut_in_time(
+    data: Interactions, n: int, seed: int, shuffle: Any
+) -> None:
+    order = list(range(len(data)))
+    shuffle.shuffle(order)
+    frame = data.to_frame().iloc[order]
+    other = Interactions.from_frame(frame, rating="rating", timestamp="timestamp")
+    splitters: list[Splitter] = [LastN(n=n), SampleUsers(fraction=1.0, n=n)]
+    if data.rows.counts.max() > n:
+        for splitter in splitters:
+            [fold], [again] = splitter.split(data, rng(seed)), splitter.split(other, rng(seed))
+            assert pairs(fold.test) == pairs(again.test)
+            assert fold.notes == again.notes
+
+
+def test_equal_times_at_the_cut_favour_no_item_over_seeds() -> None:
+    data = made([(user, item, 7) for user in range(40) for item in range(10)])
+    held_out = np.zeros(10)
+    for seed in range(100):
+        held_out += LastN(n=2).split(data, rng(seed))[0].test.item_counts
+    assert held_out.sum() == 100 * 40 * 2
+    assert np.abs(held_out / (100 * 40) - 0.2).max() < 4 * (0.2 * 0.8 / 4000) ** 0.5
+
+
+def test_users_with_equal_times_on_both_sides_of_the_cut_are_noted() -> None:
+    rows = [(1, 1, 1), (1, 2, 2), (1, 3, 2), (2, 1, 1), (2, 2, 2), (2, 3, 3), (3, 1, 9), (3, 2, 9)]
+    note = "1 of 2 tested users have equal times on both sides of the cut: which of these interactions are held out is "
+    for splitter in (LastN(n=1, min_train=2), SampleUsers(n_users=2, n=1, min_train=2)):
+        [fold] = splitter.split(made(rows), rng())
+        assert fold.notes[-1] == f"{note}drawn by the seed"
+    [fold] = SampleUsers(n_users=2, n=1, min_train=2, hold="random").split(made(rows), rng())
+    assert "equal times" not in " ".join(fold.notes)
 
 
 @given(data=interactions(), quantile=st.floats(0.05, 0.95))
@@ -199,12 +242,12 @@ def test_sample_users_tests_the_drawn_users_alone_and_keeps_the_rest_in_train(
         assert len(fold.test) == n
         assert len(fold.train) == len(data) - n
         if hold == "last":
-            rows = sorted(np.flatnonzero(data.user == user), key=lambda row: (times(data)[row], row))
-            assert numbers(fold.test) == sorted(rows[-n:])
+            own = times(data)[data.user == user]
+            assert sorted(times(fold.test).tolist()) == sorted(own.tolist())[-n:]
 
 
 def test_sample_users_takes_a_fraction_of_those_who_have_enough() -> None:
-    data = made([(user, item, 0) for user in range(10) for item in range(2 if user < 4 else 6)])
+    data = made([(user, item, item) for user in range(10) for item in range(2 if user < 4 else 6)])
     [fold] = SampleUsers(fraction=0.5, n=3).split(data, rng())
     assert fold.counts["test_users"] == 3
     assert fold.notes == ("4 users with fewer than 4 interactions are not tested",)

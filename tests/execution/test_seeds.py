@@ -14,6 +14,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import Job, jobs_of, prepare, results_of
+from evalplugin.execution.tasks import run_task
 from evalplugin.models import MODELS, is_stochastic
 
 CHANCE = {"name": "chance", "type": "random"}
@@ -108,10 +109,20 @@ def test_scores_are_averaged_over_folds_and_then_over_seeds() -> None:
 
 def test_seeds_that_all_give_the_same_lists_are_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(MODELS.entry("popularity").cls, "stochastic")
-    found = results(jobs(["popularity", "random"], seeds=2, split="holdout"))
+    by_id = {"n": 10, "ties": "id"}
+    found = results(jobs(["popularity", "random"], seeds=2, split="holdout", recommend=by_id))
     [note] = found["popularity"].notes
     assert note.startswith("all 2 seeds gave the same lists: random numbers decide nothing here")
     assert found["random"].notes == ()
+
+
+def test_each_seed_has_an_order_of_ties_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(MODELS.entry("popularity").cls, "stochastic")
+    [job] = jobs(["popularity"], seeds=2, split="holdout", recommend={"n": 50, "candidates": "all"})
+    first, second = (run_task(task, "", Observer()).top_n for task in job.tasks)
+    np.testing.assert_array_equal(first.score, second.score)
+    assert (first.item != second.item).any()
+    assert len(set(map(tuple, first.item.tolist()))) == 1  # a popularity list stays one list
 
 
 def test_a_model_that_declares_nothing_counts_as_stochastic_and_a_seed_of_its_own_as_none() -> None:

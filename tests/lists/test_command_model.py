@@ -47,7 +47,7 @@ CONFIG: dict[str, Any] = {
     "datasets": [{"type": "synthetic", "n_users": 60, "n_items": 50, "n_interactions": 1500}],
     "split": {"type": "last_n", "n": 3},
     "relevance": {"threshold": 4},
-    "recommend": {"n": 10},
+    "recommend": {"n": 10, "ties": "id"},  # as the programs order equal scores
     "metrics": ["ndcg@10", "recall@10"],
     "tracking": {"uri": "sqlite:///mlflow.db"},
 }
@@ -88,7 +88,7 @@ def test_a_shell_script_makes_the_lists_of_popularity(
     config = {
         **CONFIG,
         "datasets": [dataset],
-        "recommend": {"n": 10, "candidates": candidates},
+        "recommend": {"n": 10, "candidates": candidates, "ties": "id"},
         "models": [
             "popularity",
             command("sh", "popular.sh", "{train}", "{users}", "{candidates}", "{out}", "{n}", format="csv"),

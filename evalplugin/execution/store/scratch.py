@@ -55,6 +55,13 @@ class Scratch:
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
+    def close(self) -> None:
+        """Remove the folder of this process."""
+        if self._own is not None and self._lock is not None:
+            shutil.rmtree(self._own, ignore_errors=True)
+            self._lock.release()
+            Path(self._lock.lock_file).unlink(missing_ok=True)
+
     def clear(self) -> None:
         """Remove the folders of processes that were killed."""
         for lock_file in self.root.glob("*.lock"):
@@ -94,6 +101,7 @@ def private_folder() -> Iterator[Path]:
             scratch = Scratch(root, lambda: lock)
             with lock:
                 scratch.clear()
+            opened.callback(scratch.close)
             folder = opened.enter_context(scratch.folder())
         except OSError as error:
             raise StoreError(f"cannot write to {root}: {error.strerror or error}; {elsewhere}") from None

@@ -67,7 +67,7 @@ def test_private_folder_is_empty_writable_by_its_owner_alone_and_removed(tempora
         for inner in (temporary, folder.parent, folder):
             assert stat.S_IMODE(inner.stat().st_mode) == 0o700
         (folder / "file").write_text("x")
-    assert not folder.exists()
+    assert [path.name for path in temporary.iterdir()] == ["lock"]
 
 
 def test_private_folder_of_a_killed_process_is_removed_by_the_next(temporary: Path) -> None:
