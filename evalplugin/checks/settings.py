@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -17,12 +18,14 @@ from evalplugin.execution.data_checks import looks_at_relevance
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
+from evalplugin.models.base import uses_ratings
 
 __all__ = ["kind_of_values", "relevance_warnings"]
 
 # Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
 _LONG_TAIL = 20.0
 _SEEDS = ("random_state", "legacy_seed")
+_ZEROS = 0.1  # share of the values from which on zeros may mean that there is no rating
 _MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
 
 
@@ -88,9 +91,10 @@ def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[F
 @data_check(
     "EV113",
     title="a column of ratings or times that is not read",
-    rule="Found where a table (`csv`, `parquet`, `dataframe`) has a column that looks like ratings (rating, score or "
-    "stars is a word of its name) or like times (timestamp, time, date and the like are its whole name), and the "
-    "config names no `rating` or no `timestamp`. Columns with other names are never guessed at.",
+    rule="Found where a table (`csv`, `parquet`, `dataframe`) has a column that looks like ratings or counts (rating, "
+    "score or stars is a word of its name; overall, weight, count, play_count, plays, watch_ratio and the like are its "
+    "whole name) or like times (timestamp, time, date, when, created_at, unixReviewTime and the like are its whole "
+    "name), and the config names no `rating` or no `timestamp`. Columns with other names are never guessed at.",
     why="Without ratings every interaction counts the same, one star too. Without times no split can keep the future "
     "out of the train data, and no check can see that it is in there.",
     source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
@@ -113,12 +117,15 @@ def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found
     title="explicit ratings without a relevance threshold",
     rule="Found where a metric asks which items are relevant, ratings look explicit, and `relevance.threshold` is not "
     "set or reached by every rating. Ratings look explicit if there are three values at least (0 and 1 need no "
-    "threshold), the highest is at most 20 times the median (counts have a longer tail), and they are no small counts: "
-    "whole numbers from 1 of which 1 is the most common.",
+    "threshold), the highest is at most 20 times the median (counts have a longer tail), and they are no small "
+    "counts: whole numbers from 1 of which 1 is the most common. The proposed threshold is the level that a "
+    "share of the ratings nearest to a half reaches, never all or none. Where 10 % or more of the values are 0, it "
+    "is taken from those above 0, as a 0 may mean that there is no rating.",
     why="Without a threshold a list of items that a user rated with one star is a success.",
     source="Cremonesi, Koren and Turrin: Performance of Recommender Algorithms on Top-N Recommendation Tasks. RecSys "
     "2010, which tests on ratings of five stars alone.",
-    remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good.",
+    remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good. Where 0 means no rating, leave these "
+    "rows out where the data comes from or by a filter, `{type: rating, min: 1}`.",
 )
 def _no_threshold(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     for text in relevance_warnings(config.metrics, config.spec.relevance.threshold, data.info.full):
@@ -136,12 +143,20 @@ def relevance_warnings(
     if not looks_at_relevance(specs) or kind_of_values(data) != "ratings":
         return
     lowest, highest = data.rating_scale
-    median = float(np.median(data.rating))
+    zeros = float(np.mean(data.rating == 0)) if lowest == 0 else 0.0
+    may_lack = zeros >= _ZEROS
+    rated = data.rating[data.rating > 0] if may_lack else data.rating
+    levels, counts = np.unique(rated, return_counts=True)
+    reached = np.cumsum(counts[::-1])[::-1] / len(rated)
+    # Not the lowest level, which all ratings reach. Of the values of a scale, at least two are above 0.
+    place = 1 + int(np.argmin(np.abs(reached[1:] - 0.5)))
     section, _, key = setting.rpartition(".")
-    example = f"{section}: {{{key}: {median:g}}}" if section else f"{key}: {median:g}"
+    example = f"{key}: {np.format_float_positional(levels[place], trim='-')}"
     remedy = (
-        f"set the lowest rating that is relevant, for example {example}, which "
-        f"{share(float(np.mean(data.rating >= median)))} of the ratings reach"
+        f'{share(zeros)} of the values are 0, which may mean "no rating": if so, leave them out; '
+        * may_lack
+        + f"set the lowest rating that is relevant, for example {f'{section}: {{{example}}}' if section else example}, "
+        f"which {share(float(reached[place]))} of the ratings {'above 0 ' * may_lack}reach"
     )
     if threshold is None:
         positive = share(float(np.mean(data.rating > 0)))
@@ -173,30 +188,39 @@ def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
 @data_check(
     "EV115",
     title="counts read as ratings",
-    rule="Found where a model compares the values of users (neighbours by ratings), and the highest value is more than "
-    "20 times the median: no common rating scale is as wide.",
-    why="A few users with thousands of plays of an item decide who is whose neighbour.",
+    rule="Found where the highest value is more than 20 times the median, as on no common rating scale, and a model "
+    "reads the values (as its `uses_ratings` declares; or else if it predicts ratings), or a metric takes them as "
+    "gains (`ndcg` and `dcg`, unless with `gain=binary`).",
+    why="A few users with thousands of plays of an item decide what a model learns, and one item decides the nDCG of a "
+    "user.",
     source="Hu, Koren and Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008, which takes the "
     "logarithm of such counts.",
-    remedy="Store log(1 + count) as the rating, or set `values: binary` where the model has it.",
+    remedy="Store log(1 + count) as the rating, or set `values: binary` where the model has it, and `gain=binary` in "
+    "the metric.",
 )
 def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
-    models = [
-        model
-        for model in config.models
-        if getattr(MODELS.create(model.type, model.params), "compares_ratings", False)
-    ]
-    if not models or kind_of_values(data.info.full) != "counts":
+    if kind_of_values(data.info.full) != "counts":
         return
     lowest, highest = data.info.full.rating_scale
-    names = ", ".join(model.name for model in models)
-    binary = [model.name for model in models if "values" in model.params]
-    option = f", or set values: binary in {', '.join(binary)}" if binary else ""
-    yield Found(
-        f"models: {names} {'compare' if len(models) > 1 else 'compares'} raw values, and these look like counts "
-        f"({lowest:g} to {highest:g}, median {np.median(data.info.full.rating):g}): a few large ones decide who is a "
-        f"neighbour; store the logarithm, such as log(1 + count), as the rating{option}"
-    )
+    median = np.median(data.info.full.rating)
+    looks = f"and these look like counts ({lowest:,.9g} to {highest:,.9g}, median {median:,.9g})"
+    logarithm = "store the logarithm, such as log(1 + count), as the rating"
+    models = [m for m in config.models if uses_ratings(MODELS.create(m.type, m.params))]
+    if models:
+        binary = [model.name for model in models if "values" in model.params]
+        option = f", or set values: binary in {', '.join(binary)}" if binary else ""
+        yield Found(
+            f"models: {', '.join(model.name for model in models)} {'read' if len(models) > 1 else 'reads'} raw values, "
+            f"{looks}: a few large ones decide what is learned; {logarithm}{option}"
+        )
+    metrics = [spec for spec in config.metrics if getattr(spec.metric, "gain", "binary") != "binary"]
+    if metrics:
+        # Every registered metric is a dataclass.
+        binary = [replace(m, metric=replace(m.metric, gain="binary")).name for m in metrics]  # type: ignore[type-var]
+        yield Found(
+            f"metrics: {', '.join(spec.name for spec in metrics)} {'take' if len(metrics) > 1 else 'takes'} raw values "
+            f"as gains, {looks}: one item may decide the score of a user; use {', '.join(binary)}, or {logarithm}"
+        )
 
 
 @data_check(

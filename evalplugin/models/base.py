@@ -27,6 +27,7 @@ __all__ = [
     "TaskRecommender",
     "is_stochastic",
     "model",
+    "uses_ratings",
 ]
 
 C = TypeVar("C", bound=type)
@@ -56,10 +57,11 @@ class Recommender(Protocol):
     An optional attribute ``notes``, a sequence of sentences, is what people should know of the lists that it has made:
     shown as warnings of its run.
 
-    An optional class variable or property ``compares_ratings: bool`` is whether the model finds neighbours by comparing
-    ratings, so that raw counts mislead it: a bake-off on such data warns. ``learns: bool = False`` says that nothing
-    is learnt from the train data, as the lists or the model were made elsewhere: it cannot be fitted on all data and
-    registered. ``stochastic: bool = False`` says that ``rng`` decides nothing: such a model is fitted once.
+    An optional class variable or property ``uses_ratings: bool`` is whether ratings matter to the model, so that raw
+    counts mislead it: a bake-off on such data warns. Left out, those of a model that predicts ratings do. ``learns:
+    bool = False`` says that nothing is learnt from the train data, as the lists or the model were made elsewhere: it
+    cannot be fitted on all data and registered. ``stochastic: bool = False`` says that ``rng`` decides nothing: such a
+    model is fitted once.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
@@ -142,6 +144,11 @@ class RatingPredictor(Protocol):
 def is_stochastic(model: Recommender) -> bool:
     """Return whether another stream of random numbers may change a model's lists: unless it declares that none does."""
     return bool(getattr(model, "stochastic", True))
+
+
+def uses_ratings(model: Recommender) -> bool:
+    """Return whether ratings matter to a model: as it declares, or else whether it predicts them."""
+    return bool(getattr(model, "uses_ratings", isinstance(model, RatingPredictor)))
 
 
 def _lack(cls: type) -> str | None:

@@ -91,11 +91,6 @@ class _Neighbours(_LensKit):
         """Whether ratings matter, or only the presence of interactions."""
         return self.feedback == "explicit"
 
-    @property
-    def compares_ratings(self) -> bool:
-        """Whether similarities compare ratings."""
-        return self.feedback == "explicit"
-
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Compute what LensKit needs of the train data.
 

@@ -182,11 +182,6 @@ class NearestNeighbors(MatrixModel):
         """Import SciPy; scikit-learn takes seconds to import, and its distances are reproduced here."""
         import scipy.sparse  # noqa: F401
 
-    @property
-    def compares_ratings(self) -> bool:
-        """Whether neighbours are found by comparing ratings."""
-        return self.values == "rating"
-
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Find the nearest neighbours of every item that has train data; fewer in a small catalogue."""
         from scipy.sparse import csr_array

@@ -22,7 +22,16 @@ from evalplugin.data.tables import Table
 __all__ = ["Csv", "DataFrame", "Parquet"]
 
 _LIKE_RATINGS = {"rating", "ratings", "score", "scores", "star", "stars"}
-_LIKE_TIMES = {"timestamp", "timestamps", "time", "times", "datetime", "date", "ts", "unixtime", "eventtime"}
+# Whole names, as with other words they mean something else: those of Amazon's and BeerAdvocate's reviews, of Last.fm's
+# plays, of KuaiRec's videos and the like.
+_RATINGS = re.compile(
+    r"(review)?overall|weights?|counts?|(play|listen|view|click|purchase)(s|counts?)|grades?|preferences?|watchratio"
+)
+_TIMES = re.compile(
+    r"(unix|utc|event|rat(ing|ed)|review(ed)?|click(ed)?|view(ed)?|visit|checkin|play(ed)?|listen(ed)?|watch(ed)?"
+    r"|purchased?|order(ed)?|invoice|transaction|interaction|created?|creation|added|session|logged|unixreview)?"
+    r"(timestamps?|times?|datetime|date|at|ts)|when|dateadded|tdat|epoch"
+)
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")  # of snake_case and camelCase
 
 
@@ -95,19 +104,21 @@ class _ColumnOptions:
         for name in columns:
             if name in named:
                 continue
-            if self.rating is None and _is_like_ratings(name):
+            if _is_like_times(name):  # first, as a rating_time is none of ratings
+                if self.timestamp is None:
+                    yield "timestamp", name
+            elif self.rating is None and _is_like_ratings(name):
                 yield "rating", name
-            elif self.timestamp is None and _is_like_times(name):
-                yield "timestamp", name
 
 
 def _is_like_ratings(column: str) -> bool:
-    return any(word.casefold() in _LIKE_RATINGS for word in _WORD.findall(column))
+    words = [word.casefold() for word in _WORD.findall(column)]
+    return not _LIKE_RATINGS.isdisjoint(words) or _RATINGS.fullmatch("".join(words)) is not None
 
 
 def _is_like_times(column: str) -> bool:
     # The whole name: of two words, such as release_date, the first may say that it is no time of the interaction.
-    return "".join(_WORD.findall(column)).casefold() in _LIKE_TIMES
+    return _TIMES.fullmatch("".join(_WORD.findall(column)).casefold()) is not None
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ class _Neighbours(SurpriseModel):
     """The weighted mean of the ratings, or of their deviations, by the k nearest neighbours."""
 
     kernels = ("biases", "neighbours", "pairs", "similarity")
-    compares_ratings = True
 
     k: Annotated[int, Field(ge=1, description="most neighbours of a pair")] = 40
     min_k: Annotated[int, Field(ge=0, description="fewest neighbours that count; 0 is the same as 1")] = 1
