@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from evalplugin.base.errors import EvalpluginError, TrackingError
+from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
 from evalplugin.tracking.location import is_database, sqlite_path
 from evalplugin.tracking.new_store import create_store
@@ -43,6 +43,7 @@ _QUIET = {
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
 }
+# What they log beside an exception is in its message; the first has its traceback too.
 _CHATTY = ("mlflow.store.db.utils", "alembic", "urllib3.connectionpool")
 
 
@@ -106,7 +107,9 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
         except Exception as error:
             if not isinstance(error, MlflowException | OSError | ImportError) and not _is_from_mlflow(error):
                 raise
-            raise TrackingError(f"MLflow at {uri}: cannot {purpose}: {_reason(error)}") from error
+            raise TrackingError(
+                f"MLflow at {uri}: cannot {purpose}: {_full_disk(error, uri) or _reason(error)}"
+            ) from error
 
 
 def is_missing(error: TrackingError) -> bool:
@@ -119,6 +122,17 @@ def _is_from_mlflow(error: Exception) -> bool:
     """Return whether an exception was raised by a call into MLflow, or into SQLAlchemy where we probe a database."""
     modules = (frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(module.partition(".")[0] in ("mlflow", "sqlalchemy") for module in modules)
+
+
+def _full_disk(error: Exception, uri: str) -> str | None:
+    """Return that the disk of a SQLite store is full, and what to do; None for any other error."""
+    file = sqlite_path(uri)
+    full = is_disk_full(error) or "database or disk is full" in str(error)
+    if file is None or not full:
+        return None
+    return (
+        f"no space is left on the disk of {file.parent}: make room there, or move the store to another disk"
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -143,7 +157,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _less_noise() -> Iterator[None]:
-    with loggers_at(logging.ERROR, _CHATTY), warnings.catch_warnings():
+    with loggers_at(logging.CRITICAL, _CHATTY), warnings.catch_warnings():
         # Deprecated calls from MLflow to its own libraries are for MLflow to change.
         warnings.simplefilter("ignore", DeprecationWarning)
         warnings.simplefilter("ignore", FutureWarning)
