@@ -17,6 +17,7 @@ __all__: list[str] = []
 
 _OWN_FUTURE = 0.01  # share of the test users
 _FUTURE = 0.05  # share of the train data
+_QUANTILE = 0.9  # of the temporal split that is proposed
 _COLD = 0.05  # share of the test data
 _ONE_DAY = 0.5  # share of the test data
 _ONE_GROUP = 0.8  # share of the test users
@@ -38,8 +39,10 @@ _EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: what else are 
     source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
     "ACM TOIS 2023. Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
     "Recommendation Models. RecSys 2020.",
-    remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. Where popularity and tastes do not change over "
-    "the time of the data, or only a relative order on the same footing is wanted, say so under `checks.ignore`.",
+    remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. The finding counts the users whom that leaves "
+    "for the test, and those without history, whom no model of interactions can know: a lower quantile leaves "
+    "more of the others, `cold: drop` the others alone. Where popularity and tastes do not change over the "
+    "time of the data, or only a relative order on the same footing is wanted, say so under `checks.ignore`.",
 )
 def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     shares = [_future_shares(fold) for fold in data.folds if not fold.overlap_allowed]
@@ -51,8 +54,23 @@ def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
         users = f", and {share(own)} of the test users have some of their own" if own > _OWN_FUTURE else ""
         yield Found(
             f"split {data.info.split}: on average {share(later)} of the train data are later than a test "
-            f"interaction{users}: models learn from the future; split: {{type: temporal, quantile: 0.9}} does not"
+            f"interaction{users}: models learn from the future; {_left_by_time(data.info.full)}"
         )
+
+
+def _left_by_time(full: Interactions) -> str:
+    """Return whom the proposed split would leave for the test, without making it."""
+    assert full.timestamp is not None
+    position = int(_QUANTILE * len(full))
+    is_test = full.timestamp >= np.partition(full.timestamp, position)[position]
+    if is_test.all():
+        return "times are too alike to split by time"
+    tested, known = (np.bincount(full.user[rows], minlength=full.n_users) > 0 for rows in (is_test, ~is_test))
+    users, left, cold = map(np.count_nonzero, (tested | known, tested, tested & ~known))
+    return (
+        f"split: {{type: temporal, quantile: {_QUANTILE}}} does not, and leaves {left:,} of {users:,} users for the "
+        f"test, {cold:,} of them without history"
+    )
 
 
 def _future_shares(fold: Split) -> tuple[float, float] | None:

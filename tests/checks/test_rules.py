@@ -17,6 +17,7 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.config import load
 from evalplugin.data import Interactions, Split
+from evalplugin.data.temporal import Temporal
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
@@ -151,6 +152,24 @@ def test_train_data_later_than_the_own_test_is_told_apart() -> None:
     frame["time"] = np.arange(300)
     (found,) = texts("EV101", frame)
     assert "and 100 % of the test users have some of their own" in found
+
+
+def test_the_remedy_for_the_future_says_whom_it_would_leave() -> None:
+    """Every user is active for a short time, so that few of the last tenth have been there before."""
+    frame = table([10] * 30)
+    frame["time"] = frame["user"] * 7 + np.tile(np.arange(10), 30)
+    (found,) = texts("EV101", frame)
+    data = Interactions.from_frame(frame, rating="rating", timestamp="time")
+    (split,) = Temporal(quantile=0.9).split(data, np.random.default_rng(0))
+    left, cold = split.counts["test_users"], split.counts["cold_users"]
+    assert 0 < cold < left
+    assert found.endswith(
+        f"split: {{type: temporal, quantile: 0.9}} does not, and leaves {left} of 30 users for the test, {cold} of "
+        f"them without history"
+    )
+    frame["time"] = np.where(frame.index == 0, 2, 1)  # the cut would be before all interactions
+    (found,) = texts("EV101", frame, held_out=[False, True] * 150)
+    assert found.endswith("models learn from the future; times are too alike to split by time")
 
 
 def test_a_large_sample_of_candidates_is_no_finding() -> None:
