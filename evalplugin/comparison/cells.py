@@ -17,6 +17,7 @@ from evalplugin.comparison.statistics import (
     mean_intervals,
     seed_spread,
 )
+from evalplugin.metrics import parse
 from evalplugin.metrics.distribution import Summary, summarise
 from evalplugin.metrics.scores import PerUserScores
 
@@ -42,7 +43,8 @@ def metric_cells(
     own = [m for m in metrics if m in scores.metrics]
     values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
     # One random stream for all, so that no number depends on the names of models and data or on other metrics.
-    intervals = mean_intervals(values, level=level, rng=generator(seed, "interval"))
+    bounds = [parse(m).metric.bounds for m in own]
+    intervals = mean_intervals(values, level=level, bounds=bounds, rng=generator(seed, "interval"))
     cells = {
         m: _cell(m, values[:, i], interval, _spread(seed_means, m))
         for i, (m, interval) in enumerate(zip(own, intervals, strict=True))

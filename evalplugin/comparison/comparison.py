@@ -317,7 +317,8 @@ def _group_cells(
         rng = generator(contest.seed, "segment", segment, label)
         keys = [(metric, model) for metric, having in columns.items() for model in having]
         values = _side_by_side([columns[metric][model] for metric, model in keys])
-        intervals = mean_intervals(values, level=level, rng=rng)
+        bounds = [parse(metric).metric.bounds for metric, _ in keys]
+        intervals = mean_intervals(values, level=level, bounds=bounds, rng=rng)
         # What a seed gives a group's mean is taken to be what it gives the mean over all users.
         spreads = _spreads(comparison.models, metrics)
         found = _families(names, columns, spreads, level, comparison.intervals, (), rng)

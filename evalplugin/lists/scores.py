@@ -74,10 +74,12 @@ class ListScores:
 
     def interval(self, metric: str, *, level: float = 0.95, seed: int = 0) -> Interval:
         """Return the interval of a metric's mean over users: the same for the same scores and seed."""
-        rng = generator(seed, "interval", metric)
+        rng, bounds = generator(seed, "interval", metric), parse(metric).metric.bounds
         if isinstance(self.source, ScoreTotals):
-            return distribution_interval(self.source.distributions[metric], level=level, rng=rng)
-        return mean_interval(self.source.column(metric), level=level, rng=rng)
+            return distribution_interval(
+                self.source.distributions[metric], level=level, bounds=bounds, rng=rng
+            )
+        return mean_interval(self.source.column(metric), level=level, bounds=bounds, rng=rng)
 
     def difference(
         self,

@@ -92,6 +92,11 @@ class Moments:
         return self.sum.mean
 
     @property
+    def is_binary(self) -> bool:
+        """Whether all values are 0 or 1."""
+        return self.lowest >= 0 and self.highest <= 1 and self.sum.units << _UNIT == self.squares
+
+    @property
     def std(self) -> float:
         """The sample's standard deviation, rounded correctly; NaN below two values or with an infinite one."""
         if self.n < 2 or self.sum.infinite:

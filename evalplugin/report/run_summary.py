@@ -17,9 +17,10 @@ from evalplugin.comparison.compared import Cell, budget_text, split_text
 from evalplugin.comparison.statistics import mean_interval
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, DataInfo, ModelResult
+from evalplugin.metrics import parse
 from evalplugin.report.markdown import escape, markdown_table
 from evalplugin.report.tables import COST_HEADS, cost_texts
-from evalplugin.report.words import heading
+from evalplugin.report.words import NO_INTERVAL, heading
 
 __all__ = ["note_markdown", "summary_markdown"]
 
@@ -69,11 +70,13 @@ def summary_markdown(
     if cells:
         lines += ["## Metrics", ""]
         lines += markdown_table(_METRIC_HEADS, [_metric_row(cell) for cell in cells.values()])
-        methods = ", ".join(sorted({cell.method for cell in cells.values() if cell.method}))
+        used = {cell.method for cell in cells.values()} - {""}
+        methods = ", ".join(sorted(used - {"none"}))
+        why = f" {escape(NO_INTERVAL)}." if "none" in used else ""
         lines += [
             "",
             "Means are over the users for whom a metric is defined; undefined users are counted, not set to 0. "
-            f"Intervals ({escape(methods) or 'none'}) are of the mean over users.",
+            f"Intervals ({escape(methods) or 'none'}) are of the mean over users.{why}",
             "",
         ]
     lines += _group_lines(bakeoff, result)
@@ -105,7 +108,9 @@ def _group_lines(bakeoff: Bakeoff, result: ModelResult) -> list[str]:
     for segment, groups in result.by_group(bakeoff.primary).items():
         for label, values in groups.items():
             rng = generator(bakeoff.seed, "segment", segment, label)
-            interval = mean_interval(values, level=LEVEL, rng=rng)
+            interval = mean_interval(
+                values, level=LEVEL, bounds=parse(bakeoff.primary).metric.bounds, rng=rng
+            )
             bounds = span(interval.low, interval.high) or UNDEFINED
             rows.append([escape(segment), escape(label), f"{interval.n:,}", number(interval.mean), bounds])
     if not rows:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative, seconds, share, signed, span
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.statistics import Test
+from evalplugin.comparison.statistics import Interval, Test
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
 from evalplugin.report.seeds import seed_lines, seed_texts
@@ -121,7 +121,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         label = TextCell("") if cell.label == group else TextCell(cell.label, f"{cell.interval.n:,} users")
         name = TextCell(cell.model, "baseline" if cell.model == comparison.contest.baseline else "")
         differences = _pair_cells(cell.difference, ()) if pairs else []
-        mean = TextCell(number(cell.interval.mean), span(cell.interval.low, cell.interval.high))
+        mean = TextCell(number(cell.interval.mean), _interval(cell.interval))
         rows.append((label, name, mean, *differences))
         group = cell.label
     return TextTable(
@@ -142,7 +142,12 @@ def mean_cell(cell: Cell | None) -> TextCell:
     """Return a model's mean with its interval and its mark; a dash for a model without a value."""
     if cell is None:
         return TextCell(UNDEFINED)
-    return TextCell(number(cell.mean), span(cell.low, cell.high), cell.mark)
+    return TextCell(number(cell.mean), _interval(cell), cell.mark)
+
+
+def _interval(of: Cell | Interval) -> str:
+    """Return an interval as text; a dash where none is honest."""
+    return span(of.low, of.high) or (UNDEFINED if of.method == "none" else "")
 
 
 def cost_texts(costs: Costs) -> list[str]:

@@ -11,6 +11,7 @@ from evalplugin.base.numbers import number, p_equals, percent, relative, share, 
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.comparison.statistics import RELIABLE_FROM
 from evalplugin.metrics import parse
 from evalplugin.report.seeds import seed_range
 
@@ -190,7 +191,18 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         chance = f"may be chance ({p_equals(pair.p_holm, 'Holm')}), as only {least} is found in 4 of 5 such bake-offs"
         return f"{text}; {chance}{seed_range(pair)}"
     shares = f"better for {share(pair.better)} of users, worse for {share(pair.worse)}"
-    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}"
+    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{_few_users(pair)}"
+
+
+def _few_users(pair: Pair) -> str:
+    """Return the warning of a test that rests on few users; empty for others."""
+    differing = pair.paired.differing
+    if differing >= RELIABLE_FROM:
+        return ""
+    return (
+        f"; only {differing:,} users have different scores: below {RELIABLE_FROM}, a test at 5 % may call equal models "
+        f"different in up to 8 %"
+    )
 
 
 def _interval(comparison: Comparison, low: float, high: float) -> str:

@@ -15,6 +15,7 @@ from evalplugin.metrics import parse
 
 __all__ = [
     "MARKS",
+    "NO_INTERVAL",
     "NO_LINE",
     "PROMOTED",
     "TEST_NAMES",
@@ -36,7 +37,14 @@ __all__ = [
 
 MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
 TEST_NAMES: dict[Test, str] = {"wilcoxon": "p (Wilcoxon)", "t": "p (t)"}
-_METHODS = {"bootstrap": "bootstrap over users (BCa)", "t": "Student's t over users"}
+_METHODS = {
+    "bootstrap": "bootstrap over users (BCa)",
+    "t": "Student's t over users",
+    "exact": "exact of a share where all values are 0 or 1",
+    "bound": "a bound where hardly any user differs from all others",
+    "none": "none (–) where hardly any user differs and the metric has no bounds",
+}
+NO_INTERVAL = "–: no interval, as hardly any user differs from all others and the metric has no bounds"
 
 # Of histories.
 PROMOTED = "★ promoted then"
@@ -135,8 +143,10 @@ def marks_legend(baseline: str | None, level: float) -> str:
 
 def small_legend(level: float, methods: Iterable[str] = ()) -> str:
     """Return the meaning of the small numbers below means."""
-    names = " or ".join(sorted({*methods} - {""}))
-    return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}"
+    used = {*methods} - {""}
+    names = " or ".join(sorted(used - {"none"}))
+    why = f"; {NO_INTERVAL}" if "none" in used else ""
+    return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}{why}"
 
 
 def worse_legend(level: float) -> str:

@@ -16,15 +16,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.report.frames import compare_csv, compare_frame, compare_json, segment_frame
 from evalplugin.report.latex import compare_latex
 from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
-from evalplugin.report.tables import models_table, pairs_table, segment_table
+from evalplugin.report.tables import mean_cell, models_table, pairs_table, segment_table
 from evalplugin.report.verdict import best_sentence, group_sentences, verdict_sentence
-from evalplugin.report.words import legend
+from evalplugin.report.words import legend, small_legend
 from evalplugin.segments import Segmentation
 
 EVIL = "<b>x</b>|*a*_&%$#{}~^\\"
@@ -285,6 +286,37 @@ def test_folds_are_shown_with_their_spread(make: SimpleNamespace) -> None:
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
     assert (row.folds, row.fold_low, row.fold_high) == (3, 0.1, 0.4)
     assert any(line.startswith("3 folds: ") for line in legend(comparison, "ndcg@10"))
+
+
+@pytest.mark.parametrize(("differing", "is_warned"), [(15, True), (29, True), (30, False)])
+def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(
+    make: SimpleNamespace, differing: int, is_warned: bool
+) -> None:
+    base = make.model_result("base", 0.5)
+    values = base.per_user.values.copy()
+    values[3 : 3 + differing] += 0.05  # the first three have none by this metric
+    better = make.model_result("better", scores=replace(base.per_user, values=values))
+    comparison = compare(
+        contests_of(BakeoffResult(make.bakeoff(["base", "better"], baseline="base"), (base, better)))[0]
+    )
+    pair = comparison.pair("ndcg@10", "better", "base")
+    assert pair is not None
+    assert pair.mark == "+"
+    assert round(pair.paired.above * pair.paired.users) == differing
+    told = (
+        f"only {differing} users have different scores: below 30, a test at 5 % may call equal models different in up "
+        f"to 8 %"
+    )
+    assert (told in verdict_sentence(comparison, "ndcg@10")) == is_warned
+
+
+def test_a_mean_without_an_honest_interval_has_a_dash_and_a_reason() -> None:
+    cell = Cell("dcg@10", 0.0, method="none", users=50)
+    assert mean_cell(cell).small == "–"
+    assert small_legend(0.95, ["none", "exact"]) == (
+        "Small: 95 % interval of the mean (exact); –: no interval, as hardly any user differs from all others and the "
+        "metric has no bounds"
+    )
 
 
 def test_the_legend_names_test_interval_family_users_and_power(comparison: Comparison) -> None:

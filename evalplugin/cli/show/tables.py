@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,11 +26,12 @@ from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
+from evalplugin.metrics import parse
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import heading, location, marks_legend, small_legend, tuning_lines
+from evalplugin.report.words import NO_INTERVAL, heading, location, marks_legend, small_legend, tuning_lines
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -121,6 +123,11 @@ def show_scores(rows: Sequence[Row], *, title: str) -> None:
         interval = span(row.low, row.high) or UNDEFINED
         table.add_row(escape(row.metric), number(row.mean), interval, f"{row.users:,}", f"{row.undefined:,}")
     show_titled(table, title)
+    without = (
+        row for row in rows if math.isfinite(row.mean) and not math.isfinite(row.low) and row.users > 1
+    )
+    if any(parse(row.metric).metric.scope == "user" for row in without):
+        stdout().print(f"[dim]{NO_INTERVAL}.[/dim]", highlight=False)
 
 
 def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:

@@ -15,6 +15,7 @@ from evalplugin.comparison.statistics.intervals import (
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
 from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_moments, compare_pairs
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference, standard_deviation
+from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import (
     SeedSpread,
@@ -29,6 +30,7 @@ from evalplugin.comparison.statistics.seeds import (
 __all__ = [
     "AUTO_BOOTSTRAP_BELOW",
     "POWER",
+    "RELIABLE_FROM",
     "TESTS",
     "Interval",
     "Method",

@@ -36,22 +36,29 @@ __all__ = [
 # experiments/statistics has the rates of both.
 AUTO_BOOTSTRAP_BELOW = VALUES_BELOW
 ROUNDING = 1e-12  # sums of the same numbers in another order are equal up to this share
+# Fewer values that differ from all others tell too little of their size: where one is expected, the bootstrap covers in
+# 57 % of cases and where five are, in 91 %; Student's t with five in 85 %, with 20 in 92 % (experiments/statistics).
+FEW = {"bootstrap": 5, "t": 20}
 _DRAWS_AT_ONCE = 2**20
 _DRAWS_KEPT = 2**22  # a byte each
 
 Column = npt.NDArray[np.float64]  # (users,)
 Method = Literal["auto", "bootstrap", "t"]
+Bounds = tuple[float, float]  # lowest and highest value possible
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean and the interval that covers the true one at a level; bounds are NaN below two values."""
+    """A mean and the interval that covers the true one at a level; bounds are NaN below two values.
+
+    ``method``: see ``mean_intervals``; ``none`` where there are no bounds, as too few values differ.
+    """
 
     mean: float
     low: float
     high: float
     level: float
-    method: Literal["bootstrap", "t"]
+    method: Literal["bootstrap", "t", "exact", "bound", "none"]
     n: int  # number of users or pairs
 
     def excludes(self, value: float = 0.0) -> bool:
@@ -65,10 +72,13 @@ def mean_interval(
     level: float = 0.95,
     method: Method = "auto",
     n_resamples: int = 2000,
+    bounds: Bounds | None = None,
     rng: np.random.Generator,
 ) -> Interval:
     """Return the mean of the defined values (U,) and its interval over users; see ``mean_intervals``."""
-    return mean_intervals(values[:, None], level=level, method=method, n_resamples=n_resamples, rng=rng)[0]
+    return mean_intervals(
+        values[:, None], level=level, method=method, n_resamples=n_resamples, bounds=[bounds], rng=rng
+    )[0]
 
 
 def mean_intervals(
@@ -77,28 +87,45 @@ def mean_intervals(
     level: float = 0.95,
     method: Method = "auto",
     n_resamples: int = 2000,
+    bounds: Sequence[Bounds | None] = (),
     rng: np.random.Generator,
 ) -> list[Interval]:
     """Return, for each column of ``values`` (U, C), the mean of its defined values and its interval over users.
 
     ``bootstrap``: resamples users; bias-corrected and accelerated (Efron 1987), so that the interval leans
-    the way skewed scores do. ``t``: Student's interval. ``auto``: bootstrap below ``AUTO_BOOTSTRAP_BELOW``
-    users, t from there on, where both agree. ``Interval.method`` is the one that was used.
+    the way skewed scores do. ``t``: Student's interval. The interval of equal values has no width by either.
+
+    ``auto``: ``exact`` where all values are 0 or 1 and the ``bounds`` allow none beyond: the interval of Clopper and
+    Pearson (1934), which covers no less than the level. ``bound`` where fewer than ``FEW`` values differ from all
+    others: the share of users that differ is at most the upper end of its exact interval, and their values are within
+    the ``bounds``; where these are infinite, ``none``. Otherwise bootstrap below ``AUTO_BOOTSTRAP_BELOW`` users, t from
+    there on, where both agree. ``Interval.method`` is the one that was used.
 
     NaN values are left out. Without a value the mean is NaN; with fewer than two, or an infinite one, so are the
-    bounds. The interval of equal values has no width. Columns do not depend on each other. Memory is bounded by some
-    megabytes for any number of users.
+    bounds. Columns do not depend on each other. Memory is bounded by some megabytes for any number of users.
+
+    Args:
+        values: float64 (U, C).
+        level: Share of intervals that cover the true mean.
+        method: See above.
+        n_resamples: Of the bootstrap.
+        bounds: Of the values of each column; None: 0 to 1 where all values are within, otherwise none.
+        rng: Draws the resamples.
 
     Raises:
         DataError: A level outside 0 to 1, an unknown method, fewer than 100 resamples.
     """
     check_interval(level, method, n_resamples)
     columns = [c[~np.isnan(c)] for c in values.T]
-    return intervals_of(columns, [Moments.of(c) for c in columns], level, method, n_resamples, rng)
+    return intervals_of(columns, [Moments.of(c) for c in columns], level, method, n_resamples, rng, bounds)
 
 
 def distribution_interval(
-    distribution: Distribution, *, level: float = 0.95, rng: np.random.Generator
+    distribution: Distribution,
+    *,
+    level: float = 0.95,
+    bounds: Bounds | None = None,
+    rng: np.random.Generator,
 ) -> Interval:
     """Return the interval that ``mean_interval`` gives for the values of a distribution, to the last bit.
 
@@ -108,10 +135,14 @@ def distribution_interval(
     """
     check_interval(level, "auto", 100)
     if (values := distribution.values) is not None:
-        return mean_interval(values, level=level, rng=rng)
+        return mean_interval(values, level=level, bounds=bounds, rng=rng)
     if distribution.moments.n < AUTO_BOOTSTRAP_BELOW:
         raise ValueError("the interval of few values needs the values and their users")
-    return interval_of(distribution.moments, level, "auto")
+    counts = distribution.counts.counts
+    other = distribution.moments.n - max(int(counts[0]), int(counts[-1]))
+    return rare_interval(distribution.moments, other, level, bounds) or interval_of(
+        distribution.moments, level, "auto"
+    )
 
 
 def check_interval(level: float, method: str, n_resamples: int) -> None:
@@ -131,10 +162,15 @@ def intervals_of(
     method: Method,
     n_resamples: int,
     rng: np.random.Generator,
+    bounds: Sequence[Bounds | None] = (),
 ) -> list[Interval]:
     """Return the interval of the mean of each column, of any length and without NaN; see ``mean_intervals``."""
     seed = int(rng.integers(2**63))
     intervals = [interval_of(one, level, method) for one in moments]
+    if method == "auto":
+        known = [*bounds, *[None] * (len(columns) - len(bounds))]
+        for i, (column, one, limits) in enumerate(zip(columns, moments, known, strict=True)):
+            intervals[i] = rare_interval(one, _other(column, one), level, limits) or intervals[i]
     to_resample = defaultdict(list)  # columns of one length share the resamples, and so one matrix product
     for position, interval in enumerate(intervals):
         undecided = interval.n > 1 and np.isfinite(interval.mean) and np.isnan(interval.low)
@@ -147,6 +183,49 @@ def intervals_of(
         for position, (low, high) in zip(positions, bounds, strict=True):
             intervals[position] = replace(intervals[position], low=low, high=high)
     return intervals
+
+
+def _other(column: Column, moments: Moments) -> int:
+    """Return the number of values other than the lowest or the highest one, whichever is more frequent."""
+    ends = (int(np.count_nonzero(column == end)) for end in (moments.lowest, moments.highest))
+    return len(column) - max(ends)
+
+
+def rare_interval(moments: Moments, other: int, level: float, bounds: Bounds | None) -> Interval | None:
+    """Return the interval of values of 0 and 1, or of which all but a few are equal; None for other values.
+
+    Args:
+        moments: Of the values.
+        other: Number of values that are not the lowest (or the highest) one, whichever is more frequent.
+        level: Share of intervals that cover the true mean.
+        bounds: See ``mean_intervals``.
+    """
+    n, mean, lowest, highest = moments.n, moments.mean, moments.lowest, moments.highest
+    if n < 2 or not math.isfinite(mean):
+        return None
+    least, most = bounds or (0.0, 1.0)
+    if not least <= lowest <= highest <= most:
+        least, most = -math.inf, math.inf
+    if least >= 0 and most <= 1 and moments.is_binary:
+        return Interval(mean, *_share_bounds(round(mean * n), n, level), level, "exact", n)
+    if other >= FEW["bootstrap" if n < AUTO_BOOTSTRAP_BELOW else "t"] or 2 * other >= n:
+        return None
+    # All but a few values lie where the mean does: at the lowest one or the highest.
+    common = lowest if mean - lowest <= highest - mean else highest
+    _, share = _share_bounds(other, n, level)
+    low, high = common - (common - least) * share, common + (most - common) * share
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return Interval(mean, math.nan, math.nan, level, "none", n)
+    return Interval(mean, low, high, level, "bound", n)
+
+
+def _share_bounds(count: int, n: int, level: float) -> tuple[float, float]:
+    """Return the exact interval of a share, by Clopper and Pearson 1934."""
+    from scipy.special import betaincinv
+
+    tail = (1 - level) / 2
+    low = float(betaincinv(count, n - count + 1, tail)) if count else 0.0
+    return low, float(betaincinv(count + 1, n - count, 1 - tail)) if count < n else 1.0
 
 
 def interval_of(moments: Moments, level: float, method: Method) -> Interval:

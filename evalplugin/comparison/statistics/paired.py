@@ -69,6 +69,11 @@ class Paired:
     detectable: float  # smallest |mean difference| shown 4 times in 5 with these pairs; NaN without spread
 
     @property
+    def differing(self) -> int:
+        """The number of users for whom the models differ."""
+        return round(self.users * (self.above + self.below)) if self.users else 0
+
+    @property
     def users_needed(self) -> int | None:
         """The number of users with whom the measured difference is detectable; None where there is none."""
         if not (np.isfinite(self.effect) and self.effect):

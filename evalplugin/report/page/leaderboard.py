@@ -125,7 +125,7 @@ def _metric_cell(cell: Cell | None, best: float) -> dict[str, Any]:
         return _cell(math.nan, UNDEFINED)
     return {
         **_cell(cell.mean, number(cell.mean)),
-        "interval": bracketed(cell.low, cell.high),
+        "interval": bracketed(cell.low, cell.high) or (UNDEFINED if cell.method == "none" else ""),
         "mark": _MARKS[cell.mark],
         "best": cell.mean == best,
     }

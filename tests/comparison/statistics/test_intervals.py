@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.statistics import AUTO_BOOTSTRAP_BELOW, Interval, mean_interval, mean_intervals
+from evalplugin.comparison.statistics import (
+    AUTO_BOOTSTRAP_BELOW,
+    Interval,
+    distribution_interval,
+    mean_interval,
+    mean_intervals,
+)
+from evalplugin.metrics.distribution import Distribution
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -102,6 +109,56 @@ def test_too_few_values_have_no_bounds(method: str) -> None:
 def test_equal_values_make_an_interval_of_no_width(method: str) -> None:
     interval = mean_interval(np.full(50, 0.1), method=method, rng=rng())  # type: ignore[arg-type]
     assert (interval.mean, interval.low, interval.high) == (0.1, 0.1, 0.1)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(1, 50), (2, 50), (49, 50), (700, 1900), (3, 5000), (1250, 5000)])
+def test_values_of_0_and_1_have_the_exact_interval_of_a_rate(hits: int, n: int) -> None:
+    values = np.repeat([0.0, 1.0], [n - hits, hits])
+    interval = mean_interval(values, rng=rng())
+    theirs = stats.binomtest(hits, n).proportion_ci(0.95, method="exact")
+    assert (interval.mean, interval.method) == (hits / n, "exact")
+    assert (interval.low, interval.high) == pytest.approx((theirs.low, theirs.high))
+    assert distribution_interval(Distribution.of(values, np.arange(n)), rng=rng()) == interval
+
+
+@pytest.mark.parametrize("n", [50, 5000])
+def test_values_that_are_all_0_or_all_1_have_a_bound(n: int) -> None:
+    bound = 1 - 0.025 ** (1 / n)  # with which none of n is seen in 2.5 % of cases
+    none, all_of_them = (mean_interval(np.full(n, value), rng=rng()) for value in (0.0, 1.0))
+    assert (none.low, none.high) == pytest.approx((0, bound))
+    assert (all_of_them.low, all_of_them.high) == pytest.approx((1 - bound, 1))
+    gains = mean_interval(np.full(n, 0.0), bounds=(0, inf), rng=rng())
+    assert (gains.mean, gains.method) == (0, "none")
+    assert isnan(gains.low) and isnan(gains.high)
+    assert distribution_interval(Distribution.of(np.zeros(n), np.arange(n)), rng=rng()) == none
+
+
+@pytest.mark.parametrize(("n", "few"), [(50, 4), (5000, 19)])
+def test_a_few_values_that_differ_bound_the_mean_where_the_metric_has_bounds(n: int, few: int) -> None:
+    values = np.zeros(n)
+    values[:few] = 0.3
+    interval = mean_interval(values, rng=rng())
+    assert interval.method == "bound"
+    assert interval.low == 0
+    assert interval.high == pytest.approx(stats.binomtest(few, n).proportion_ci(0.95).high)
+    assert distribution_interval(Distribution.of(values, np.arange(n)), rng=rng()) == interval
+    mirrored = mean_interval(1 - values, rng=rng())
+    assert (mirrored.low, mirrored.high) == pytest.approx((1 - interval.high, 1))
+    unbounded = mean_interval(values, bounds=(0, inf), rng=rng())
+    assert (unbounded.method, isnan(unbounded.low), isnan(unbounded.high)) == ("none", True, True)
+    values[few] = 0.3
+    assert mean_interval(values, rng=rng()).method in ("bootstrap", "t")
+    assert mean_interval(values, bounds=(0, inf), rng=rng()).method in ("bootstrap", "t")
+
+
+@pytest.mark.parametrize("rate", [0.02, 0.1])
+@pytest.mark.parametrize("levels", [[1.0], [0.3, 0.6, 1.0]])
+def test_intervals_of_rare_values_cover_the_mean(rate: float, levels: list[float]) -> None:
+    source, covered = rng(5), 0
+    for _ in range(400):
+        values = np.where(source.random(50) < rate, source.choice(levels, 50), 0)
+        covered += not mean_interval(values, n_resamples=300, rng=source).excludes(rate * np.mean(levels))
+    assert covered / 400 > 0.92  # by the bootstrap it was 0.63 for a rate of 2 %
 
 
 def test_two_values_have_a_bootstrap_interval_within_them() -> None:
