@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags, row_entries
-from evalplugin.base.seeding import generator
+from evalplugin.base.seeding import generator, hashed_ids, mixed
 from evalplugin.data import Interactions
 
 __all__ = ["LEAST", "NEAR", "Copies", "find_copies"]
@@ -39,15 +39,13 @@ def find_copies(data: Interactions) -> Copies:
     looked_at = (counts >= LEAST) & (2 * counts <= data.n_items)
     if np.count_nonzero(looked_at) < 2:
         return Copies()
-    rng = generator(0, "checks", "EV110")
-    entry = _mixed(rng.integers(0, 2**63, data.n_items, dtype=np.uint64)[data.item])
     totals, repeated = [counts.astype(np.uint64)], []
     times = data.timestamp if data.timestamp is not None and np.ptp(data.timestamp) else None
     ratings = data.rating if data.rating_scale[0] < data.rating_scale[1] else None
-    entries = [entry]
+    entries = [hashed_ids(np.arange(data.n_items), 0, "EV110")[data.item]]
     for values in (ratings, times):
         if values is not None:
-            entries.append(_mixed(entries[-1] ^ _mixed(values.astype(np.float64).view(np.uint64))))
+            entries.append(mixed(entries[-1] ^ mixed(values.astype(np.float64).view(np.uint64))))
     for hashes in entries:
         total = np.zeros(data.n_users, dtype=np.uint64)
         np.add.at(total, data.user, hashes)  # equal sums of random numbers: the same entries
@@ -65,13 +63,6 @@ def find_copies(data: Interactions) -> Copies:
         near=int(near.sum()),
         of_items=int((repeated[0] & ~same_ratings & ~near).sum()),
     )
-
-
-def _mixed(values: Hashes) -> Hashes:
-    """Return 64-bit hashes of the values (SplitMix64; Steele, Lea and Flood 2014)."""
-    mixed = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
 
 
 def _repeated(totals: Hashes, looked_at: Flags) -> Flags:
@@ -106,9 +97,7 @@ def _near_copies(data: Interactions, entry: Hashes, values: npt.NDArray[Any], lo
     for band in factors:
         signature = np.zeros(len(users), dtype=np.uint64)
         for factor in band:
-            signature = _mixed(
-                signature ^ np.minimum.reduceat(hashes * factor, indptr[:-1]).astype(np.uint64)
-            )
+            signature = mixed(signature ^ np.minimum.reduceat(hashes * factor, indptr[:-1]).astype(np.uint64))
         order = np.argsort(signature, kind="stable")
         pairs = np.flatnonzero(signature[order[1:]] == signature[order[:-1]])
         first, second = order[pairs], order[pairs + 1]  # the first comes earlier in the vocabulary

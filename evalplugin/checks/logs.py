@@ -100,11 +100,9 @@ def _copies(data: Interactions, users: int) -> Iterator[str]:
             f"keep one of each if they are"
         )
     elif copies > _COPIES * users:
+        compared = ", ".join(["items", *kinds[:-1]])
         parts = [
-            (
-                found.whole,
-                f"with the same {LEAST} or more {', '.join(['items', *kinds[:-1]])} and {kinds[-1]}",
-            ),
+            (found.whole, f"with the same {LEAST} or more {compared} and {kinds[-1]}"),
             (found.at_other_times, "with the same items and ratings at other times"),
             (
                 found.near,
@@ -116,10 +114,12 @@ def _copies(data: Interactions, users: int) -> Iterator[str]:
         yield f"{copies:,} of {users:,} users ({share(copies / users)}) are copies of another one: {counted}: {advice}"
     if found.of_items > _COPIES * users:
         other = "with other ratings" if "ratings" in kinds else "at other times"
+        copied = f"; {copies:,} more {'are copies' if copies > 1 else 'is a copy'}" if copies else ""
         yield (
             f"{found.of_items:,} of {users:,} users ({share(found.of_items / users)}) have exactly the {LEAST} or more "
             f"items of another one, {other}: they are no copies, keep them; look where their items come from "
             f"(a form, a bundle, a default), as models that see items alone cannot tell such users apart"
+            f"{copied}"
         )
 
 

@@ -95,7 +95,7 @@ def test_users_with_the_same_items_and_other_ratings_are_no_copies() -> None:
     assert texts("EV110", frame) == [
         "20 of 121 users (17 %) have exactly the 10 or more items of another one, with other ratings: they are no "
         "copies, keep them; look where their items come from (a form, a bundle, a default), as models that see items "
-        "alone cannot tell such users apart"
+        "alone cannot tell such users apart; 1 more is a copy"
     ]
 
 
