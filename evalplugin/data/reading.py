@@ -97,8 +97,6 @@ def reason_of(error: Exception) -> str:
         return reason
     if "CRC checksum verification failed" in text:
         return "a page is damaged: its checksum is another; copy the file again, or write it anew"
-    if "CRC checksum verification failed" in text:
-        return "a page is damaged: its checksum is another; copy the file again, or write it anew"
     if "null byte" in text or "null character" in text:
         return "the path has a NUL character, which no file's name has"
     if "invalid UTF8" in text:
