@@ -28,7 +28,7 @@ __all__: list[str] = []
 _SEEN = 0.01  # share of the places
 _SHORT = 0.01  # share of the lists
 _TIED = 0.2  # share of the lists
-_WORTH = 0.01  # of the primary metric, by which orders of ties differ
+_WORTH = 0.25  # of the width of the interval of the primary metric
 _SECOND, _SECONDS = 1.0, 5.0  # to make lists again: of one model, of all
 _SAME = 0.99  # share of the lists
 _GLANCE = 1000  # rows that are compared first: most models differ there
@@ -42,8 +42,8 @@ _GLANCE = 1000  # rows that are compared first: most models differ there
     "items enough (with the candidates `unseen` or `all`), or where the places k and k + 1 have the same score in more "
     "than 20 % of the lists of users with train data. One per cent is within the interval of most means, and a few "
     "ties are usual. Lists of built-in models that took less than a second are made again with two other orders of "
-    "equal scores, within five seconds for all models: ties that change the primary metric by less than 1 % are no "
-    "finding. Where k is `recommend.n`, only lists that are made again show what is tied.",
+    "equal scores, within five seconds for all models: ties that move the primary metric by less than a quarter of the "
+    "width of its interval are no finding. Where k is `recommend.n`, only lists that are made again show what is tied.",
     why="A seen item cannot be in the truth, and an empty place neither: both are lost for a reason that is not taste. "
     "Among equal scores an arbitrary order decides what is listed: the hash of the seed and the item, or, with "
     "`recommend: {ties: id}`, the order of the ids, which often follows popularity or age and then favours one side.",
@@ -140,7 +140,8 @@ def _ties(results: Results, model: ModelResult, k: int, again: _OtherOrders) -> 
     if not others:
         return f"{text}; run again with another seed to see what that is worth"
     means = [model.mean(primary), *(other.mean(primary) for other in others)]
-    if max(means) - min(means) <= _WORTH * abs(means[0]):
+    interval = next(one.cells[primary] for one in results.comparison.models if one.model == model.model)
+    if max(means) - min(means) <= _WORTH * (interval.high - interval.low):
         return None
     first, *rest = map(number, means)
     return (
