@@ -26,6 +26,7 @@ from evalplugin.checks import CHECKS, check_of
 from evalplugin.checks.base import of_data, of_models
 from evalplugin.cli.list import registry_of
 from evalplugin.lists.profiles import PROFILES
+from evalplugin.models.base import cold_answer
 
 __all__ = ["setup"]
 
@@ -40,7 +41,7 @@ class Components(SphinxDirective):
         kind = self.arguments[0]
         text = "\n\n".join(
             f"({_label(kind, entry.name)})=\n## {entry.name}\n\n"
-            f"{_markdown(entry.cls.__doc__ or '')}\n\n{_parameters(parameters_of(entry.cls))}"
+            f"{_markdown(entry.cls.__doc__ or '')}\n\n{_cold_users(kind, entry)}{_parameters(parameters_of(entry.cls))}"
             for entry in _own(kind)
         )
         return self.parse_text_to_nodes(text, allow_section_headings=True)
@@ -201,6 +202,10 @@ def _markdown(docstring: str) -> str:
     text = re.sub(r"\s(Undefined)(?=\s)", r"\n\n**\1**", inspect.cleandoc(docstring), count=1)
     parts = re.sub(r"^Source:", "**Source:**", text, flags=re.MULTILINE).split("\n\n")
     return "\n\n".join(f"```pycon\n{part}\n```" if part.startswith(">>>") else part for part in parts)
+
+
+def _cold_users(kind: str, entry: Entry[Any]) -> str:
+    return f"Users without train data get: {cold_answer(entry.cls)}.\n\n" if kind == "models" else ""
 
 
 def _parameters(parameters: list[Parameter]) -> str:

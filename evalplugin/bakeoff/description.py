@@ -23,6 +23,7 @@ def describe_bakeoff(config: CheckedConfig, experiment: str | None) -> Bakeoff:
         n=recommend.n,
         candidates=candidates,
         ties=recommend.ties,
+        cold_users=recommend.cold_users,
         threshold=spec.relevance.threshold,
         metrics=tuple(metric.name for metric in config.metrics),
         primary=config.primary.name,

@@ -179,7 +179,7 @@ def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
     if cold > _COLD_USERS * users:
         yield Found(
             f"{where}: {share(cold / users)} of the test users ({cold:,} of {users:,}) have no train data: this tests "
-            f"what models do for newcomers; cold: drop in the split leaves them out"
+            f"what models do for newcomers; recommend: {{cold_users: skip}} leaves them out"
         )
 
 

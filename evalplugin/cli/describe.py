@@ -40,6 +40,10 @@ def describe(kind: str, name: str) -> int:
     click.echo(f"{kind} {_bold(entry.name)}  ({escape_controls(entry.origin)})\n")
     if entry.summary:
         echo(f"{cleandoc(entry.cls.__doc__ or '')}\n")
+    if kind == "model":
+        from evalplugin.models.base import cold_answer
+
+        echo(f"Users without train data get: {cold_answer(entry.cls) or 'what the model answers'}.\n")
     parameters = parameters_of(entry.cls)
     echo("Parameters:" if parameters else "It takes no parameters.")
     for parameter in parameters:

@@ -30,6 +30,7 @@ from evalplugin.comparison.statistics import (
 )
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.segments import NO_HISTORY
 
 __all__ = ["LEVEL", "Comparison", "compare"]
 
@@ -83,6 +84,21 @@ class Comparison:
         if (segment, metric) not in self._best_in_groups:
             self._best_in_groups[segment, metric] = tuple(_best_in_groups(self, segment, metric))
         return self._best_in_groups[segment, metric]
+
+    def best_with_history(self, metric: str) -> BestModels | None:
+        """Return the models that may be the best among users with train data, where another one leads there.
+
+        None where the leader is the same, and where no segmentation tells who has train data or nobody has.
+        """
+        best = self.best.get(metric)
+        by_history = next((s for s in self.contest.segments if NO_HISTORY in s.labels), None)
+        if best is None or by_history is None:
+            return None
+        cold = by_history.labels.index(NO_HISTORY)
+        known = {model: _only(s, by_history.of(s.users) != cold) for model, s in self._scores.items()}
+        rng = generator(self.contest.seed, "best", "with history")
+        among = best_models(known, metric, level=best.level, rng=rng, seeds=self._seeds(metric))
+        return None if among is None or not among.users or among.leader == best.leader else among
 
     @cached_property
     def _best_in_groups(self) -> dict[tuple[str, str], tuple[BestModels, ...]]:

@@ -86,6 +86,15 @@ class Recommend(Closed):
             examples=["id"],
         ),
     ] = "hashed"
+    cold_users: Annotated[
+        Literal["model", "popularity", "skip"],
+        Field(
+            description="What is listed for test users without train data: what each model answers, which is the list "
+            "of `popularity` for a model that cannot know them (model; `describe model NAME` says it), that list for "
+            "every model (popularity), or nothing: they are left out of the truth of all models, and counted (skip).",
+            examples=["popularity"],
+        ),
+    ] = "model"
 
     @model_validator(mode="after")
     def _negatives_with_sampled(self) -> Recommend:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeVar
@@ -103,6 +103,25 @@ class Split:
             "cold_items": int((cold_item & (self.test.item_counts > 0)).sum()),
             "test_interactions_on_cold_items": int(cold_item[self.test.item].sum()),
         }
+
+    def without_cold_users(self) -> Split:
+        """Return the split less the truth of users without train data, and with a note that counts them.
+
+        Raises:
+            DataError: No test user has train data.
+        """
+        users, cold = self.counts["test_users"], self.counts["cold_users"]
+        if not cold:
+            return self
+        left_out = (
+            f"{cold:,} of {users:,} test users without train data are left out (recommend.cold_users: skip)"
+        )
+        if cold == users:
+            raise DataError(
+                f"fold {self.fold + 1}: {left_out}, and nobody is left to test; choose model or popularity"
+            )
+        test = self.test.select(self.train.rows.counts[self.test.user] > 0)
+        return replace(self, test=test, notes=(*self.notes, left_out))
 
     def _check_overlap(self) -> None:
         train, test = _keys(self.train), _keys(self.test)

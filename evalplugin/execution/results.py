@@ -234,6 +234,7 @@ class Bakeoff:
     splits: tuple[str, ...] = ()  # names in config order
     seeds: int = 1  # how often a stochastic model is fitted
     ties: str = "hashed"  # order of items with equal scores
+    cold_users: str = "model"  # who answers users without train data
     # Hashes of config, data and code, as far as they are known.
     inputs: Mapping[str, str] = field(default_factory=dict)
 

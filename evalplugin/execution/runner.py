@@ -26,7 +26,7 @@ from evalplugin.execution.results import DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult
 from evalplugin.models import MODELS, is_stochastic
-from evalplugin.segments import Segmentation, segmentation
+from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
 
 __all__ = [
     "Executor",
@@ -162,6 +162,8 @@ def _prepare(
         if cache is not None:
             cache.store_folds(data, split, seed, folds, inputs, named)
     try:
+        if config.spec.recommend.cold_users == "skip":
+            folds = [fold.without_cold_users() for fold in folds]
         check_data(config, data, folds)
     except DataError as error:
         raise DataError(f"dataset {dataset.name}, split {split.name}: {error}") from None
@@ -232,6 +234,15 @@ def _segments(
                 f"segment {found.name} is not shown: all {len(found.users):,} test users are in one group "
                 f"({found.labels[groups[0]]})"
             )
+    if not any(
+        NO_HISTORY in one.labels for one in shown
+    ):  # users who may decide a verdict are always told apart
+        name = "cold" if all(one.name != "cold" for one in shown) else "history"
+        found = segmentation(name, Cold(), folds, context)
+        users, cold = len(found.users), np.count_nonzero(found.group == 0)
+        if 0 < cold < users:
+            shown.append(found)
+            notes.append(f"segment {name} is added: {cold:,} of {users:,} test users have no train data")
     return tuple(shown), notes
 
 
@@ -264,6 +275,7 @@ def _job(config: CheckedConfig, prepared: PreparedData, model: ModelRecipe, trac
             inputs=inputs,
             folder=config.folder,
             tracking_uri=tracking_uri,
+            cold_users="popularity" if config.spec.recommend.cold_users == "popularity" else "model",
         )
         for seed in range(seeds)
         for fold, candidates in zip(prepared.folds, prepared.candidates, strict=True)

@@ -26,6 +26,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
 from evalplugin.models.base import TaskRecommender
+from evalplugin.models.recommend import ColdUsers
 
 if TYPE_CHECKING:
     from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
@@ -81,6 +82,7 @@ class Task:
     ties: tuple[str, ...] | None = None
     race: Race | None = None  # the result of a trial that is dropped covers the users seen until then
     tracking_uri: str | None = None  # the tracking store of the bake-off
+    cold_users: ColdUsers = "model"
 
     @property
     def needs_predictions(self) -> bool:
@@ -244,6 +246,7 @@ def _recommend(
                 fold=task.split.fold,
                 folder=task.folder,
                 tracking_uri=task.tracking_uri,
+                cold_users=task.cold_users,
                 progress=advance,
             )
         parts.append(lists)

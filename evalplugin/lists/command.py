@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -75,6 +75,7 @@ class Command:
         Field(description="of all files; csv: with a header line, for programs that cannot read Parquet"),
     ] = "parquet"
     notes: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    cold_users: ClassVar[str] = "the lists of the program"
     _seed: int = field(default=0, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

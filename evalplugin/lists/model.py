@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -70,6 +70,7 @@ class GivenLists:
 
     learns = False
     stochastic = False
+    cold_users: ClassVar[str] = "their list, if there is one"
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.run is None):

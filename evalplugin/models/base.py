@@ -25,6 +25,7 @@ __all__ = [
     "Recommender",
     "ScoringRecommender",
     "TaskRecommender",
+    "cold_answer",
     "is_stochastic",
     "model",
     "uses_ratings",
@@ -62,10 +63,17 @@ class Recommender(Protocol):
     bool = False`` says that nothing is learnt from the train data, as the lists or the model were made elsewhere: it
     cannot be fitted on all data and registered. ``stochastic: bool = False`` says that ``rng`` decides nothing: such a
     model is fitted once.
+
+    ``cold_users: str = "popularity"`` says that the model cannot know a user without train data: evalplugin then lists
+    for such users what is most popular in the train data, in place of the model. Any other text says in a few words
+    what the model itself answers them. Without the attribute, the model itself is asked.
     """
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
-        """Learn from the train data; all randomness comes from ``rng``. The data is read-only."""
+        """Learn from the train data; all randomness comes from ``rng``.
+
+        The data is read-only, and so is every array that the other methods are given.
+        """
 
 
 @runtime_checkable
@@ -76,8 +84,8 @@ class ScoringRecommender(Recommender, Protocol):
         """Return a score for every item: floats (len(users), n_items), higher is better.
 
         -inf means "cannot be recommended"; NaN is an error. A user's scores must not depend on the other users
-        of the call. Users without train data get the scores that the model has for cold users. If all users have the
-        same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
+        of the call. Users without train data are not asked for if ``cold_users`` is "popularity". If all users have
+        the same scores, return one row by ``numpy.broadcast_to``, which is sorted once.
         """
 
 
@@ -149,6 +157,17 @@ def is_stochastic(model: Recommender) -> bool:
 def uses_ratings(model: Recommender) -> bool:
     """Return whether ratings matter to a model: as it declares, or else whether it predicts them."""
     return bool(getattr(model, "uses_ratings", isinstance(model, RatingPredictor)))
+
+
+def cold_answer(model: Recommender | type[Recommender]) -> str | None:
+    """Return how a model answers users without train data: "popularity", or its own answer in words, None if unknown.
+
+    Of a class, with its default parameters.
+    """
+    if isinstance(model, type) and isinstance(getattr(model, "cold_users", None), property):
+        model = model()
+    answer: str | None = getattr(model, "cold_users", None)
+    return answer
 
 
 def _lack(cls: type) -> str | None:

@@ -34,6 +34,7 @@ class Random:
     """
 
     personalised: ClassVar[bool] = False
+    cold_users: ClassVar[str] = "random items, as all users get"
 
     legacy_seed: Annotated[
         int | None,
@@ -87,12 +88,12 @@ class Random:
 class MostPopular:
     """The items that most users interacted with, in the same order for all users.
 
-    score(u, i) = number of train interactions with item i. Ties are ordered by `recommend.ties`. Users without train
-    data get the same list.
+    score(u, i) = number of train interactions with item i. Ties are ordered by `recommend.ties`.
     """
 
     personalised: ClassVar[bool] = False
     stochastic: ClassVar[bool] = False
+    cold_users: ClassVar[str] = "popularity"
 
     _counts: Floats | None = field(default=None, init=False, repr=False, compare=False)
 

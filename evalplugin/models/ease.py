@@ -24,7 +24,7 @@ class EASE(MatrixModel):
     """A linear model of items with a closed form: the weight of every item for every other one.
 
     score(u, i) = x_u . B_i with the matrix B that minimises ||X - X B||² + l2 ||B||² and has a diagonal of zeros:
-    with P = (X' X + l2 I)^-1, B_ij = -P_ij / P_jj. Zero for users and items without train data. Steck 2019,
+    with P = (X' X + l2 I)^-1, B_ij = -P_ij / P_jj. Zero for items without train data. Steck 2019,
     "Embarrassingly shallow autoencoders for sparse data". The fit takes up to 24 n² bytes for n items with train
     data, and time of n³.
     """

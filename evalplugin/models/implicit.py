@@ -100,7 +100,7 @@ class AlternatingLeastSquares(_Factorisation):
     """Weighted matrix factorisation of implicit feedback, fitted by alternating least squares (WMF, iALS).
 
     score(u, i) = x_u . y_i, with factors that minimise the squared error of a preference (1 for an interaction, or else
-    0), weighted by the confidence: alpha times the entry of the matrix, or else 1. Zero for users and items without
+    0), weighted by the confidence: alpha times the entry of the matrix, or else 1. Zero for items without
     train data. Hu, Koren and Volinsky 2008; Takács, Pilászy and Tikk 2011. Parameters are those of
     implicit.als.AlternatingLeastSquares.
     """
@@ -124,7 +124,7 @@ class AlternatingLeastSquares(_Factorisation):
 class BayesianPersonalizedRanking(_Factorisation):
     """Matrix factorisation that ranks a user's items above others, fitted by stochastic gradient descent (BPR).
 
-    score(u, i) = x_u . y_i + b_i. Zero for users and items without train data. Rendle, Freudenthaler, Gantner and
+    score(u, i) = x_u . y_i + b_i. Zero for items without train data. Rendle, Freudenthaler, Gantner and
     Schmidt-Thieme 2009. Parameters are those of implicit.bpr.BayesianPersonalizedRanking. Ratings do not matter. It is
     fitted on one thread: on several, implicit's result depends on their timing.
     """
@@ -194,7 +194,7 @@ class CosineRecommender(_Neighbours):
     """The items most similar to the user's items by the cosine of their columns.
 
     score(u, i) = sum over the user's items j of x(u, j) * similarity(j, i), of each j the ``K`` most similar items.
-    Zero for users and items without train data. Parameters are those of implicit.nearest_neighbours.CosineRecommender.
+    Zero for items without train data. Parameters are those of implicit.nearest_neighbours.CosineRecommender.
     """
 
     values: Values = "rating"

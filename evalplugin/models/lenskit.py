@@ -47,6 +47,7 @@ class _LensKit:
 
     module: ClassVar[str]
     requires: ClassVar[tuple[str, ...]] = ("lenskit",)
+    cold_users: ClassVar[str] = "popularity"
 
     def prepare(self) -> None:
         """Import LensKit, which takes seconds, as it imports PyTorch, and make its threads."""
@@ -127,8 +128,8 @@ class ItemKNNScorer(_Neighbours):
 
     Of the user's items, the ``max_nbrs`` that are most similar to item i count. explicit: score(u, i) = the mean rating
     of i + the average of the user's ratings less the means of their items, weighted by similarity. implicit: the sum of
-    similarities. No score, so no place in a list, for an item with fewer than ``min_nbrs`` neighbours; no list for a
-    user without train data. Deshpande and Karypis 2004. Parameters are those of lenskit.knn.ItemKNNScorer.
+    similarities. No score, so no place in a list, for an item with fewer than ``min_nbrs`` neighbours.
+    Deshpande and Karypis 2004. Parameters are those of lenskit.knn.ItemKNNScorer.
     """
 
     max_nbrs: MaxNeighbours = 20
@@ -148,7 +149,7 @@ class UserKNNScorer(_Neighbours):
     Of the users with item i, the ``max_nbrs`` that are most similar to u count. explicit: score(u, i) = the mean rating
     of u + the average of their ratings less their means, weighted by similarity. implicit: the sum of similarities
     times a number that is the same for all items. No score, so no place in a list, for an item with fewer than
-    ``min_nbrs`` neighbours; no list for a user without train data. Herlocker, Konstan, Borchers and Riedl 1999.
+    ``min_nbrs`` neighbours. Herlocker, Konstan, Borchers and Riedl 1999.
     Parameters are those of lenskit.knn.UserKNNScorer.
     """
 
@@ -191,9 +192,11 @@ class BiasedMFScorer(_Factorisation):
     """Matrix factorisation of ratings with biases of users and items, fitted by alternating least squares.
 
     score(u, i) = mu + b_u + b_i + p_u . q_i, with biases that are damped means and factors that minimise the squared
-    error of what they leave. A user without train data gets mu + b_i. Zhou, Wilkinson, Schreiber and Pan 2008. It is
+    error of what they leave. Zhou, Wilkinson, Schreiber and Pan 2008. It is
     made to predict ratings. Parameters are those of lenskit.als.BiasedMFScorer.
     """
+
+    cold_users: ClassVar[str] = "the mean of all ratings plus the bias of the item"
 
     embedding_size: EmbeddingSize = 50
     epochs: Epochs = 10
@@ -228,8 +231,8 @@ class ImplicitMFScorer(_Factorisation):
     """Weighted matrix factorisation of implicit feedback, fitted by alternating least squares (WMF, iALS).
 
     score(u, i) = p_u . q_i, with factors that minimise the squared error of a preference (1 for an interaction, or else
-    0), weighted by the confidence: 1 + ``weight`` (times the rating with ``use_ratings``), or else 1. Zero for users
-    and items without train data. Hu, Koren and Volinsky 2008. Parameters are those of lenskit.als.ImplicitMFScorer.
+    0), weighted by the confidence: 1 + ``weight`` (times the rating with ``use_ratings``), or else 1. Zero for
+    items without train data. Hu, Koren and Volinsky 2008. Parameters are those of lenskit.als.ImplicitMFScorer.
     """
 
     embedding_size: EmbeddingSize = 50

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -24,6 +24,7 @@ Values = Annotated[
 class MatrixModel(Seeded):
     """A model of the matrix of interactions, whose parameter ``values`` says what its entries are."""
 
+    cold_users: ClassVar[str] = "popularity"
     values: str
 
     @property

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Floats
 from evalplugin.base.errors import ModelError
+from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models.base import (
     BlockOrder,
@@ -21,7 +22,9 @@ from evalplugin.models.base import (
     Recommender,
     ScoringRecommender,
     TaskRecommender,
+    cold_answer,
 )
+from evalplugin.models.baselines import MostPopular
 from evalplugin.models.selection import (
     NO_ITEM,
     TopN,
@@ -34,12 +37,13 @@ from evalplugin.models.selection import (
 )
 from evalplugin.models.threads import for_ranges
 
-__all__ = ["BLOCK_BYTES", "predict_ratings", "recommend", "user_blocks"]
+__all__ = ["BLOCK_BYTES", "ColdUsers", "predict_ratings", "recommend", "user_blocks"]
 
 BLOCK_BYTES = 64 * 2**20
 
 Code = TypeVar("Code", bound=np.integer[Any])
 Block = tuple[Codes, Floats]
+ColdUsers = Literal["model", "popularity"]
 
 
 class _Ids:
@@ -73,10 +77,14 @@ def recommend(
     fold: int = 0,
     folder: Path = Path(),
     tracking_uri: str | None = None,
+    cold_users: ColdUsers = "model",
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> TopN:
     """Return a list of up to n candidates for each user, from a fitted model.
+
+    Users without interactions in ``data`` get the most popular items of it, where the model declares that it cannot
+    know them (see ``Recommender``) or ``cold_users`` says so: the lists of the model ``popularity``.
 
     Memory is bounded by the block and the lists: a block is as many users as have ``block_bytes`` of scores.
 
@@ -86,40 +94,59 @@ def recommend(
         n: Length of the lists, at least 1.
         candidates: The items that may be listed, by user.
         n_items: Size of the catalogue.
-        data: What the model was fitted on; its vocabularies are the raw ids of messages; None: messages have codes.
+        data: What the model was fitted on; its vocabularies are the raw ids of messages. None: messages have codes,
+            and all users count as known.
         fold: Number of the fold, for a model that makes the lists of a task at once.
         folder: Base of relative paths, for such a model.
         tracking_uri: The tracking store of the bake-off, for such a model.
+        cold_users: Who answers users without interactions: as the ``model`` declares, or ``popularity`` for any model.
         block_bytes: Size of one block of scores.
         progress: Called after each block with the number of users in it.
 
     Raises:
         ModelError: The model broke its contract; names the model, the user and what is wrong.
     """
-    if isinstance(model, TaskRecommender):
-        assert data is not None, "the lists of a task need the data that the model was fitted on"
-        lists = model.recommend_task(ListRequest(data, users, n, candidates, fold, folder, tracking_uri))
-        if progress is not None:
-            progress(len(users))
-        return lists
     item = np.empty((len(users), n), dtype=np.int32)
     score = np.empty((len(users), n), dtype=np.float64)
+    unknown = np.zeros(len(users), dtype=np.bool_)
+    popular = MostPopular()
+    if data is not None and "popularity" in (cold_users, cold_answer(model)):
+        unknown = data.rows.counts[users] == 0
+        popular.fit(data, generator(0, "popularity"))
+    if isinstance(model, TaskRecommender):
+        assert data is not None, "the lists of a task need the data that the model was fitted on"
+        if len(asked := np.flatnonzero(~unknown)):
+            request = ListRequest(data, _read_only(users[asked]), n, candidates, fold, folder, tracking_uri)
+            lists = model.recommend_task(request)
+            item[asked], score[asked] = lists.item, lists.score
+        if progress is not None:
+            progress(len(asked))
+        order = np.flatnonzero(unknown)
+    else:
+        order = model.block_order(users) if isinstance(model, BlockOrder) else np.arange(len(users))
     ids = _Ids(data)
-    order = model.block_order(users) if isinstance(model, BlockOrder) else np.arange(len(users))
-    for some in user_blocks(order, n_items, block_bytes):
-        rows = np.sort(some)
-        block = users[rows]
-        if isinstance(model, CandidateRecommender):
-            item[rows], score[rows] = model.recommend_candidates(block, n, candidates)
-        elif isinstance(model, ScoringRecommender):
-            item[rows], score[rows] = _from_scores(model, block, n, candidates, n_items, ids)
-        elif isinstance(model, ListRecommender):
-            item[rows], score[rows] = _from_lists(model, block, n, candidates, n_items, ids)
-        else:
-            raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
+    for block in user_blocks(order, n_items, block_bytes):
+        rows = np.sort(block)
+        # Blocks are cut before these are left out: no bit of a list depends on who answers them.
+        for some, answering in ((rows[~unknown[rows]], model), (rows[unknown[rows]], popular)):
+            if len(some):
+                item[some], score[some] = _lists_of(answering, users[some], n, candidates, n_items, ids)
         if progress is not None:
             progress(len(block))
     return TopN(users, item, score)
+
+
+def _lists_of(
+    model: Recommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
+) -> Block:
+    """Return the lists of a block of users: items and scores, (len(users), n)."""
+    if isinstance(model, CandidateRecommender):
+        return model.recommend_candidates(users, n, candidates)
+    if isinstance(model, ScoringRecommender):
+        return _from_scores(model, users, n, candidates, n_items, ids)
+    if isinstance(model, ListRecommender):
+        return _from_lists(model, users, n, candidates, n_items, ids)
+    raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
 
 
 def predict_ratings(
@@ -140,7 +167,7 @@ def predict_ratings(
     for block in user_blocks(np.unique(by_user), test.n_items, block_bytes):
         stop = int(np.searchsorted(by_user, block[-1], side="right"))
         rows = order[start:stop]
-        ratings = np.asarray(model.predict(test.user[rows], test.item[rows]))
+        ratings = np.asarray(_answer(model, "predict", test.user[rows], test.item[rows]))
         if ratings.shape != rows.shape or ratings.dtype.kind != "f":
             raise ModelError(
                 f"{_name(model)}.predict must return floats of shape {rows.shape}, "
@@ -170,10 +197,42 @@ def user_blocks(
         yield users[start : start + size]
 
 
+def _answer(model: Recommender, method: str, *given: Codes, more: tuple[int, ...] = ()) -> Any:
+    """Return what a method of the model returns for read-only copies of arrays.
+
+    Raises:
+        ModelError: It writes to one of them.
+    """
+    copies = [_read_only(array) for array in given]
+    try:
+        returned = getattr(model, method)(*copies, *more)
+    except ValueError as error:
+        if "read-only" not in str(error):
+            raise
+        raise ModelError(
+            f"{_name(model)}.{method}: {error}: what a model is given (users, items, train data) is read-only; copy "
+            f"what it changes, as in users = users.copy()"
+        ) from error
+    # Compiled code and tensors of other libraries write to memory that NumPy has as read-only.
+    if not all(map(np.array_equal, given, copies)):
+        raise ModelError(
+            f"{_name(model)}.{method} has changed the array of codes that it was given; copy what it changes, as in "
+            f"users = users.copy()"
+        )
+    return returned
+
+
+def _read_only(array: Codes) -> Codes:
+    """Return a copy that cannot be written to."""
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
 def _from_scores(
     model: ScoringRecommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
 ) -> Block:
-    returned = model.scores(users)
+    returned = _answer(model, "scores", users)
     if isinstance(returned, np.ma.MaskedArray):  # its mask would be lost
         raise ModelError(
             f"{_name(model)}.scores returned a masked array; a score is -inf for an item that cannot be recommended"
@@ -251,7 +310,7 @@ def _from_lists(
 def _checked_lists(
     model: ListRecommender, users: Codes, length: int, n_items: int, ids: _Ids
 ) -> tuple[npt.NDArray[np.integer[Any]], Floats]:
-    returned = model.recommend(users, length)
+    returned = _answer(model, "recommend", users, more=(length,))
     if not isinstance(returned, tuple) or len(returned) != 2:
         raise ModelError(
             f"{_name(model)}.recommend must return two arrays, items and scores, not {type(returned).__name__}"

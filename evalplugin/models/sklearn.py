@@ -56,7 +56,7 @@ class TruncatedSVD(_Factorisation):
     """The truncated singular value decomposition of the interaction matrix (PureSVD).
 
     score(u, i) = x_u . V V_i: the row of the user in the matrix, projected on the first ``n_components`` right singular
-    vectors. Zero for users and items without train data. Cremonesi, Koren and Turrin 2010, "Performance of recommender
+    vectors. Zero for items without train data. Cremonesi, Koren and Turrin 2010, "Performance of recommender
     algorithms on top-n recommendation tasks". Parameters are those of sklearn.decomposition.TruncatedSVD, whose own
     n_components is 2. The solver is 'randomized': ARPACK has state between fits, so one seed may give two results.
     """
@@ -95,7 +95,7 @@ class NMF(_Factorisation):
     """Non-negative factorisation of the interaction matrix, which fits missing interactions as zeros.
 
     score(u, i) = W_u . H_i with X = W H, least squares with the penalties of sklearn.decomposition.NMF, whose
-    parameters these are (its own n_components is 'auto'). Zero for users and items without train data. Lee and Seung
+    parameters these are (its own n_components is 'auto'). Zero for items without train data. Lee and Seung
     1999; Cichocki and Phan 2009. Unlike surprise.NMF, it is fitted on the missing values too. Ratings must not be
     negative.
     """
@@ -165,7 +165,7 @@ class NearestNeighbors(MatrixModel):
 
     score(u, i) = sum over the items j of the user that have i among their ``n_neighbors`` nearest items of
     x(u, j) * similarity(j, i), x being the matrix entry. Items are compared as columns of the matrix; an item is not
-    its own neighbour. similarity = 1 - distance for cosine, 1 / (1 + distance) for euclidean. Zero for users and
+    its own neighbour. similarity = 1 - distance for cosine, 1 / (1 + distance) for euclidean. Zero for
     items without train data. Sarwar et al. 2001; Deshpande and Karypis 2004. Parameters are those of
     sklearn.neighbors.NearestNeighbors (its own n_neighbors is 5, its metric minkowski); unlike there, of equally
     distant items the first in the catalogue are the neighbours.

@@ -41,7 +41,7 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
     best = comparison.best.get(metric)
     if best is None:
         return f"{_without_best(comparison, metric)}."
-    sentences = [best_sentence(best), *group_sentences(comparison, metric)]
+    sentences = [_headline(comparison, best), *group_sentences(comparison, metric)]
     pair = _against_baseline(comparison, best)
     if pair is not None:
         sentences.append(f"{best.leader} against {pair.against}: {_difference(comparison, pair)}")
@@ -109,7 +109,21 @@ def verdict(comparison: Comparison) -> Verdict:
         *_mean(comparison, leader),
         *_failed(comparison),
     ]
-    return Verdict(status, label, best_sentence(best), tuple(lines))
+    return Verdict(status, label, _headline(comparison, best), tuple(lines))
+
+
+def _headline(comparison: Comparison, best: BestModels) -> str:
+    """Return which models may be the best, and whether users without history decide who leads."""
+    sentence = best_sentence(best)
+    known = comparison.best_with_history(best.metric)
+    if known is None:
+        return sentence
+    without = best.users - known.users
+    among = _in_group(known) if len(known.models) == 1 else f"{known.leader} leads, and {_in_group(known)}"
+    return (
+        f"{sentence}. But {without:,} of these {best.users:,} users ({share(without / best.users)}) have no history; "
+        f"among the {known.users:,} with history {among}"
+    )
 
 
 def _status(best: BestModels) -> tuple[Status, str]:

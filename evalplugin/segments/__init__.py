@@ -2,10 +2,11 @@
 
 from evalplugin.segments.attribute import Attribute
 from evalplugin.segments.base import SEGMENTS, Segmentation, Segmenter, segment, segmentation
-from evalplugin.segments.behaviour import Activity, Cold, Popularity
+from evalplugin.segments.behaviour import NO_HISTORY, Activity, Cold, Popularity
 from evalplugin.segments.groups import Groups, by_number, by_quantile, by_text
 
 __all__ = [
+    "NO_HISTORY",
     "SEGMENTS",
     "Activity",
     "Attribute",

@@ -13,13 +13,13 @@ from evalplugin.data import LoadContext, Split
 from evalplugin.segments.base import segment
 from evalplugin.segments.groups import Groups, by_quantile
 
-__all__ = ["Activity", "Cold", "Popularity"]
+__all__ = ["NO_HISTORY", "Activity", "Cold", "Popularity"]
 
 Parts = Annotated[
     int, Field(ge=1, description="groups of about the same size; fewer where many users are equal")
 ]
 
-NO_HISTORY = "no history"
+NO_HISTORY = "no history"  # label of the users without train data
 
 
 class _ByHistory:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.arrays import Codes
+from evalplugin.base.errors import ModelError
 from evalplugin.base.parameters import as_mapping, build
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
@@ -20,8 +21,10 @@ from evalplugin.models import (
     Recommender,
     TopN,
     is_stochastic,
+    predict_ratings,
     recommend,
 )
+from evalplugin.models.base import cold_answer
 from evalplugin.models.selection import NO_ITEM
 from evalplugin.testing.assertions import require
 
@@ -169,27 +172,43 @@ def check_lists_do_not_depend_on_blocks(make: Make) -> None:
 
 
 def check_leaves_data_untouched(make: Make) -> None:
-    """Check that ``fit`` and ``recommend`` modify no input."""
+    """Check that no method of the model modifies what it is given."""
     model = make()
     data = _board(model)
-    users = np.arange(data.n_users, dtype=np.int32)
     before = data.digest
     model.fit(data, _rng())
-    recommend(model, users, 5, Candidates("unseen", excluded=data.rows), data.n_items, data=data)
+    try:
+        _lists(model, data, 5)
+        predict_ratings(model, data)
+    except ModelError as error:
+        raise AssertionError(str(error)) from error
     require(dataclasses.replace(data).digest == before, "the train data was changed")
-    require(np.array_equal(users, np.arange(data.n_users)), "the array of users was changed")
 
 
 def check_lists_of_cold_users(make: Make) -> None:
-    """Check that a user without train data gets a list, alone and among others."""
+    """Check that a user without train data gets one list, alone and among others, and the one that is declared."""
     model, data = _fitted(make)
     cold = data.n_users - 1
+    answer = cold_answer(model)
+    require(
+        answer is None or (isinstance(answer, str) and bool(answer.strip())),
+        f"cold_users must be 'popularity', or say in words what users without train data get, not {answer!r}",
+    )
     candidates = Candidates("unseen", excluded=data.rows)
     alone = recommend(model, np.array([cold], dtype=np.int32), 5, candidates, data.n_items, data=data)
     among = _lists(model, data, 5)
     require(
         np.array_equal(alone.item[0], among.item[cold]),
         "a user without train data gets another list alone than among others",
+    )
+    whole = recommend(
+        model, np.array([cold], dtype=np.int32), data.n_items, candidates, data.n_items, data=data
+    )
+    scores = whole.score[whole.item != NO_ITEM]
+    require(
+        answer is not None or len(scores) < 2 or bool(np.ptp(scores)),
+        f"all items of a user without train data have the score {scores[:1]}, which is no order: declare `cold_users = "
+        f"'popularity'` to have evalplugin list popular items, or say in `cold_users` what the model answers",
     )
 
 

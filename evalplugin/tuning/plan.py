@@ -15,7 +15,6 @@ from evalplugin.config.checked import TuningPlan
 from evalplugin.data import Candidates, Split, Splitter
 from evalplugin.execution.data_checks import check_data
 from evalplugin.execution.runner import Job, PreparedData
-from evalplugin.execution.tasks import Task
 from evalplugin.tuning.space import SearchSpace
 from evalplugin.tuning.study import Study
 
@@ -37,18 +36,13 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
     for number, job in enumerate(jobs):
         for fold, task in enumerate(job.tasks[: job.folds] if job.model.space else ()):
             split, candidates, settings = validation[id(task.split)]
-            base = Task(
+            base = replace(
+                task,
                 model=replace(job.model, space=None),
                 split=split,
                 candidates=candidates,
-                seed=task.seed,
                 stream=(split.train.digest,),
-                n=task.n,
-                ties=task.ties,
                 metrics=(plan.metric,),
-                threshold=task.threshold,
-                inputs=task.inputs,
-                folder=task.folder,
             )
             assert job.model.space is not None
             space = SearchSpace(job.model.space)
@@ -89,6 +83,8 @@ def _validation(
         found = split.component.split(fold.train, generator(seed, *stream, "split"))[0]
         if found.overlap_allowed:
             raise DataError(f"the split {split.type} has no validation data apart from the train data")
+        if recommend.cold_users == "skip":
+            found = found.without_cold_users()
         check_data(config, fold.train, [found])
     except DataError as error:
         hint = (

@@ -16,6 +16,8 @@ from evalplugin.models import model
 class Together:
     """Items that were met together with the user's own, weighted by rating."""
 
+    cold_users = "popularity"
+
     power: Annotated[float, Field(gt=0, description="exponent of the number of common users")] = 1.0
 
     def fit(self, train, rng):
@@ -31,6 +33,8 @@ class Together:
 @dataclass
 class TogetherLists:
     """The same as lists."""
+
+    cold_users = "popularity"
 
     def fit(self, train, rng):
         self._model = Together()

@@ -9,7 +9,7 @@ import pytest
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.models import MODELS
 from evalplugin.testing import check_recommender
-from evalplugin.testing.model import RECOMMENDER_CHECKS, checkerboard
+from evalplugin.testing.model import RECOMMENDER_CHECKS, check_leaves_data_untouched, checkerboard
 
 load_plugin_file(Path(__file__).parent / "plugin_example.py")
 
@@ -101,6 +101,27 @@ class Accumulating(Good):
         return super().scores(users) + np.cos(np.arange(self.n) * self.seen) / 4
 
 
+class Numbering(Good):
+    def scores(self, users):
+        users -= users[0]
+        return super().scores(users)
+
+
+class Level(Good):
+    """Knows nobody but those who have rated."""
+
+    def scores(self, users):
+        return np.where(users[:, None] == 40, 0.0, super().scores(users))
+
+
+class Leaving(Level):
+    cold_users = "popularity"
+
+
+class Wordless(Good):
+    cold_users = ""
+
+
 class Vandal(Good):
     def fit(self, train, rng):
         super().fit(train, rng)
@@ -147,6 +168,11 @@ class Unpicklable(Good):
         (BlockBound, "lists differ in blocks of 1 users"),
         (Shy, "lists differ in blocks of 1 users: user code 40"),
         (Vandal, "the train data was changed"),
+        (
+            Level,
+            r"without train data have the score \[0.\], which is no order: declare `cold_users = 'popularity'`",
+        ),
+        (Wordless, "cold_users must be 'popularity', or say in words"),
         (Unpicklable, "a fitted model makes other lists after pickling"),
         (OffScale, "predicted ratings must be from 1 to 5"),
         (Unstable, "a predicted rating depends on the other pairs of the call"),
@@ -155,3 +181,12 @@ class Unpicklable(Good):
 def test_check_recommender_finds_broken_models(broken, message):
     with pytest.raises(AssertionError, match=message):
         check_recommender(lambda: broken())
+
+
+def test_check_finds_models_that_write_to_their_input():
+    with pytest.raises(AssertionError, match=r"Numbering.scores: .* is read-only"):
+        check_leaves_data_untouched(Numbering)
+
+
+def test_a_model_that_leaves_unknown_users_to_popularity_keeps_the_contract():
+    check_recommender(Leaving)

@@ -20,11 +20,12 @@ from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.frames import compare_csv, compare_frame, compare_json, segment_frame
 from evalplugin.report.latex import compare_latex
 from evalplugin.report.markdown import compare_markdown, leaderboard_markdown
 from evalplugin.report.tables import mean_cell, models_table, pairs_table, segment_table
-from evalplugin.report.verdict import best_sentence, group_sentences, verdict_sentence
+from evalplugin.report.verdict import best_sentence, group_sentences, verdict, verdict_sentence
 from evalplugin.report.words import legend, small_legend
 from evalplugin.segments import Segmentation
 
@@ -252,6 +253,32 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     assert verdict_sentence(against(None, best, close), "rr").endswith(" more users would tell.")
     assert verdict_sentence(against(None, best), "rr") == "best is the only model with a value of rr."
     assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
+
+
+def test_the_verdict_says_that_users_without_history_decide_who_leads(make: SimpleNamespace) -> None:
+    users = np.arange(200)
+    cold = users < 150
+    popular, knn = np.where(cold, 0.5, 0.1), np.where(cold, 0.1, 0.4)
+    noise = np.random.default_rng(0).normal(0, 0.01, 200)
+    models = [
+        make.model_result(name, scores=PerUserScores(users, (values + noise)[:, None], ("ndcg@10",)))
+        for name, values in {"popularity": popular, "knn": knn}.items()
+    ]
+    (contest,) = contests_of(BakeoffResult(make.bakeoff(["popularity", "knn"]), models))
+    activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
+    told = verdict(compare(replace(contest, segments=(activity,)))).headline
+    assert told == (
+        "popularity is the best by ndcg@10 (95 %). But 150 of these 200 users (75 %) have no history; among the 50 "
+        "with history knn is the best"
+    )
+    assert verdict_sentence(compare(replace(contest, segments=(activity,))), "ndcg@10").startswith(
+        f"{told}. "
+    )
+    # Where the same model leads among the others, nothing depends on them.
+    few = replace(activity, group=(users >= 10).astype(np.int32))
+    assert "history" not in verdict(compare(replace(contest, segments=(few,)))).headline
+    nobody = replace(activity, group=np.zeros(200, dtype=np.int32))
+    assert "But" not in verdict(compare(replace(contest, segments=(nobody,)))).headline
 
 
 def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) -> None:

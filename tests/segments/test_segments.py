@@ -21,6 +21,7 @@ from evalplugin.data.attributes import Attributes
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.segments import (
+    NO_HISTORY,
     SEGMENTS,
     Attribute,
     Groups,
@@ -496,6 +497,30 @@ def test_segment_with_one_group_is_shown_only_on_request() -> None:
     assert note not in prepared.info.notes
     (prepared,) = prepare(load(asked(segments=[])), None, Observer())
     assert prepared.info.segments == ()
+
+
+@pytest.mark.parametrize(
+    ("segments", "names"),
+    [
+        (["cold"], ["cold"]),
+        (["activity"], ["activity"]),  # tells them too
+        (["popularity"], ["popularity", "cold"]),
+        ([{"name": "cold", "type": "cold", "below": 9}], ["cold", "history"]),
+        ([], ["cold"]),
+    ],
+)
+def test_users_without_history_are_always_told_apart(segments: list[Any], names: list[str]) -> None:
+    split = {"type": "temporal", "quantile": 0.05}
+    (prepared,) = prepare(load(asked(segments=segments, split=split)), None, Observer())
+    info = prepared.info
+    assert [s.name for s in info.segments] == names
+    added = [note for note in info.notes if "is added" in note]
+    assert len(added) == len(names) - len(segments)
+    (by_history,) = (s for s in info.segments if NO_HISTORY in s.labels)
+    cold = np.count_nonzero(by_history.group == by_history.labels.index(NO_HISTORY))
+    assert cold == info.counts["cold_users"] > 0
+    for note in added:
+        assert note.endswith(f"{cold} of {info.counts['test_users']} test users have no train data")
 
 
 def test_attribute_table_of_other_users_is_refused_before_fitting(tmp_path: Path) -> None:

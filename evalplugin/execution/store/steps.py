@@ -275,6 +275,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
         "stream": list(task.stream),
         "n": task.n,
         "ties": None if task.ties is None else list(task.ties),
+        "cold_users": task.cold_users,
         "code": _codes(code),
     }
     if task.model.inputs:

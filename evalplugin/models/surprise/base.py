@@ -34,6 +34,8 @@ class SurpriseModel(Seeded):
     name: ClassVar[str]  # of the class in the package surprise
     estimates: ClassVar[Callable[..., Estimates]]
     kernels: ClassVar[tuple[str, ...]] = ()  # modules of compiled code to load
+    # Surprise estimates the mean of all ratings for every item, which is no order.
+    cold_users: ClassVar[str] = "popularity"
 
     algorithm: Any = field(default=None, init=False, repr=False, compare=False)
     _known: TrainsetArrays | None = field(default=None, init=False, repr=False, compare=False)
@@ -142,6 +144,8 @@ class SurpriseModel(Seeded):
 
 class ColdStartFromBiases(SurpriseModel):
     """A model that estimates mean + user bias + item bias, as far as learned, for users or items without train data."""
+
+    cold_users: ClassVar[str] = "the mean of all ratings plus the bias of the item"
 
     def _cold_scores(self, users: Codes) -> Floats | float:
         user_bias, item_bias = self._biases()

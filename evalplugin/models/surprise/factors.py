@@ -12,7 +12,7 @@ from evalplugin.base.arrays import Codes, Floats
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, draw_seed
-from evalplugin.models.surprise.base import ColdStartFromBiases
+from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
 from evalplugin.models.surprise.estimates import FactorEstimates, SVDppEstimates
 from evalplugin.models.surprise.options import Epochs
 
@@ -39,6 +39,11 @@ class _Factors(ColdStartFromBiases):
     )  # factor matrices of users and of items that a fit holds in memory
     n_factors: int
     biased = True
+
+    @property
+    def cold_users(self) -> str:  # type: ignore[override]
+        """The answer to users without train data."""
+        return ColdStartFromBiases.cold_users if self.biased else SurpriseModel.cold_users
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.init}

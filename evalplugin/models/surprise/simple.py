@@ -37,6 +37,7 @@ class NormalPredictor(SurpriseModel):
 
     name = "NormalPredictor"
     personalised: ClassVar[bool] = False
+    cold_users: ClassVar[str] = "random ratings, as all users get"
 
     _streams: UserStreams | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -41,7 +41,7 @@ class PyfuncModel:
     column of users and answers with a list of items for each, or a column of users and one of items, and answers with a
     score for each pair. Items that are no candidates, such as those of the user's train data, are left out. What was
     evaluated, users and items that the data does not have, short lists and missing users are counted, and shown as
-    warnings. Cold users get what the model answers for them.
+    warnings.
     """
 
     model: Annotated[
@@ -74,6 +74,7 @@ class PyfuncModel:
 
     learns = False
     stochastic = False
+    cold_users: ClassVar[str] = "what the deployed model answers"
 
     def __post_init__(self) -> None:
         if self.rank is not None and self.score is not None:

@@ -71,6 +71,7 @@ class ScoredLists:
             n=self.n,
             candidates=self.candidates,
             ties=AS_LISTED,
+            cold_users=AS_LISTED,
             threshold=self.threshold,
             metrics=tuple(spec.name for spec in self.metrics),
             primary=self.metrics[0].name,
