@@ -140,7 +140,7 @@ def distribution_interval(
         raise ValueError("the interval of few values needs the values and their users")
     counts = distribution.counts.counts
     other = distribution.moments.n - max(int(counts[0]), int(counts[-1]))
-    return rare_interval(distribution.moments, other, level, bounds) or interval_of(
+    return _rare_interval(distribution.moments, other, level, bounds) or interval_of(
         distribution.moments, level, "auto"
     )
 
@@ -170,7 +170,7 @@ def intervals_of(
     if method == "auto":
         known = [*bounds, *[None] * (len(columns) - len(bounds))]
         for i, (column, one, limits) in enumerate(zip(columns, moments, known, strict=True)):
-            intervals[i] = rare_interval(one, _other(column, one), level, limits) or intervals[i]
+            intervals[i] = _rare_interval(one, _other(column, one), level, limits) or intervals[i]
     to_resample = defaultdict(list)  # columns of one length share the resamples, and so one matrix product
     for position, interval in enumerate(intervals):
         undecided = interval.n > 1 and np.isfinite(interval.mean) and np.isnan(interval.low)
@@ -191,7 +191,7 @@ def _other(column: Column, moments: Moments) -> int:
     return len(column) - max(ends)
 
 
-def rare_interval(moments: Moments, other: int, level: float, bounds: Bounds | None) -> Interval | None:
+def _rare_interval(moments: Moments, other: int, level: float, bounds: Bounds | None) -> Interval | None:
     """Return the interval of values of 0 and 1, or of which all but a few are equal; None for other values.
 
     Args:

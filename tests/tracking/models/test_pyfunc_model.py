@@ -168,8 +168,8 @@ def test_items_that_a_model_never_recommends_are_not_listed() -> None:
 def test_classes_in_place_of_scores_are_noticed() -> None:
     _, notes = lists_of(saved("(data['item'] > 2).astype(int)", PAIRS))
     assert notes == [
-        "the model has only 2 different scores, and items with the same score are listed in ascending order of item: "
-        "does it answer with classes in place of scores?"
+        "the model has only 2 different scores, and items with the same score are listed in the order of "
+        "`recommend.ties`: does it answer with classes in place of scores?"
     ]
 
 
