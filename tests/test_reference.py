@@ -78,6 +78,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "models[].grid": {"gate": {}},
     "gate.champion.run": {"gate": {"champion": {}}},
     "gate.champion.registry": {"gate": {"champion": {}}},
+    "gate.champion.trust": {"gate": {"champion": {"run": "popularity"}}},
     "register.n": {"register": {"name": "shop-recommender"}},
     "register.refresh": {"register": {"name": "shop-recommender"}},
     **{

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -34,6 +35,7 @@ from evalplugin.models import MODELS
 from evalplugin.report.markdown import decision_markdown
 
 if TYPE_CHECKING:
+    from evalplugin.tracking.registry.champion import Recipe
     from evalplugin.tracking.registry.registration import Registered
     from evalplugin.tracking.registry.served import ServedLists
 
@@ -61,8 +63,8 @@ def with_champion(
     origin of the champion.
 
     Raises:
-        DataError: The champion's run does not exist, or an input that it declares; or no model is left to challenge
-            the baseline.
+        DataError: The champion's run does not exist, or an input that it declares; it would open what MLflow names,
+            without being trusted; or no model is left to challenge the baseline.
         TrackingError: The store cannot be reached, or lacks the type or the parameters of the champion.
         EvalpluginError: The champion's type or parameters are unknown to this installation.
     """
@@ -93,11 +95,12 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
             note = no_champion_note(champion.registry, baseline)
             return GatedConfig(config, baseline, (note,), is_first=True)
         recipe = found
+    same = next((m for m in config.models if _is_same(m, recipe.type, recipe.params)), None)
+    if same is None and not champion.trust:
+        _check_harmless(recipe)
+    # A parameter that is newer than the recipe has its default.
     params = _resolved(recipe.type, recipe.params, recipe.origin)
-    # A tuned model has other parameters than its defaults in the end, unless by chance.
-    same = next(
-        (m for m in config.models if not m.space and m.type == recipe.type and m.params == params), None
-    )
+    same = same or next((m for m in config.models if _is_same(m, recipe.type, params)), None)
     if same is not None:
         note = f"the champion is {same.name}, as {recipe.origin}"
         return GatedConfig(config, same.name, (note,))
@@ -109,6 +112,38 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
     models = (*config.models, ModelRecipe(CHAMPION, recipe.type, params, recipe.inputs))
     note = f"the champion is {recipe.type}, fitted anew, as {recipe.origin}"
     return GatedConfig(replace(config, models=models), CHAMPION, (note,))
+
+
+def _is_same(model: ModelRecipe, type: str, params: Mapping[str, Any]) -> bool:
+    # A tuned model has other parameters than its defaults in the end, unless by chance.
+    return not model.space and model.type == type and dict(model.params) == dict(params)
+
+
+def _check_harmless(recipe: Recipe) -> None:
+    """Check that a recipe from MLflow opens nothing where it is fitted: whoever may write tags chooses it.
+
+    Raises:
+        DataError: It runs code that is not ours, or names a program, a file or a deployed model.
+    """
+    if recipe.type not in MODELS.names():
+        return  # refused as unknown
+    if not MODELS.has_own(recipe.type):
+        why = f"{recipe.type} is a plugin's model, which may open whatever its parameters name"
+    elif hasattr(MODELS.entry(recipe.type).cls, "recommend_task"):
+        why = f"{recipe.type} runs a program, reads files or loads a deployed model, as its parameters say"
+    elif recipe.inputs:
+        why = "it declares inputs, which are opened to compare them"
+    else:
+        return
+    shown = {"type": recipe.type, "params": dict(recipe.params)}
+    if recipe.inputs:
+        shown["inputs"] = list(recipe.inputs)
+    raise DataError(
+        f"the champion ({recipe.origin}) is not fitted: whoever may write to the tracking store has named it, and "
+        f"{why}. It is {json.dumps(shown, ensure_ascii=False)}. If that is what you want, add this model to `models`, "
+        f"or trust all who may write there by `gate: {{champion: {{trust: true}}}}`, beside its run or registry if the "
+        f"config names one"
+    )
 
 
 def decide_bakeoff(

@@ -122,6 +122,13 @@ class Registry(Generic[T]):
             self._load_entry_point(name, points[name])
         return self._entries[name]
 
+    def has_own(self, name: str) -> bool:
+        """Return whether a name is one of evalplugin's own components; no installed plugin is imported."""
+        if name in self._entries:
+            return self._entries[name].is_own
+        point = self._entry_points().get(name)
+        return point is not None and point.value.partition(".")[0] == "evalplugin"
+
     def create(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         """Return a component made from checked parameters.
 

@@ -100,6 +100,16 @@ class ChampionSpec(Closed):
         ),
     ] = None
 
+    trust: Annotated[
+        bool,
+        Field(
+            description="Fit the champion that MLflow names also where it runs a program or a plugin, reads files or "
+            "loads a deployed model, and no model of this config is the same: whoever may write to the tracking store "
+            "can then run code here. Beside `register` it stands alone.",
+            examples=[True],
+        ),
+    ] = False
+
     @field_validator("registry")
     @classmethod
     def _is_registered(cls, registry: str | None) -> str | None:
@@ -109,7 +119,8 @@ class ChampionSpec(Closed):
 
     @model_validator(mode="after")
     def _one_of_them(self) -> ChampionSpec:
-        if (self.run is None) == (self.registry is None):
+        named = (self.run is not None) + (self.registry is not None)
+        if named > 1 or not (named or self.trust):
             raise ValueError(
                 "needs a run or a registry, one of them; a model of this config is named by text alone"
             )

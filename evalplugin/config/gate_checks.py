@@ -17,11 +17,9 @@ CHAMPION_ALIAS, PREVIOUS_ALIAS = "champion", "previous"  # of versions of a regi
 
 def champion_of(gate: Gate, register: Register | None, baseline: str | None) -> str | ChampionSpec | None:
     """Return the champion that a gate names, or else the model that is registered, or else the baseline."""
-    if gate.champion is not None:
-        return gate.champion
-    if register is not None:
-        return _champion_in(register)
-    return baseline
+    if register is not None and (gate.champion is None or gate.champion == ChampionSpec(trust=True)):
+        return _champion_in(register, trust=gate.champion is not None)
+    return baseline if gate.champion is None else gate.champion
 
 
 def problems_of_gate(gate: Gate | None, register: Register | None, names: ConfigNames) -> Iterator[Problem]:
@@ -85,16 +83,19 @@ def _champion(
                 path,
                 f"{subject}is a registered model, and until there is one compare.baseline stands for it: name one",
             )
-    if register is not None and champion != (own := _champion_in(register)):
+        if champion == ChampionSpec(trust=True):
+            yield Problem(path, "needs a run or a registry, one of them, where no register names the model")
+    own = None if register is None else _champion_in(register).registry
+    if own is not None and getattr(champion, "registry", None) != own:
         yield Problem(
             path,
-            f"is {shown}, but what is promoted takes the place of {own.registry}, which it would never be compared "
+            f"is {shown}, but what is promoted takes the place of {own}, which it would never be compared "
             f"with; leave champion out",
         )
 
 
-def _champion_in(register: Register) -> ChampionSpec:
-    return ChampionSpec(registry=f"{register.name}@{CHAMPION_ALIAS}")
+def _champion_in(register: Register, *, trust: bool = False) -> ChampionSpec:
+    return ChampionSpec(registry=f"{register.name}@{CHAMPION_ALIAS}", trust=trust)
 
 
 def _metric(

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.usefixtures("no_drawing")
 SVD = {"name": "svd", "type": "sklearn.TruncatedSVD", "params": {"n_components": 4}}
 
 
-def shop(uri: str, models: list[Any], *, champion: dict[str, str] | None = None) -> CheckedConfig:
-    named = {"register": {"name": "shop"}} if champion is None else {}
+def shop(uri: str, models: list[Any], *, champion: dict[str, Any] | None = None) -> CheckedConfig:
+    named = {} if champion is not None and "run" in champion else {"register": {"name": "shop"}}
     return load(
         {
             **named,
@@ -49,18 +49,26 @@ class Lines(Observer):
         self.lines.append(text)
 
 
+def test_inputs_of_a_champion_are_opened_only_where_the_store_is_trusted(uri: str) -> None:
+    Path("features.bin").write_bytes(b"old")
+    run_bakeoff(shop(uri, [{**SVD, "inputs": ["features.bin"]}]))
+    with pytest.raises(DataError, match=r'it declares inputs, .*"inputs": \["features.bin"\]'):
+        with_champion(shop(uri, ["popularity"], champion={"run": "svd"}), uri)
+
+
 def test_champion_keeps_the_inputs_that_it_declares(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("features.bin").write_bytes(b"old")
     monkeypatch.setenv("FEATURES", "1")
     declared = ["features.bin", {"env": "FEATURES"}]
     run_bakeoff(shop(uri, [{**SVD, "inputs": declared}]))
-    for named in (None, {"run": "svd"}):
+    trust = {"trust": True}
+    for named in (trust, {"run": "svd", **trust}):
         gated = with_champion(shop(uri, ["popularity"], champion=named), uri)
         assert gated is not None
         champion = gated.config.models[-1]
         assert (champion.name, champion.type) == ("champion", "sklearn.TruncatedSVD")
         assert champion.inputs == ("features.bin", "env:FEATURES")
-    nights = shop(uri, ["popularity"])
+    nights = shop(uri, ["popularity"], champion=trust)
     run_bakeoff(nights)
     with pytest.raises(UnchangedError):
         run_bakeoff(nights, if_changed=True)
