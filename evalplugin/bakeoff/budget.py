@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from evalplugin.comparison.gate import Budget, check_decisions
+from evalplugin.comparison.gate import check_decisions
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.observer import Observer
-from evalplugin.tracking.read.decisions import budget_in
+from evalplugin.tracking.ledger import Ledger
 
-__all__ = ["budget_of", "check_budget"]
+__all__ = ["check_budget"]
 
 
 def check_budget(config: CheckedConfig, uri: str, experiment: str, observer: Observer) -> None:
     """Report how many decisions the gate of a config has left, before anything is fitted.
 
     Raises:
-        DataError: More were taken than ``gate.decisions``.
+        DataError: More were taken than ``gate.decisions``, or their count is damaged.
         TrackingError: The store cannot be reached.
     """
     gate = config.spec.gate
-    if gate is None:
+    if gate is None or gate.decisions is None:
         return
     dataset, split = gate.dataset or config.datasets[0].name, gate.split or config.splits[0].name
-    budget = budget_of(config, uri, experiment, dataset=dataset, split=split)
-    if budget is None:
-        return
+    budget = Ledger.open(uri, experiment, dataset, split).budget(gate.decisions)
     check_decisions(budget)
     if budget.error(gate.confidence):
         observer.report(f"{budget.left:,} of {budget.decisions:,} decisions of the gate are left")
@@ -32,17 +30,3 @@ def check_budget(config: CheckedConfig, uri: str, experiment: str, observer: Obs
             f"all decisions of gate.decisions: {budget.decisions} are taken: the gate will refuse; to begin anew, give "
             f"the config another experiment"
         )
-
-
-def budget_of(
-    config: CheckedConfig, uri: str, experiment: str, *, dataset: str, split: str, bakeoff: str | None = None
-) -> Budget | None:
-    """Return what earlier decisions have left of ``gate.decisions``; None without it.
-
-    Raises:
-        TrackingError: The store cannot be reached.
-    """
-    gate = config.spec.gate
-    if gate is None or gate.decisions is None:
-        return None
-    return budget_in(uri, experiment, gate.decisions, dataset=dataset, split=split, but=bakeoff)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,7 @@ def decide_logged(
     experiment: str | None = None,
     tracking_uri: str | None = None,
     intersect: bool = False,
+    counted: bool = True,
 ) -> tuple[Decision, tuple[str, ...]]:
     """Return the decision of a gate on logged models, and the ids of the challengers' runs.
 
@@ -72,13 +74,13 @@ def decide_logged(
         gate: The conditions.
         register: The config's section, if any.
         runs, bakeoff, experiment, tracking_uri, intersect: The runs to read, as in ``read_contests``.
+        counted: Whether the decision spends one of ``gate.decisions``.
 
     Raises:
         DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
         TrackingError: The store cannot be reached, or a run lacks logged files.
     """
     from evalplugin.tracking.read.contests import read_contests
-    from evalplugin.tracking.read.decisions import budget_beside
 
     contests = read_contests(
         tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect
@@ -105,13 +107,15 @@ def decide_logged(
         contest = with_choice(contest, primary=gate.metric)
     named = [c for c in contest.models if c.model != name and c.model in (gate.challengers or {c.model})]
     run_ids = tuple(c.run_id for c in named or contest.models if c.run_id is not None)
-    budget = None
-    if gate.decisions is not None and run_ids:
-        budget = budget_beside(
-            tracking_uri, run_ids, gate.decisions, dataset=contest.dataset, split=contest.split
-        )
-    notes = [*contest.notes, *([note] if note else [])]
-    return decide(contest, gate, name, notes=notes, budget=budget), run_ids
+    by_budget = partial(decide, contest, gate, name, notes=[*contest.notes, *([note] if note else [])])
+    if gate.decisions is None or not run_ids:
+        return by_budget(), run_ids
+    from evalplugin.tracking.ledger import Ledger
+
+    ledger = Ledger.beside(tracking_uri, run_ids, contest.dataset, contest.split)
+    if not counted:
+        return by_budget(budget=ledger.budget(gate.decisions)), run_ids
+    return ledger.decide(gate.decisions, lambda budget: by_budget(budget=budget)), run_ids
 
 
 def _registered(

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.bakeoff.budget import budget_of
 from evalplugin.base.errors import DataError, EvalpluginError, ModelError, TrackingError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.comparison.contest import Contest
@@ -153,18 +153,22 @@ def decide_bakeoff(
 
     Raises:
         DataError: There is no contest on the dataset and split of the gate.
-        TrackingError: The store with earlier decisions cannot be reached, with ``gate.decisions``.
+        DataError: With ``gate.decisions``, the count of earlier decisions is damaged.
+        TrackingError: With ``gate.decisions``, the store that counts them cannot be reached.
     """
     gate = gated.config.spec.gate
     assert gate is not None
     if gated.is_first:
         gate = gate_without_champion(gate)
     contest = choose_contest(contests, gate)
-    budget = budget_of(
-        gated.config, tracking_uri, bakeoff.experiment,
-        dataset=contest.dataset, split=contest.split, bakeoff=bakeoff.id,
-    )  # fmt: skip
-    decision = decide(contest, gate, gated.champion, notes=gated.notes, budget=budget)
+    by_budget = partial(decide, contest, gate, gated.champion, notes=gated.notes)
+    if gate.decisions is None:
+        decision = by_budget()
+    else:
+        from evalplugin.tracking.ledger import Ledger
+
+        ledger = Ledger.open(tracking_uri, bakeoff.experiment, contest.dataset, contest.split, bakeoff.id)
+        decision = ledger.decide(gate.decisions, lambda budget: by_budget(budget=budget))
     note = _note_on_old_lists(gated, decision)
     return decision if note is None else replace(decision, notes=(*decision.notes, note))
 

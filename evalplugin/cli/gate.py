@@ -105,7 +105,8 @@ def gate(
     observer = show.observer()
     with observer.progress("read the runs and decide"):
         decision, run_ids = decide_logged(
-            spec, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect
+            spec, register, runs=runs, bakeoff=bakeoff, experiment=experiment, tracking_uri=uri, intersect=intersect,
+            counted=not dry_run,
         )  # fmt: skip
     if shown == "json":
         echo_data(decision.to_json())

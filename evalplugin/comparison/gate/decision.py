@@ -147,6 +147,11 @@ class Decision:
         return 1 - self.confidence if self.budget is None else self.budget.error(self.confidence)
 
     @property
+    def error_spent(self) -> float:
+        """What this decision spends of the error: nothing where it is a refusal."""
+        return 0.0 if self.outcome == "refuse" else self.error
+
+    @property
     def champion_stays(self) -> bool:
         """Whether challengers were judged, and none replaces the champion."""
         return self.outcome in ("keep", "cannot_tell")

@@ -27,14 +27,25 @@ def pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
 
 
 def run_pages(
-    client: MlflowClient, experiments: Sequence[str], query: str, size: int = PAGE_SIZE
+    client: MlflowClient,
+    experiments: Sequence[str],
+    query: str,
+    size: int = PAGE_SIZE,
+    *,
+    deleted: bool = False,
 ) -> Iterator[list[LoggedRun]]:
-    """Yield the runs of experiments that match a filter, the latest first, ``size`` at a time."""
+    """Yield the runs of experiments that match a filter, the latest first, ``size`` at a time.
+
+    Those that were deleted, and are still in the store, are left out unless ``deleted``.
+    """
+    from mlflow.entities import ViewType
+
+    view = ViewType.ALL if deleted else ViewType.ACTIVE_ONLY
 
     def fetch(token: str | None) -> Any:
         order = ["attributes.start_time DESC"]
         return client.search_runs(
-            list(experiments), query, max_results=size, order_by=order, page_token=token
+            list(experiments), query, view, max_results=size, order_by=order, page_token=token
         )
 
     if experiments:
@@ -43,8 +54,15 @@ def run_pages(
 
 
 def search_runs(
-    client: MlflowClient, experiments: Sequence[str], query: str, limit: int | None = None
+    client: MlflowClient,
+    experiments: Sequence[str],
+    query: str,
+    limit: int | None = None,
+    *,
+    deleted: bool = False,
 ) -> list[LoggedRun]:
-    """Return the runs of experiments that match a filter, the latest first; at most ``limit``."""
+    """Return the runs of experiments that match a filter, as ``run_pages``; at most ``limit``."""
     size = min(limit or PAGE_SIZE, PAGE_SIZE)
-    return list(islice(chain.from_iterable(run_pages(client, experiments, query, size)), limit))
+    return list(
+        islice(chain.from_iterable(run_pages(client, experiments, query, size, deleted=deleted)), limit)
+    )

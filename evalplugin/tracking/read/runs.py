@@ -17,7 +17,7 @@ from evalplugin.tracking.read.query import PAGE_SIZE, pages, search_runs
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["DONE", "LATEST", "Found", "experiments_called", "find_runs", "in_config_order"]
+__all__ = ["DONE", "LATEST", "Found", "bakeoff_of", "experiments_called", "find_runs", "in_config_order"]
 
 LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 DONE = ("FINISHED", "FAILED")  # status of runs that have ended by themselves
@@ -199,6 +199,11 @@ class _Scope:
 
     def _search(self, query: str, limit: int | None = None) -> list[LoggedRun]:
         return search_runs(self.client, list(self.experiments), query, limit)
+
+
+def bakeoff_of(runs: Iterable[LoggedRun]) -> str:
+    """Return the id of the bake-off that runs are of; several, if they are."""
+    return ", ".join(sorted({run.bakeoff for run in runs}))
 
 
 def _done(runs: Iterable[LoggedRun]) -> tuple[list[LoggedRun], list[str]]:

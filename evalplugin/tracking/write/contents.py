@@ -205,7 +205,7 @@ def decision_tags(decision: Decision) -> Iterator[Tag]:
         yield Tag("evalplugin.decisions", str(decision.budget.decisions))
         yield Tag("evalplugin.decisions_left", str(decision.decisions_left))
         # What a later decision reads; repr is read back to the last bit.
-        yield Tag("evalplugin.error_spent", repr(0.0 if decision.outcome == "refuse" else decision.error))
+        yield Tag("evalplugin.error_spent", repr(decision.error_spent))
 
 
 def decision_files(decision: Decision) -> Iterator[Artifact]:

@@ -13,10 +13,9 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Decision
 from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.read.decisions import decided_bakeoff
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.query import search_runs
-from evalplugin.tracking.read.runs import find_runs
+from evalplugin.tracking.read.runs import bakeoff_of, find_runs
 from evalplugin.tracking.write.contents import DECISION, decision_files, decision_tags
 from evalplugin.tracking.write.items import Tag
 from evalplugin.tracking.write.writer import RunWriter, redact_text
@@ -49,7 +48,7 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
                 return f"the run {run_id} has this decision already"
             note = f"; the summary run {run_id} keeps the decision that it has"
         writer = RunWriter(client, client.get_run(run_ids[0]).info.experiment_id)
-        decided = decided_bakeoff([LoggedRun(client, client.get_run(run_id)) for run_id in run_ids])
+        decided = bakeoff_of([LoggedRun(client, client.get_run(run_id)) for run_id in run_ids])
         tags = [Tag("evalplugin.role", "decision"), Tag("evalplugin.decided_bakeoff", decided)]
         run_id = writer.start(f"decision {decision.contest}", tags)
         try:

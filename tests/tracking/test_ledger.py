@@ -1,0 +1,195 @@
+"""The count of a gate's decisions, in a real SQLite store."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from mlflow import MlflowClient
+
+from evalplugin.base.errors import DataError
+from evalplugin.comparison.gate import Budget, Decision
+from evalplugin.tracking.ledger import Ledger
+from evalplugin.tracking.write.decisions import log_decision
+
+KEEP = Decision(
+    "keep", None, "old", "it stays", "ndcg@10", 0.95, ("new",), (), "b", "toy", "last_n", budget=Budget(90)
+)
+SHARE = 0.05 / 90
+
+
+def decide(budget: Budget) -> Decision:
+    """Keep as long as there is error to spend, and refuse then, as a gate does."""
+    return replace(KEEP, outcome="keep" if budget.error(0.95) else "refuse", budget=budget)
+
+
+class Nights:
+    """An experiment in which decisions are taken."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri, self.client = uri, MlflowClient(uri)
+        self.experiment = self.client.create_experiment("nightly")
+
+    def bakeoff(self, name: str, *, summary: bool = True) -> str:
+        """Log a bake-off of one model; return the id of the model's run."""
+        ids = []
+        for role in ("model", *(["summary"] if summary else [])):
+            tags = {"evalplugin.bakeoff": name, "evalplugin.role": role, "evalplugin.model": "new"}
+            ids.append(self.client.create_run(self.experiment, tags=tags).info.run_id)
+            self.client.set_terminated(ids[-1])
+        return ids[0]
+
+    def log(self, name: str, decision: Decision = KEEP, *, summary: bool = True) -> str:
+        """Log a bake-off and a decision on it that only its run counts, as earlier versions did."""
+        run = self.bakeoff(name, summary=summary)
+        log_decision(self.uri, decision, [run])
+        return run
+
+    def decide(
+        self,
+        name: str,
+        decisions: int = 90,
+        how: Callable[[Budget], Decision] = decide,
+        split: str = "last_n",
+    ) -> Decision:
+        """Log a bake-off, and decide on it as the gate does."""
+        run = self.bakeoff(name)
+        ledger = Ledger.beside(self.uri, [run], "toy", split)
+        decision = ledger.decide(decisions, lambda budget: replace(how(budget), split=split))
+        log_decision(self.uri, decision, [run])
+        return decision
+
+    def budget(self, decisions: int = 90, *, split: str = "last_n", bakeoff: str = "") -> Budget:
+        return Ledger.open(self.uri, "nightly", "toy", split, bakeoff).budget(decisions)
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags of the experiment that count decisions."""
+        tags = self.client.get_experiment(self.experiment).tags
+        return {key: tags[key] for key in tags if key.startswith("evalplugin.decision.")}
+
+    def runs(self) -> list[str]:
+        return [run.info.run_id for run in self.client.search_runs([self.experiment])]
+
+
+@pytest.fixture
+def nights(uri: str) -> Nights:
+    return Nights(uri)
+
+
+def test_decisions_are_counted_with_what_they_spent(nights: Nights) -> None:
+    assert nights.budget() == Budget(90)
+    for night, outcome in enumerate(("keep", "promote", "cannot_tell", "refuse")):
+        nights.decide(f"b-{night}", how=lambda budget, o=outcome: replace(KEEP, outcome=o, budget=budget))
+    nights.bakeoff("without gate")
+    nights.log("without decisions", replace(KEEP, budget=None))
+    nights.decide("on another split", split="temporal")
+    assert nights.budget() == Budget(90, 3, pytest.approx(3 * SHARE))
+    assert nights.budget(100, split="temporal") == Budget(100, 1, pytest.approx(SHARE))
+    assert len(nights.tags) == 4
+
+
+def test_further_decisions_on_a_bakeoff_do_not_count_twice(nights: Nights) -> None:
+    nights.decide("b-1")
+    nights.decide("b-1")
+    assert nights.budget() == Budget(90, 1, pytest.approx(SHARE))
+    assert nights.budget(bakeoff="b-1") == Budget(90)
+    other = nights.bakeoff("b-2")
+    assert Ledger.beside(nights.uri, [other], "toy", "last_n").budget(90).taken == 1
+
+
+def test_what_was_decided_stays_taken_when_runs_are_deleted(nights: Nights) -> None:
+    nights.decide("b-1")
+    nights.decide("b-2")
+    for run in nights.runs():
+        nights.client.delete_run(run)
+    assert nights.budget() == Budget(90, 2, pytest.approx(2 * SHARE))
+
+
+def test_decisions_of_earlier_versions_count_and_are_taken_over(nights: Nights) -> None:
+    nights.log("b-1")
+    run = nights.log("b-2", summary=False)
+    log_decision(nights.uri, replace(KEEP, metric="rr", reason="another"), [run])  # of the same bake-off
+    nights.client.delete_run(nights.log("b-3"))
+    assert nights.budget() == Budget(90, 3, pytest.approx(3 * SHARE))
+    assert not nights.tags
+    nights.decide("b-4")
+    assert len(nights.tags) == 4
+    assert nights.budget() == Budget(90, 4, pytest.approx(4 * SHARE))
+
+
+def test_without_a_store_or_an_experiment_nothing_was_decided(uri: str, tmp_path: object) -> None:
+    for store in (uri, f"sqlite:///{tmp_path}/none.db"):
+        assert Ledger.open(store, "unknown", "toy", "").budget(7) == Budget(7)
+
+
+@pytest.mark.parametrize("left", [90, 1])
+def test_two_gates_at_once_spend_two_decisions(nights: Nights, left: int) -> None:
+    both = threading.Barrier(2)
+    met: dict[str, int] = {}
+
+    def at_once(name: str) -> Callable[[Budget], Decision]:
+        def one(budget: Budget) -> Decision:
+            met[name] = met.get(name, 0) + 1
+            if met[name] == 1:
+                both.wait(60)  # both have read that nothing is taken
+            return decide(budget)
+
+        return one
+
+    decided: dict[str, Decision] = {}
+
+    def run(name: str) -> None:
+        decided[name] = nights.decide(name, left, at_once(name))
+
+    threads = [threading.Thread(target=run, args=(name,)) for name in ("b-1", "b-2")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    outcomes = sorted(decision.outcome for decision in decided.values())
+    budget = nights.budget(left)
+    warned = [d for d in decided.values() if any("at the same time" in note for note in d.notes)]
+    assert warned, "at least one of them saw the other"
+    assert budget.taken == outcomes.count("keep")
+    assert budget.spent <= 0.05 + 1e-12
+    assert outcomes == ["keep", "keep"] if left == 90 else outcomes.count("keep") <= 1
+
+
+def test_a_count_that_was_changed_is_refused(nights: Nights) -> None:
+    nights.decide("b-1")
+    nights.decide("b-2")
+    key, text = next(iter(nights.tags.items()))
+    entry = json.loads(text)
+    for changed in ({**entry, "error": 0.0}, {**entry, "split": "other"}, {}, "x", ""):
+        nights.client.set_experiment_tag(
+            nights.experiment, key, changed if isinstance(changed, str) else json.dumps(changed)
+        )
+        with pytest.raises(DataError, match=f"the tag {key} of the experiment .* has been changed"):
+            nights.budget()
+    nights.client.set_experiment_tag(nights.experiment, key, text)
+    assert nights.budget().taken == 2
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_count_that_was_deleted_is_refused(nights: Nights, lost: int) -> None:
+    nights.decide("b-1")
+    nights.decide("b-2")
+    of = {json.loads(text)["bakeoff"]: key for key, text in nights.tags.items()}
+    nights.client._tracking_client.store.delete_experiment_tag(nights.experiment, of[("b-1", "b-2")[lost]])
+    with pytest.raises(DataError, match=r"are missing .* begin anew in another experiment"):
+        nights.budget()
+
+
+@pytest.mark.parametrize("tag", ["error_spent", "decisions_left"])
+@pytest.mark.parametrize("value", ["x", "-1", "nan", "{}"])
+def test_a_damaged_tag_of_a_run_buys_no_decisions(nights: Nights, tag: str, value: str) -> None:
+    run = nights.log("b-1", summary=False)
+    (logged,) = (id for id in nights.runs() if id != run)
+    nights.client.set_tag(logged, f"evalplugin.{tag}", value)
+    match = f"has the tag evalplugin.{tag} = '{value}'|are missing"  # -1 is left: 91 of 90 were taken
+    with pytest.raises(DataError, match=match):
+        nights.budget()
