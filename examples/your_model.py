@@ -17,6 +17,7 @@ class CoOccurrence:
 
     damping: float = 0.5  # 0: counts alone, 1: divided by the popularity of both items
     uses_ratings = False
+    cold_users = "popularity"  # users without history meet no item: their scores are all 0
 
     def fit(self, train: evalplugin.Interactions, rng: np.random.Generator) -> None:
         """Count users of each pair of items."""
