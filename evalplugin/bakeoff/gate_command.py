@@ -83,7 +83,12 @@ def decide_logged(
     from evalplugin.tracking.read.contests import read_contests
 
     contests = read_contests(
-        tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect
+        tracking_uri,
+        bakeoff=bakeoff,
+        runs=runs,
+        experiment=experiment,
+        intersect=intersect,
+        refuse_damaged=True,
     )
     contest = choose_contest(contests, gate)
     champion = champion_of(gate, register, contest.baseline)
@@ -152,7 +157,11 @@ def _with_run(
     contests = [contest]
     if not set(theirs) & set(ours):
         contests = read_contests(
-            tracking_uri, runs=[*ours, *theirs], intersect=intersect, primary=contest.primary
+            tracking_uri,
+            runs=[*ours, *theirs],
+            intersect=intersect,
+            primary=contest.primary,
+            refuse_damaged=True,
         )
     for one in contests:
         models = {c.run_id: c.model for c in one.models}

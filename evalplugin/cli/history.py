@@ -49,8 +49,11 @@ def history(
     if chart is not None:
         refuse_input(chart, [store_file(tracking_uri)])
         check_picture(chart)
-    with show.observer().progress("read the bake-offs"):
+    observer = show.observer()
+    with observer.progress("read the bake-offs"):
         found = api.history(experiment, metric=metric, last=last, tracking_uri=tracking_uri)
+    for sentence in found.damaged:
+        observer.warn(sentence)
     if chart is not None:
         with show.observer().progress("draw the picture"):
             write_trend(found, chart)

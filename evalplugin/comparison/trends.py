@@ -56,6 +56,7 @@ class PastBakeoff:
     promoted: str | None = None  # the model that beat it
     unregistered: bool = False  # whether the promoted model could not be registered
     decided: tuple[str, str] | None = None  # dataset and split of the decision; None: not logged
+    damaged: tuple[str, ...] = ()  # what is left out, as it is not what was logged: sentences
 
     def decided_on(self, dataset: str, split: str) -> bool:
         """Return whether the decision was on a dataset and split; if not logged: whether there are no others."""
@@ -104,6 +105,11 @@ class History:
     points: tuple[Point, ...]  # by bake-off, then in the order of its config
 
     @property
+    def damaged(self) -> tuple[str, ...]:
+        """Sentences on what is left out, as it is not what was logged."""
+        return tuple(sentence for bakeoff in self.bakeoffs for sentence in bakeoff.damaged)
+
+    @property
     def trends(self) -> dict[tuple[str, str, str], list[Point]]:
         """The points of each dataset, split and model, the oldest first."""
         found: dict[tuple[str, str, str], list[Point]] = {}
@@ -142,11 +148,20 @@ def history_of(
     ordered = sorted(bakeoffs, key=lambda b: (b.at, b.id))
     if not ordered:
         raise DataError(f"the experiment {experiment!r} has no bake-offs")
-    name, up = _resolve(ordered[-1].primary if metric is None else metric)
+    damaged = [sentence for bakeoff in ordered for sentence in bakeoff.damaged]
+    newest = next((bakeoff for bakeoff in reversed(ordered) if bakeoff.models), None)
+    if newest is None:
+        raise DataError(
+            f"the experiment {experiment!r} has no models that can be shown: {'; '.join(damaged)}"
+        )
+    name, up = _resolve(newest.primary if metric is None else metric)
     known = list(dict.fromkeys(n for b in ordered for m in b.models for n in m.values))
     if name not in known:
         near = did_you_mean(name, known, noun="there are")
-        raise DataError(f"no bake-off of the experiment {experiment!r} was scored by {name!r}{near}")
+        left_out = f"; {'; '.join(damaged)}" if damaged else ""
+        raise DataError(
+            f"no bake-off of the experiment {experiment!r} was scored by {name!r}{near}{left_out}"
+        )
     points: list[Point] = []
     before: dict[tuple[str, str, str], Point] = {}
     for bakeoff in ordered:

@@ -163,7 +163,7 @@ class ShownHistory(History):
         return pd.DataFrame(self.rows())
 
     def _repr_html_(self) -> str:
-        lines = (f"<div>{html.escape(line)}</div>" for line in worse_lines(self))
+        lines = (f"<div>{html.escape(line)}</div>" for line in (*worse_lines(self), *self.damaged))
         return "".join([*map(_table_html, history_tables(self)), *lines])
 
 

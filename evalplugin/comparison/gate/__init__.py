@@ -8,12 +8,13 @@ from evalplugin.comparison.gate.decide import (
     gate_without_champion,
     no_champion_note,
 )
-from evalplugin.comparison.gate.decision import Budget, Condition, Decision
+from evalplugin.comparison.gate.decision import Budget, Condition, Decision, Outcome
 
 __all__ = [
     "Budget",
     "Condition",
     "Decision",
+    "Outcome",
     "check_challengers",
     "check_decisions",
     "choose_contest",

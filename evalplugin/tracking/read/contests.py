@@ -34,6 +34,7 @@ def read_contests(
     intersect: bool = False,
     baseline: str | None = None,
     primary: str | None = None,
+    refuse_damaged: bool = False,
 ) -> list[Contest]:
     """Return the contests of runs in a store: one for each dataset and split, with notes on the selection.
 
@@ -48,17 +49,26 @@ def read_contests(
             refused.
         baseline: The model that the others are compared with; None: that of the runs, if they have one.
         primary: The metric that ranks; None: that of the runs.
+        refuse_damaged: Whether runs whose tags, parameters or metrics are not what was logged are an error; else they
+            are left out, with a note.
 
     Raises:
-        DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared.
+        DataError: Nothing is there by that name, fewer than two models, or runs that cannot be compared; or damaged
+            ones, with ``refuse_damaged``.
         TrackingError: The store cannot be reached, or a run lacks what was logged of it.
     """
     uri = resolve_uri(tracking_uri)
     client = connect_to_existing(uri)
     with tracking_call(uri, "read the runs"):
         found = find_runs(client, uri, bakeoff=bakeoff, runs=runs, experiment=experiment)
-        contests, notes = [], list(found.notes)
-        for group in _same_data(found.runs, named=bool(runs), intersect=intersect):
+        if found.damage and refuse_damaged:
+            raise DataError(
+                f"nothing is decided on damaged runs: {'; '.join(found.damage)}. Run the bake-off again (steps in the "
+                f"cache are not computed again), or name other runs"
+            )
+        contests, notes = [], [*found.notes, *found.damage]
+        sound = [run for run in found.runs if not run.damage]
+        for group in _same_data(sound, named=bool(runs), intersect=intersect):
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_name}")
                 continue

@@ -30,6 +30,7 @@ from evalplugin.tracking.read.digests import check_digest
 from evalplugin.tracking.read.large import read_large_table
 from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
 from evalplugin.tracking.read.tables import ids_of, read_table, segments_of
+from evalplugin.tracking.values import changed_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -104,6 +105,18 @@ class LoggedRun:
     def tag(self, key: str) -> str:
         """Return a tag of ours; empty where there is none."""
         return str(self.run.data.tags.get(f"evalplugin.{key}", ""))
+
+    @property
+    def place(self) -> int:
+        """The position among the runs of its bake-off, from 0; 0 where it is not known."""
+        text = self.tag("place")
+        return int(text) if text.isdecimal() else 0
+
+    @cached_property
+    def damage(self) -> str:
+        """A sentence on tags, parameters, metrics and data that are not what was logged; empty where all are."""
+        changed = changed_values(self.run)
+        return f"{self} is left out: not what was logged are {', '.join(changed)}" if changed else ""
 
     def mapping(self, key: str) -> dict[str, str]:
         """Return a tag of ours that holds a mapping; empty where there is none, or where it was too long for a tag."""
@@ -211,7 +224,10 @@ class LoggedRun:
     def _tuned(self) -> Tuned | None:
         """How the model was tuned; None where it was not."""
         data = self.run.data
-        return tuned_of(data.params, data.metrics)
+        try:
+            return tuned_of(data.params, data.metrics)
+        except ValueError as error:
+            raise TrackingError(f"{self}: {error}: it was not logged as a model's run is") from None
 
     @property
     def declared_inputs(self) -> tuple[str, ...]:

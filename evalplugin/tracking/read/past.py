@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.comparison.gate import Outcome
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.tracking.connection import FAIL_FAST, connect, connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import run_pages, search_runs
+from evalplugin.tracking.read.query import PAGE_SIZE, run_pages, search_runs
 from evalplugin.tracking.read.runs import DONE, experiments_called, in_config_order
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["LAST", "last_finished", "past_around", "past_of", "read_past"]
 
 LAST = 30  # bake-offs that a trend shows by default
-_PAGE = 100  # runs that are requested at a time; each takes milliseconds to load
+_MODELS = 4  # of a bake-off, where their number is not known: too large pages cost milliseconds a run
 _ROLE = "tags.`evalplugin.role` = '{}'"
 # Parameters that must be the same for the values of two bake-offs to be comparable.
 _RULES = ("eval.n", "eval.candidates", "eval.threshold", "split.type", "split.folds")
@@ -76,9 +77,15 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
     return found
 
 
-def past_of(client: MlflowClient, experiment_id: str, last: int = LAST) -> list[PastBakeoff]:
-    """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first."""
-    models = _models(client, experiment_id, last)
+def past_of(
+    client: MlflowClient, experiment_id: str, last: int = LAST, *, models_each: int = _MODELS
+) -> list[PastBakeoff]:
+    """Return the latest bake-offs of an experiment whose models' runs have ended, the oldest first.
+
+    What is read depends on ``last``, not on how many there are. ``models_each``: about how many runs of models each
+    has, which are requested in one page.
+    """
+    models = _models(client, experiment_id, last, models_each)
     summaries = _summaries(client, experiment_id, models) if models else {}
     found = [_bakeoff(name, runs, summaries.get(name)) for name, runs in models.items()]
     return sorted(found, key=lambda bakeoff: (bakeoff.at, bakeoff.id))
@@ -97,10 +104,11 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
         return past_of(client, experiments.pop()) if len(experiments) == 1 else []
 
 
-def _models(client: MlflowClient, experiment: str, last: int) -> dict[str, list[LoggedRun]]:
+def _models(client: MlflowClient, experiment: str, last: int, models_each: int) -> dict[str, list[LoggedRun]]:
     """Return the runs of models that have ended, by bake-off, each in config order; those of the latest bake-offs."""
     found: dict[str, list[LoggedRun]] = {}
-    for page in run_pages(client, [experiment], _ROLE.format("model"), _PAGE):
+    size = min(last * models_each + 1, PAGE_SIZE)  # with the first run of the bake-off before
+    for page in run_pages(client, [experiment], _ROLE.format("model"), size):
         for run in page:
             if run.status in DONE:
                 found.setdefault(run.bakeoff, []).append(run)
@@ -112,7 +120,7 @@ def _models(client: MlflowClient, experiment: str, last: int) -> dict[str, list[
 def _summaries(client: MlflowClient, experiment: str, bakeoffs: Collection[str]) -> dict[str, LoggedRun]:
     """Return the summary runs of bake-offs, as far as they have one."""
     found: dict[str, LoggedRun] = {}
-    for page in run_pages(client, [experiment], _ROLE.format("summary"), _PAGE):
+    for page in run_pages(client, [experiment], _ROLE.format("summary"), min(len(bakeoffs), PAGE_SIZE)):
         for run in page:
             if run.bakeoff in bakeoffs:
                 found.setdefault(run.bakeoff, run)
@@ -123,20 +131,28 @@ def _summaries(client: MlflowClient, experiment: str, bakeoffs: Collection[str])
 
 def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) -> PastBakeoff:
     decision: dict[str, str | None] = {}
+    damaged = [sentence for run in runs if (sentence := run.damage)]
     if summary is not None:
         decision = {key: summary.tag(key) or None for key in ("outcome", "champion", "promoted")}
+        if (outcome := decision["outcome"]) is not None and outcome not in get_args(Outcome):
+            damaged.append(
+                f"{summary} has the tag evalplugin.outcome = {outcome!r}, which no gate has decided"
+            )
+            decision = {}
+    sound = [run for run in runs if not run.damage]
     decided = None if summary is None else (summary.tag("decided_dataset"), summary.tag("decided_split"))
     return PastBakeoff(
         id=name,
         at=min(run.started for run in runs),
-        primary=runs[0].param("eval.primary") or "",
-        baseline=runs[0].param("eval.baseline"),
-        models=tuple(map(_model, runs)),
+        primary=(sound[0].param("eval.primary") or "") if sound else "",
+        baseline=sound[0].param("eval.baseline") if sound else None,
+        models=tuple(map(_model, sound)),
         outcome=decision.get("outcome"),
         champion=decision.get("champion"),
         promoted=decision.get("promoted"),
         unregistered=summary is not None and _is_unregistered(summary),
         decided=decided if decided is not None and all(decided) else None,
+        damaged=tuple(damaged),
     )
 
 
@@ -175,6 +191,10 @@ def _values(run: LoggedRun) -> dict[str, Value]:
                 low=logged.get(f"ci/{key}.low", math.nan),
                 high=logged.get(f"ci/{key}.high", math.nan),
                 std=logged.get(f"dist/{key}.std", math.nan),
-                users=int(users - logged.get(f"undefined/{key}", 0.0)),
+                users=_count(users - logged.get(f"undefined/{key}", 0.0)),
             )
     return found
+
+
+def _count(users: float) -> int:
+    return int(users) if math.isfinite(users) else 0

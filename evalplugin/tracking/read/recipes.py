@@ -15,7 +15,11 @@ __all__ = ["models_of", "params_of", "tuned_of"]
 
 
 def tuned_of(params: Mapping[str, str], metrics: Mapping[str, float]) -> Tuned | None:
-    """Return how a model was tuned, from its run's parameters and metrics; None where it was not."""
+    """Return how a model was tuned, from its run's parameters and metrics; None where it was not.
+
+    Raises:
+        ValueError: A number of its budget is none.
+    """
     if (metric := params.get("tune.metric")) is None:
         return None
     split, budget = (
@@ -25,10 +29,17 @@ def tuned_of(params: Mapping[str, str], metrics: Mapping[str, float]) -> Tuned |
     return Tuned(
         metric=metric,
         split=split_text(split),
-        budget=budget_text({name: float(value) for name, value in budget.items() if value != "null"}),
+        budget=budget_text({name: _number(name, value) for name, value in budget.items() if value != "null"}),
         validation=metrics.get("tune/validation", math.nan),
         optimism=metrics.get("tune/optimism", math.nan),
     )
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"the parameter tune.budget.{name} is {text!r}, not a number") from None
 
 
 def params_of(file: Path) -> dict[str, Any]:

@@ -33,6 +33,11 @@ class Found:
     name: str
     notes: tuple[str, ...] = ()
 
+    @property
+    def damage(self) -> tuple[str, ...]:
+        """Sentences on runs whose values are not what was logged."""
+        return tuple(run.damage for run in self.runs if run.damage)
+
 
 def find_runs(
     client: MlflowClient, store: str, *, bakeoff: str | None, runs: Sequence[str], experiment: str | None
@@ -220,4 +225,4 @@ def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
     started: dict[str, datetime] = {}
     for run in every:
         started[run.bakeoff] = min(run.started, started.get(run.bakeoff, run.started))
-    return sorted(every, key=lambda run: (started[run.bakeoff], int(run.tag("place") or 0), run.started))
+    return sorted(every, key=lambda run: (started[run.bakeoff], run.place, run.started))

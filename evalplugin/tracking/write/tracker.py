@@ -27,6 +27,7 @@ from evalplugin.tracking.read.cards import drifts_since
 from evalplugin.tracking.read.past import past_of
 from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import DONE
+from evalplugin.tracking.values import VALUES, digests_of_values
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
@@ -161,6 +162,8 @@ class MlflowTracker:
                 items = [*with_logged_model(items, model, self.bakeoff, result)]
             self.writer.log(run_id, items)
         with tracking_call(self.uri, f"end the run of {result.model}"):
+            values = digests_of_values(self.client.get_run(run_id))
+            self.writer.log(run_id, [Tag(VALUES, values)])
             if model is not None:
                 self.client.finalize_logged_model(model.model_id, "FAILED" if has_failed else "READY")
             self.writer.end(run_id, "FAILED" if has_failed else "FINISHED")
@@ -180,7 +183,7 @@ class MlflowTracker:
         All its models must be finished. ``decision``: of its gate, as it is not logged yet.
         """
         with tracking_call(self.uri, "read the bake-offs before"):
-            past = past_of(self.client, self.experiment_id)
+            past = past_of(self.client, self.experiment_id, models_each=self.bakeoff.n_runs)
         if decision is None:
             return tuple(past)
         values = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}

@@ -21,10 +21,13 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.cli import main
 from evalplugin.tracking.read.contests import read_contests, with_lists
 from evalplugin.tracking.read.logged import LoggedRun
+from evalplugin.tracking.values import VALUES
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 
 Change = Callable[[pa.Table], pa.Table]
+
+SEALS = {"evalplugin.checksums", VALUES}  # tags that earlier versions did not have
 
 
 @pytest.fixture(scope="module")
@@ -44,16 +47,17 @@ def logged(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Simp
 def store(logged: SimpleNamespace) -> SimpleNamespace:
     """The same, whose artifacts may be changed: they are restored after the test."""
     before = {path: path.read_bytes() for path in logged.artifacts.rglob("*") if path.is_file()}
-    checksums = logged.client.get_run(logged.run_id).data.tags["evalplugin.checksums"]
+    tags = logged.client.get_run(logged.run_id).data.tags
     yield logged
     for path, content in before.items():
         path.write_bytes(content)
-    logged.client.set_tag(logged.run_id, "evalplugin.checksums", checksums)
+    for key in SEALS:
+        logged.client.set_tag(logged.run_id, key, tags[key])
 
 
 def as_logged_by_an_earlier_version(store: SimpleNamespace) -> None:
-    if "evalplugin.checksums" in store.client.get_run(store.run_id).data.tags:
-        store.client.delete_tag(store.run_id, "evalplugin.checksums")
+    for key in SEALS & store.client.get_run(store.run_id).data.tags.keys():
+        store.client.delete_tag(store.run_id, key)
 
 
 def rewrite(store: SimpleNamespace, name: str, change: Change) -> None:

@@ -139,9 +139,33 @@ def test_a_long_history_is_read_page_by_page(
     for number in (6, 7):
         fitting = make.model_result("knn", 0.5)
         MlflowTracker.open(asked(make, number), uri).start_model(fitting.data, fitting.model, fitting.type)
-    monkeypatch.setattr(past, "_PAGE", 2)
+    monkeypatch.setattr(past, "PAGE_SIZE", 2)
     found = read_past(uri, experiment="nightly", last=4)
     assert [(b.id, b.champion) for b in found] == [(f"b-{n}", f"champion {n}") for n in range(2, 6)]
+
+
+def test_what_is_read_of_the_past_does_not_grow_with_it(
+    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[int] = []
+    search = MlflowClient.search_runs
+
+    def counted(*args: Any, **options: Any) -> Any:
+        found = search(*args, **options)
+        loaded.append(len(found))
+        return found
+
+    of_nights = {}
+    for number in range(1, 9):
+        log(uri, asked(make, number), make.model_result("random", 0.3), make.model_result("knn", 0.5))
+        with monkeypatch.context() as patched:
+            patched.setattr(MlflowClient, "search_runs", counted)
+            client = MlflowClient(uri)
+            experiment = client.get_experiment_by_name("nightly").experiment_id
+            loaded.clear()
+            assert len(past.past_of(client, experiment, 2, models_each=2)) == min(number, 2)
+        of_nights[number] = sum(loaded)
+    assert of_nights[8] == of_nights[3] == 2 * 2 + 1 + 2
 
 
 def test_a_decision_whose_upload_fails_leaves_no_running_run(

@@ -1,0 +1,183 @@
+"""Values of a tracking store that were changed: each is named with its run, and left out or refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+from samples import small_config
+
+import evalplugin
+from evalplugin.bakeoff.gate_command import decide_logged
+from evalplugin.base.errors import DataError, EvalpluginError
+from evalplugin.comparison.comparison import compare
+from evalplugin.comparison.trends import history_of
+from evalplugin.config.gate import Gate
+from evalplugin.tracking.read.contests import read_contests
+from evalplugin.tracking.read.past import read_past
+from evalplugin.tracking.values import VALUES, changed_values
+
+CHANGED = {"tags": "x", "params": "x", "latest_metrics": 0.123}
+
+
+@dataclass
+class Store:
+    """A store of two bake-offs, with the values that can be changed in it."""
+
+    uri: str
+    file: Path
+    tuned: str = ""  # the latest run of the tuned model
+    summary: str = ""
+
+    def values(self, run: str) -> list[tuple[str, str, str]]:
+        """Return table, run and key of every tag, parameter and metric of a run."""
+        with closing(sqlite3.connect(self.file)) as db:
+            return [
+                (table, run, key)
+                for table in ("tags", "params", "latest_metrics")
+                for _, key in db.execute(f"SELECT run_uuid, key FROM {table} WHERE run_uuid = '{run}'")
+                if not key.startswith("mlflow.") and key != VALUES
+            ]
+
+    def set(self, table: str, run: str, key: str, value: Any) -> Any:
+        """Set a value and return the one before."""
+        where = f"WHERE run_uuid = '{run}' AND key = '{key}'"
+        with closing(sqlite3.connect(self.file)) as db, db:
+            (before,) = db.execute(f"SELECT value FROM {table} {where}").fetchone()
+            db.execute(f"UPDATE {table} SET value = ? {where}", (value,))
+            if table == "latest_metrics":
+                db.execute(f"UPDATE {table} SET is_nan = ? {where}", (value != value,))
+        return before
+
+    def drop(self, run: str, tag: str) -> tuple[str, str]:
+        """Delete a tag and return it."""
+        client = MlflowClient(self.uri)
+        text = client.get_run(run).data.tags[tag]
+        client.delete_tag(run, tag)
+        return tag, text
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory, _empty_store: Path) -> Store:
+    folder = tmp_path_factory.mktemp("damaged")
+    shutil.copy(_empty_store, folder / "mlflow.db")
+    found = Store(f"sqlite:///{folder / 'mlflow.db'}", folder / "mlflow.db")
+    for seed in (1, 2):
+        outcome = evalplugin.run(
+            small_config(
+                seed=seed,
+                models=[
+                    "popularity",
+                    {"type": "sklearn.NearestNeighbors", "tune": {"n_neighbors": [5, 20]}},
+                    "random",
+                ],
+                tune={"budget": {"trials": 2}},
+                gate={"decisions": 9, "min_users": 2},
+            ),
+            tracking_uri=found.uri,
+        )
+    found.summary = outcome.links.summary_run_id
+    client = MlflowClient(found.uri)
+    runs = client.search_runs([outcome.links.experiment_id], "params.`tune.metric` != ''")
+    found.tuned = runs[0].info.run_id  # the latest first
+    return found
+
+
+COMMANDS: dict[str, Callable[[str], object]] = {
+    "compare": lambda uri: [compare(one) for one in read_contests(uri)],
+    "history": lambda uri: history_of("shop", read_past(uri, experiment="shop")),
+    "gate": lambda uri: decide_logged(
+        Gate(decisions=9, min_users=2), bakeoff="latest", tracking_uri=uri, counted=False
+    ),
+}
+
+
+def test_every_value_of_a_models_run_that_was_changed_is_named(store: Store) -> None:
+    client, run = MlflowClient(store.uri), store.tuned
+    assert changed_values(client.get_run(run)) == []
+    named = 0
+    for table, _, key in store.values(run):
+        before = store.set(table, run, key, CHANGED[table])
+        (changed,) = changed_values(client.get_run(run)) or ("",)
+        store.set(table, run, key, before)
+        if table == "tags" and not changed:
+            continue  # it is not read back, or changes when all models are compared
+        assert f" {key} = " in changed or key.startswith("vs_baseline/"), (key, changed)
+        named += 1
+    assert named > 70
+    with closing(sqlite3.connect(store.file)) as db, db:
+        db.execute("CREATE TEMP TABLE lost AS SELECT * FROM params WHERE run_uuid = ? LIMIT 2", (run,))
+        db.execute("DELETE FROM params WHERE key IN (SELECT key FROM lost) AND run_uuid = ?", (run,))
+        db.commit()
+        assert changed_values(client.get_run(run)) == ["2 lost values"]
+        db.execute("INSERT INTO params SELECT * FROM lost")
+
+
+@pytest.mark.parametrize("key", ["metrics.ndcg_at_10", "tags.evalplugin.place", "params.eval.n"])
+def test_a_damaged_run_is_left_out_by_name_and_nothing_is_decided_on_it(store: Store, key: str) -> None:
+    table, _, key = key.partition(".")
+    table = "latest_metrics" if table == "metrics" else table
+    before = store.set(table, store.tuned, key, CHANGED[table])
+    said = rf"run sklearn\.NearestNeighbors \({store.tuned}\) is left out: not what was logged are the .* {key} = "
+    try:
+        (contest,) = read_contests(store.uri)
+        assert [one.model for one in contest.models] == ["popularity", "random"]
+        assert any(re.match(said, note) for note in contest.notes)
+        history = history_of("shop", read_past(store.uri, experiment="shop"))
+        assert store.tuned not in {point.model.run_id for point in history.points}
+        assert re.match(said, history.damaged[0])
+        with pytest.raises(DataError, match=f"nothing is decided on damaged runs: {said}"):
+            COMMANDS["gate"](store.uri)
+    finally:
+        store.set(table, store.tuned, key, before)
+
+
+def test_lost_data_are_named(store: Store) -> None:
+    with closing(sqlite3.connect(store.file)) as db, db:
+        rows = db.execute("SELECT * FROM inputs WHERE destination_id = ?", (store.tuned,)).fetchall()
+        db.execute("DELETE FROM inputs WHERE destination_id = ?", (store.tuned,))
+        db.commit()
+        (damaged,) = history_of("shop", read_past(store.uri, experiment="shop")).damaged
+        db.executemany(f"INSERT INTO inputs VALUES ({','.join('?' * len(rows[0]))})", rows)
+    assert damaged.endswith("2 lost values")
+
+
+def test_an_outcome_that_no_gate_has_is_named(store: Store) -> None:
+    before = store.set("tags", store.summary, "evalplugin.outcome", "x")
+    history = history_of("shop", read_past(store.uri, experiment="shop"))
+    store.set("tags", store.summary, "evalplugin.outcome", before)
+    assert history.points[-1].outcome is None
+    assert "has the tag evalplugin.outcome = 'x', which no gate has decided" in history.damaged[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("value", ["", "x", "-1", "nan", "{}", "[1]", "1e400"])
+def test_no_value_breaks_a_command(store: Store, value: str, sealed: bool) -> None:
+    seals = {} if sealed else {run: store.drop(run, VALUES) for run in (store.tuned,)}
+    for run in (store.tuned, store.summary):
+        for table, _, key in store.values(run):
+            if table == "latest_metrics":
+                if value not in ("nan", "-1"):
+                    continue
+                changed: str | float = float(value)
+            else:
+                changed = value
+            before = store.set(table, run, key, changed)
+            for command, call in COMMANDS.items():
+                try:
+                    with suppress(EvalpluginError):
+                        call(store.uri)
+                except Exception as error:
+                    raise AssertionError(f"{command}: {table} {key} = {value!r}") from error
+            store.set(table, run, key, before)
+    for run, (key, text) in seals.items():
+        MlflowClient(store.uri).set_tag(run, key, text)
