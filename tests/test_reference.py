@@ -152,6 +152,7 @@ def assert_same(named: list[str], found: Iterable[str], page: str, *, also: Iter
         "MODEL": r"[^/]+?",
         "FAMILY": r"\w+",
         "PARAMETER": r"[\w.]+",
+        "HASH": "[0-9a-f]+",
     }
     placeholders |= {"FILE": ".+", "BOARD": ".+"}
     patterns = {}
