@@ -53,7 +53,7 @@ def test_a_champion_and_lists_of_a_server_are_evaluated(
     ) as server:
         client = connect(server.url)
         client.create_webhook("told", receiver, ["model_version_alias.created"])
-        gate = {"gate": {"min_users": 20}, "register": {"name": "shop"}}
+        gate = {"gate": {"min_users": 20, "confidence": 0.6}, "register": {"name": "shop"}}
         first = run_bakeoff(load(small_config(**gate)), tracking_uri=server.url)
         models = [
             "random",

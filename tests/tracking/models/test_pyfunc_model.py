@@ -373,7 +373,7 @@ def test_a_model_that_is_not_there_is_an_error_with_its_place(
 @pytest.fixture
 def champion(store: Path) -> str:
     """The URI of a model that a bake-off has registered: popularity, on the data of ``small_config``."""
-    gate = {"gate": {"min_users": 20}, "register": {"name": "shop"}}
+    gate = {"gate": {"min_users": 20, "confidence": 0.6}, "register": {"name": "shop"}}
     run_bakeoff(load(small_config(**gate)), tracking_uri=store_uri())
     return "models:/shop@champion"
 
