@@ -56,6 +56,7 @@ def test_inputs_of_a_champion_are_opened_only_where_the_store_is_trusted(uri: st
         with_champion(shop(uri, ["popularity"], champion={"run": "svd"}), uri)
 
 
+@pytest.mark.slow
 def test_champion_keeps_the_inputs_that_it_declares(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("features.bin").write_bytes(b"old")
     monkeypatch.setenv("FEATURES", "1")
@@ -85,6 +86,7 @@ def test_champion_keeps_the_inputs_that_it_declares(uri: str, monkeypatch: pytes
         with_champion(nights, uri)
 
 
+@pytest.mark.slow
 def test_alias_that_was_moved_by_hand_is_a_change(uri: str) -> None:
     nights = shop(uri, [SVD, "popularity"])
     first = run_bakeoff(nights)

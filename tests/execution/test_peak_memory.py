@@ -45,6 +45,7 @@ class Needy:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [0, 1])
 def test_peak_memory_does_not_depend_on_the_place_in_the_config(tmp_path: Path, workers: int) -> None:
     (tmp_path / "needy.py").write_text(PLUGIN)

@@ -69,6 +69,7 @@ def test_odd_scores_fail_alone(tmp_path: Path, bad: ModuleType) -> None:
     assert found["popularity"] == [None, None]
 
 
+@pytest.mark.slow
 def test_bad_fit_in_a_worker_fails_alone(tmp_path: Path, bad: ModuleType) -> None:
     chosen = ["handles", "surrogate", "descriptors", "file size"]
     expected = {how: part for how, (_, part) in {**bad.FITS, **bad.FATAL}.items() if how in chosen}

@@ -340,6 +340,7 @@ def test_ctrl_c_ends_the_runs_of_the_bake_off_that_is_running(
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_mlflow_run_takes_a_config(
     store: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

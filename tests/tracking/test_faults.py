@@ -51,6 +51,7 @@ def models_of(capsys: pytest.CaptureFixture[str], uri: str, experiment: str) -> 
     return {row["model"] for one in json.loads(capsys.readouterr().out) for row in one["rows"]}
 
 
+@pytest.mark.slow
 def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
     assert models_of(capsys, tracking.url, "whole") == {"random", "popularity"}
 
 
+@pytest.mark.slow
 def test_when_object_storage_fails_all_models_are_computed_and_sync_logs_them(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,6 +93,7 @@ def test_when_object_storage_fails_all_models_are_computed_and_sync_logs_them(
     assert models_of(capsys, tracking.url, "no storage") == {"random", "popularity"}
 
 
+@pytest.mark.slow
 def test_when_object_storage_cannot_be_read_compare_is_one_clear_error(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:

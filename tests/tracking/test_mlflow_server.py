@@ -92,6 +92,7 @@ def page() -> Iterator[Page]:
 
 
 @browser
+@pytest.mark.slow
 @pytest.mark.browser
 def test_the_board_shows_all_models_best_first_in_its_own_sections(
     links: Links, page: Page, tmp_path: Path

@@ -391,6 +391,7 @@ def test_missing_per_user_scores_are_an_error_with_the_run(uri: str) -> None:
         read_contests(uri, bakeoff=outcome.result.bakeoff.id)
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_a_server_is_read_like_a_file(server: Any) -> None:
     outcome = evalplugin.run(config(experiment="read by http"), tracking_uri=server.url)

@@ -506,6 +506,7 @@ def ask(url: str, body: dict[str, Any]) -> Any:
         return json.load(answer)["predictions"]
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_the_champion_answers_over_http(served: str) -> None:
     data = interactions()
