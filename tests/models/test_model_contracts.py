@@ -170,7 +170,7 @@ class Unpicklable(Good):
         (Vandal, "the train data was changed"),
         (
             Level,
-            r"without train data have the score \[0.\], which is no order: declare `cold_users = 'popularity'`",
+            r"without train data have the score 0, which is no order: declare `cold_users = 'popularity'`",
         ),
         (Wordless, "cold_users must be 'popularity', or say in words"),
         (Unpicklable, "a fitted model makes other lists after pickling"),

@@ -162,8 +162,6 @@ class MlflowTracker:
                 items = [*with_logged_model(items, model, self.bakeoff, result)]
             self.writer.log(run_id, items)
         with tracking_call(self.uri, f"end the run of {result.model}"):
-            values = digests_of_values(self.client.get_run(run_id))
-            self.writer.log(run_id, [Tag(VALUES, values)])
             if model is not None:
                 self.client.finalize_logged_model(model.model_id, "FAILED" if has_failed else "READY")
             self.writer.end(run_id, "FAILED" if has_failed else "FINISHED")
@@ -233,7 +231,8 @@ class MlflowTracker:
         page = page_artifact(comparisons, decision, past, data)
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
-                self.writer.log(run_of[key], standing_items(self.bakeoff, *standing))
+                sealed = Tag(VALUES, digests_of_values(self.client.get_run(run_of[key])))
+                self.writer.log(run_of[key], [*standing_items(self.bakeoff, *standing), sealed])
         saved, warning = None, None
         if board:
             made = board_of(result, comparisons)
