@@ -43,7 +43,7 @@ _CHANGED = {
     "experiment": "the experiment",
     "tracking": "the tracking store",
     "data": "the data",
-    "code": "the code (evalplugin, its libraries or a plugin)",
+    "code": "the code (evalplugin, its libraries, a plugin or an environment variable that it reads)",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import hashlib
 import importlib.util
@@ -23,12 +24,13 @@ from evalplugin.base.errors import (
 from evalplugin.base.parameters import build
 from evalplugin.base.recording import recorded_inputs
 
-__all__ = ["Entry", "Registry", "load_plugin_file", "require_methods"]
+__all__ = ["Entry", "Registry", "load_plugin_file", "modules_loaded_by", "require_methods"]
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 _loaded: dict[str, bytes] = {}  # module of a plugin file -> its content when it was run
+_imports: dict[Path, set[str]] = {}  # plugin file -> modules that were imported while it was run
 _origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
 
 
@@ -196,11 +198,13 @@ def require_methods(*methods: str) -> Callable[[type], str | None]:
 def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
     """Run a plugin file as a module of its own, so that the components that it registers can be used by name.
 
-    A file that was run before is run again only if it has changed. ``origin`` is the resolved path that names the
+    A file that was run before is run again only if it has changed. Modules beside it can be imported from then on,
+    from wherever one starts; installed packages come first. ``origin`` is the resolved path that names the
     module: of a copy, that of the original on another machine, so that what is pickled there can be read here.
 
     Raises:
-        PluginError: The file does not exist, is no Python file, or raises.
+        PluginError: The file does not exist, is no Python file, or raises; or it imports a module that lies beside it
+            and gets another of that name.
     """
     try:
         path = path.resolve()
@@ -225,15 +229,44 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    before = set(sys.modules)
     with _with_origin(str(origin)), recorded_inputs(carry=True):
         try:
             spec.loader.exec_module(module)
+            _check_imports(path, content)
             _loaded[name] = content
+            _imports.setdefault(path, set()).update(set(sys.modules) - before)
         except (Exception, SystemExit) as error:
             del sys.modules[name]
             if isinstance(error, EvalpluginError):
                 raise
             raise PluginError(f"{path}: plugin cannot be loaded: {type(error).__name__}: {error}") from error
+
+
+def modules_loaded_by(path: Path) -> frozenset[str]:
+    """Return the names of the modules that were imported while a plugin file was run, by whatever means."""
+    return frozenset(_imports.get(path.resolve(), ()))
+
+
+def _check_imports(path: Path, content: bytes) -> None:
+    """Raise if a module that a plugin imports and that lies beside it is another one in this process."""
+    for node in ast.walk(ast.parse(content)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            names = [node.module]
+        else:
+            continue
+        for name in {name.partition(".")[0] for name in names}:
+            beside = [path.parent / f"{name}.py", path.parent / name / "__init__.py"]
+            found = getattr(sys.modules.get(name), "__file__", None)
+            if found and Path(found).resolve() not in beside and any(file.is_file() for file in beside):
+                raise PluginError(
+                    f"{path}: line {node.lineno}: the module {name!r} that it imports is {found}, not the one beside "
+                    f"the plugin: rename the latter"
+                )
 
 
 @contextmanager

@@ -305,7 +305,7 @@ def test_resume_does_not_continue_a_bake_off_whose_file_has_changed() -> None:
     assert fits() == 2
 
 
-FAILING = "[1.0, *json.loads(os.environ['NUMBERS'])]"
+FAILING = "[1.0, *json.loads(os.environ['NUMB' + 'ERS'])]"  # no constant name, which would be seen
 
 
 @pytest.mark.parametrize(

@@ -704,7 +704,7 @@ def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
     ("change", "words"),
     [
         ("data", "differs in the data"),
-        ("plugin", "differs in the code (evalplugin, its libraries or a plugin)"),
+        ("plugin", "differs in the code (evalplugin, its libraries, a plugin or "),
         ("experiment", "differs in the experiment"),
         ("config", "no bake-off of this config was cut off"),
     ],

@@ -102,7 +102,7 @@ def problem_of(components: Mapping[tuple[str, str], str | None], inputs: Mapping
     registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
     for (kind, name), code in components.items():
         try:
-            found = code_of(registries[kind].entry(name))
+            found = code_of(registries[kind].entry(name), environment=False)
         except EvalpluginError as error:
             return f"{error}; install the package of the {kind} there, or name its file under plugins"
         if found != code:

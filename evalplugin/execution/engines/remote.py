@@ -76,5 +76,6 @@ def _components(needs: Needs) -> Mapping[tuple[str, str], str | None]:
 
     registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
     return {
-        (kind, name): code_of(registries[kind].entry(name)) for kind, name in dict.fromkeys(needs.components)
+        (kind, name): code_of(registries[kind].entry(name), environment=False)
+        for kind, name in dict.fromkeys(needs.components)
     }

@@ -5,17 +5,20 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import importlib.util
 import platform
 import re
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator, Set
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distributions, version
 from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
-from evalplugin.base.registry import Entry
+from evalplugin.base.inputs import ENV, fingerprint_of
+from evalplugin.base.registry import Entry, modules_loaded_by
 
 __all__ = ["code_of", "imported_files", "own_code", "package_versions", "task_modules"]
 
@@ -103,12 +106,13 @@ def _imported_names(statements: Iterable[ast.AST]) -> Iterator[str]:
                 yield from _imported_names(getattr(node, block, ()))
 
 
-def code_of(entry: Entry[Any]) -> str | None:
+def code_of(entry: Entry[Any], *, environment: bool = True) -> str | None:
     """Return the version of a component's package and a hash of its file; None if it has neither.
 
     Packages that a component of evalplugin requires count with their versions. The direct and indirect imports of a
-    plugin file belong to its code: by a hash of the user's own files, and by the versions of packages. Imports by a
-    computed name are not found.
+    plugin file belong to its code: by a hash of the user's own files, and by the versions of packages; with
+    ``environment`` also the values, as hashes, of environment variables that these files read by constant names. An
+    import by a computed name is found if it was made while the plugin was loaded.
     """
     if entry.is_own:
         parts = [own_code(), *(f"{name} {_version(name)}" for name in getattr(entry.cls, "requires", ()))]
@@ -122,24 +126,53 @@ def code_of(entry: Entry[Any]) -> str | None:
         package = entry.origin.removeprefix("package ")
         parts.append(f"{package} {_version(package)}")
     if file is not None and Path(file).is_file():
-        parts.append(_code_of_file(Path(file), Path(file).stat().st_mtime_ns))
+        code, variables = _code_of_file(Path(file), Path(file).stat().st_mtime_ns)
+        parts.append(code)
+        if environment:
+            parts += [f"{name} {fingerprint_of(name, str)}" for name in variables]
     return ", ".join(parts) or None
 
 
 @functools.cache
-def _code_of_file(file: Path, changed: int) -> str:
+def _code_of_file(file: Path, changed: int) -> tuple[str, list[str]]:
     """Return a hash of a file and of the user's own files that it imports, and the versions of imported packages.
+
+    And the environment variables that these files read, as names of inputs.
 
     ``changed``, the time of the file's last change, makes the cache compute a changed file anew.
     """
     finder = _finder_of(file)
+    variables: set[str] = set()
     content = hashlib.sha256()
     for name, found in sorted(finder.modules.items()):
         if (source := getattr(found, "__file__", None)) is not None:
-            content.update(f"{name}\n".encode() + Path(source).read_bytes())
+            code = Path(source).read_bytes()
+            content.update(f"{name}\n".encode() + code)
+            variables |= _variables_read_by(code) if source.endswith(".py") else set()
     names = {name.partition(".")[0] for name in finder.badmodules} - sys.stdlib_module_names - {"evalplugin"}
     packages = [f"{package} {_version(package)}" for package in _packages_of(names)]
-    return ", ".join([f"{file.name} {content.hexdigest()[:16]}", *packages])
+    code_text = ", ".join([f"{file.name} {content.hexdigest()[:16]}", *packages])
+    return code_text, [f"{ENV}{name}" for name in sorted(variables)]
+
+
+def _variables_read_by(code: bytes) -> set[str]:
+    """Return the environment variables that code reads by constant names."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case (
+                ast.Subscript(value=owner, slice=ast.Constant(value=str(name)))
+                | ast.Compare(left=ast.Constant(value=str(name)), comparators=[owner])
+                | ast.Call(
+                    func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *_]
+                )
+            ) if ast.unparse(owner) in ("os.environ", "environ"):
+                found.add(name)
+            case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]) if ast.unparse(
+                function
+            ) in ("os.getenv", "getenv"):
+                found.add(name)
+    return found
 
 
 def imported_files(file: Path) -> dict[str, Path]:
@@ -148,22 +181,64 @@ def imported_files(file: Path) -> dict[str, Path]:
     A module ``a.b`` is ``a/b.py``, or ``a/b/__init__.py`` if it is a package. Data files are none.
     """
     found = {}
-    for name, module in _finder_of(file).modules.items():
+    modules: dict[str, Any] = _finder_of(file).modules
+    for name, module in modules.items():
         if name != "__main__" and getattr(module, "__file__", None) is not None:
             suffix = "/__init__.py" if module.__path__ else ".py"
             found[name.replace(".", "/") + suffix] = Path(module.__file__)
     return found
 
 
-def _finder_of(file: Path) -> Any:
+def _finder_of(file: Path) -> ModuleFinder:
     """Return a finder that has looked for the user's own modules that a file imports."""
-    roots = [Path(path or ".").resolve() for path in sys.path]
-    # Packages have versions; the standard library is Python's.
-    installed = {Path(path).resolve() for path in sysconfig.get_paths().values()}
-    own = [str(root) for root in roots if not any(root.is_relative_to(path) for path in installed)]
-    finder = ModuleFinder(path=own, excludes=["evalplugin"])
+    roots = [Path(path or ".").resolve() for path in (*sys.path, str(file.resolve().parent))]
+    finder = _OwnModules([str(root) for root in dict.fromkeys(roots) if not _is_installed(root)])
     finder.run_script(str(file))
+    source: str | None
+    for name in sorted(modules_loaded_by(file)):
+        source = getattr(sys.modules.get(name), "__file__", None)
+        if source is not None and name not in finder.modules and not _is_installed(Path(source).resolve()):
+            with suppress(ImportError):
+                finder.import_hook(name)
     return finder
+
+
+class _OwnModules(ModuleFinder):
+    """A finder of modules outside the installed packages: those that are loaded, or else would be."""
+
+    def __init__(self, path: list[str]) -> None:
+        super().__init__(path=path, excludes=["evalplugin"])
+
+    def find_module(self, name: str, path: Any, parent: Any = None) -> Any:
+        full = name if parent is None else f"{parent.__name__}.{name}"
+        if full in self.excludes:
+            raise ImportError(name)
+        if (source := _own_source(full, top_level=parent is None)) is None:
+            return super().find_module(name, path, parent)
+        if source.name == "__init__.py":
+            return None, str(source.parent), ("", "", 5)  # a package, in modulefinder's words
+        return source.open("rb"), str(source), (".py", "rb", 1)  # a module
+
+
+def _own_source(name: str, *, top_level: bool) -> Path | None:
+    """Return the file of a module that is loaded, or is found by an import hook as that of an editable install."""
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None and top_level and name not in sys.stdlib_module_names:
+        with suppress(ImportError, ValueError, AttributeError):
+            file = getattr(importlib.util.find_spec(name), "origin", None)
+    source = None if file is None else Path(file).resolve()
+    is_own = source is not None and source.suffix == ".py" and source.is_file() and not _is_installed(source)
+    return source if is_own else None
+
+
+def _is_installed(path: Path) -> bool:
+    """Return whether a path is Python's or an installed package's: these have versions."""
+    return any(path.is_relative_to(folder) for folder in _installed())
+
+
+@functools.cache
+def _installed() -> list[Path]:
+    return [Path(path).resolve() for path in sysconfig.get_paths().values()]
 
 
 def _packages_of(names: Set[str]) -> list[str]:

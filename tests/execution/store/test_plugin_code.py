@@ -1,0 +1,111 @@
+"""What belongs to the code of a plugin: modules by whatever way they are loaded, and environment variables."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from evalplugin.base.errors import PluginError
+from evalplugin.base.registry import load_plugin_file
+from evalplugin.execution.store import versions
+from evalplugin.models import MODELS
+
+MODEL = """
+import dataclasses
+import evalplugin
+@evalplugin.model({name!r})
+@dataclasses.dataclass
+class Own:
+    def fit(self, train, rng): ...
+    def scores(self, users): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+
+def plugin(folder: Path, name: str, source: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / f"plugin_{name.replace('-', '_')}.py"
+    file.write_text(source + MODEL.format(name=name))
+    return file
+
+
+def code(name: str) -> str:
+    versions._code_of_file.cache_clear()  # it holds for a process
+    return str(versions.code_of(MODELS.entry(name)))
+
+
+@pytest.mark.parametrize("way", ["import", "path", "path for a while", "computed name", "finder"])
+def test_modules_belong_to_a_plugin_in_whatever_way_it_loads_them(tmp_path: Path, way: str) -> None:
+    name = f"own_{way.replace(' ', '_')}"
+    beside, other = tmp_path / "plugins", tmp_path / "other"
+    other.mkdir()
+    statements = {
+        "import": f"import {name}",
+        "path": f"import sys; sys.path.insert(0, {str(other)!r}); import {name}",
+        "path for a while": f"import sys; sys.path.insert(0, {str(other)!r}); import {name}; del sys.path[0]",
+        "computed name": f"import importlib; importlib.import_module('own_' + {name[4:]!r})",
+        # As in setuptools' editable installs of packages without a src folder.
+        "finder": "import sys, importlib.util\nclass Finder:\n  @classmethod\n  def find_spec(cls, name, *_):\n"
+        f"    if name == {name!r}:\n"
+        f"      return importlib.util.spec_from_file_location(name, {str(other / name / '__init__.py')!r})\n"
+        f"sys.meta_path.append(Finder)\nimport {name}",
+    }
+    module = (other if "path" in way else beside) / f"{name}.py"
+    if way == "finder":
+        module = other / name / "__init__.py"
+        module.parent.mkdir()
+    file = plugin(beside, name, statements[way] + "\n")
+    module.write_text("X = 1\n")
+    load_plugin_file(file)
+    before = code(name)
+    assert code(name) == before
+    module.write_text("X = 2\n")
+    assert code(name) != before
+
+
+def test_a_module_beside_a_plugin_is_imported_wherever_one_starts(tmp_path: Path) -> None:
+    file = plugin(tmp_path / "plugins", "beside", "import beside_helper\n")
+    (file.parent / "beside_helper.py").write_text("import beside_second\n")
+    (file.parent / "beside_second.py").write_text("")
+    command = Path(sys.executable).with_name("evalplugin")
+    done = subprocess.run(
+        [command, "describe", "model", "beside", "--plugin", file],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_module_of_the_same_name_elsewhere_is_no_silent_substitute(tmp_path: Path) -> None:
+    for number in (1, 2):
+        file = plugin(tmp_path / str(number), f"same-{number}", "import same_helper\n")
+        (file.parent / "same_helper.py").write_text("")
+    load_plugin_file(tmp_path / "1/plugin_same_1.py")
+    with pytest.raises(
+        PluginError, match=r"line 1: the module 'same_helper' that it imports is .*1/same_helper"
+    ):
+        load_plugin_file(tmp_path / "2/plugin_same_2.py")
+
+
+@pytest.mark.parametrize(
+    "read", ["os.environ['TASTE']", "os.environ.get('TASTE')", "os.getenv('TASTE', 'sweet')", "'TASTE' in os.environ"]
+)  # fmt: skip
+def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
+) -> None:
+    monkeypatch.setenv("TASTE", "secret-1")
+    name = f"taste-{abs(hash(read))}"
+    load_plugin_file(plugin(tmp_path, name, f"import os\ndef taste(): return {read}\n"))
+    entry = MODELS.entry(name)
+    before, without = code(name), versions.code_of(entry, environment=False)
+    assert "env:TASTE " in before
+    assert "secret" not in before
+    monkeypatch.setenv("TASTE", "secret-2")
+    assert code(name) != before
+    assert versions.code_of(entry, environment=False) == without
