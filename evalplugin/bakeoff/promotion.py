@@ -96,7 +96,7 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
             return GatedConfig(config, baseline, (note,), is_first=True)
         recipe = found
     same = next((m for m in config.models if _is_same(m, recipe.type, recipe.params)), None)
-    if same is None and not champion.trust:
+    if same is None and not champion.trust and not any(_is_tuned_as(m, recipe) for m in config.models):
         _check_harmless(recipe)
     # A parameter that is newer than the recipe has its default.
     params = _resolved(recipe.type, recipe.params, recipe.origin)
@@ -117,6 +117,15 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
 def _is_same(model: ModelRecipe, type: str, params: Mapping[str, Any]) -> bool:
     # A tuned model has other parameters than its defaults in the end, unless by chance.
     return not model.space and model.type == type and dict(model.params) == dict(params)
+
+
+def _is_tuned_as(model: ModelRecipe, recipe: Recipe) -> bool:
+    """Return whether a recipe is that of a tuned model with other numbers, which name nothing that could be opened."""
+    tuned = set(model.space or ()) & set(recipe.params)
+    if model.type != recipe.type or not all(isinstance(recipe.params[key], int | float) for key in tuned):
+        return False
+    fixed = [{k: v for k, v in one.params.items() if k not in tuned} for one in (model, recipe)]
+    return bool(tuned) and fixed[0] == fixed[1] and list(model.inputs) == list(recipe.inputs)
 
 
 def _check_harmless(recipe: Recipe) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from evalplugin.base.errors import DataError, Problem, TrackingError, UnchangedError
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.base.inputs import CHANGED, Inputs, changed_input
+from evalplugin.base.inputs import CHANGED, PROGRAM, Inputs, changed_input, folder_size, scheme_of
+from evalplugin.base.units import count_text, size_text
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import declared_inputs, stored_uris
 from evalplugin.execution.observer import Observer
@@ -38,14 +39,23 @@ def named_inputs(jobs: Sequence[Job]) -> list[str]:
 def check_declared(config: CheckedConfig, cache: StepCache) -> None:
     """Look up declared inputs, and refuse those of which it cannot be known whether they have changed.
 
+    A program without a version is none of these: it is run again. Of folders it is reported how much is compared.
+
     Raises:
         DataError: There is one.
     """
     for model in config.models:
         try:
-            cache.declare(list(declared_inputs(model, config.folder)))
+            names = list(declared_inputs(model, config.folder))
+            cache.declare([name for name in names if scheme_of(name) != PROGRAM])
         except DataError as error:
             raise DataError(f"inputs of the model {model.name}: {error}") from None
+        for name in names:
+            if name.endswith("/") and scheme_of(name) is None:
+                files, size = folder_size(name)
+                cache.store.report(
+                    f"{model.name} depends on {count_text(files, 'file')} ({size_text(size)}) in {name}"
+                )
 
 
 def check_stored(config: CheckedConfig, tracking_uri: str) -> None:

@@ -7,7 +7,8 @@ An input is named by a text:
 - ``glob:/folder/*.csv``: the names of the files that match a pattern;
 - ``env:NAME``: the value of an environment variable;
 - ``models:/name@alias``, ``https://...``, ``s3://...``: a URI, by what its store says about it;
-- ``command:/folder git rev-parse HEAD``: a command that prints a version, run in a folder.
+- ``command:/folder git rev-parse HEAD``: a command that prints a version, run in a folder;
+- ``program:/usr/bin/python``: a program of which it cannot be known what it reads.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ __all__ = [
     "ENV",
     "GLOB",
     "MLFLOW_SCHEMES",
+    "PROGRAM",
     "STORE_SCHEMES",
     "URI_SCHEMES",
     "WRITTEN",
@@ -38,14 +40,17 @@ __all__ = [
     "changed_input",
     "command_input",
     "fingerprint_of",
+    "folder_size",
     "inputs_named_in",
     "merged",
+    "program_input",
     "scheme_of",
     "signature_of",
 ]
 
 ENV, GLOB = "env:", "glob:"
 COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
+PROGRAM = "program"  # a scheme: without a fingerprint
 # Instead of a fingerprint: the input changed while it was in use; or the task itself has written to it.
 CHANGED, WRITTEN = "changed meanwhile", "written"
 MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")
@@ -82,6 +87,25 @@ def scheme_of(text: str) -> str | None:
 def command_input(words: Sequence[str], folder: Path) -> str:
     """Return the name of a command that prints a version and is run in a folder."""
     return f"{COMMAND}:/{shlex.join([os.path.abspath(folder)[1:], *words])}"
+
+
+def program_input(program: str, folder: Path) -> str:
+    """Return the name of the input that a program without a version is: its folder, if that lies in ``folder``.
+
+    The folder itself, where results may be written, and others count as no folder of which all is known.
+    """
+    place = os.path.dirname(os.path.realpath(program))
+    homes = [os.path.realpath(one) for one in (folder, Path.cwd(), Path.home())]
+    inside = Path(place).is_relative_to(homes[0])
+    if inside and not any(Path(home).is_relative_to(place) for home in homes):
+        return f"{place}/"
+    return f"{PROGRAM}:{program}"
+
+
+def folder_size(folder: str) -> tuple[int, int]:
+    """Return how many files count when a folder is compared, and their bytes."""
+    found = [signature[0] for path in _files_below(folder) if (signature := signature_of(path)) is not None]
+    return len(found), sum(found)
 
 
 def signature_of(path: str) -> Signature | None:

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.inputs import COMMAND, scheme_of
+from evalplugin.base.inputs import COMMAND, PROGRAM, scheme_of
 from evalplugin.base.programs import with_output
 from evalplugin.base.remote import objects_at, version_of
 from evalplugin.base.secrets import redact, redact_message
@@ -25,9 +25,15 @@ def uri_fingerprint(uri: str) -> str:
     Of a command (see ``command_input``), it is what it prints to stdout.
 
     Raises:
-        DataError: The server does not say, cannot be reached, or is of another kind; or a command fails.
+        DataError: The server does not say, cannot be reached, or is of another kind; or a command fails; or it is a
+            program without a version.
     """
     scheme = scheme_of(uri)
+    if scheme == PROGRAM:
+        raise DataError(
+            f"it cannot be known what the program {uri.removeprefix(f'{PROGRAM}:')} reads: give the model a `version`, "
+            f"or put the program into a folder of its own below that of the config"
+        )
     if scheme == COMMAND:
         return _of_command(uri)
     if scheme in ("http", "https"):

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
-from evalplugin.base.inputs import command_input
+from evalplugin.base.inputs import command_input, program_input
 from evalplugin.base.programs import find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Candidates, Interactions, LoadContext
@@ -54,7 +54,9 @@ class Command:
     or whose lists break a rule, fails this model alone, with the last lines of its output.
 
     It runs in the folder of the config, without a shell. Files and folders that the command names count as its code:
-    lists are made again when they change. Its time is that of recommending; its memory is not measured.
+    lists are made again when they change. So does, without ``version``, the folder of a program below that of the
+    config; any other program without ``version`` is run again each time. Its time is that of recommending; its memory
+    is not measured.
     """
 
     command: Annotated[
@@ -67,7 +69,7 @@ class Command:
         str | Annotated[list[str], Field(min_length=1)],
         Field(
             description="of the program, whose lists are made again when it changes: any text, a file, or a command "
-            "(a list) that prints it"
+            "(a list) that prints it; without it, a program outside a folder of its own is run again each time"
         ),
     ] = ""
     format: Annotated[
@@ -112,8 +114,11 @@ class Command:
         ]
 
     def own_inputs(self, folder: Path) -> list[str]:
-        """Return the name of the command that prints the version, if there is one."""
-        return [command_input(self.version, folder)] if isinstance(self.version, list) else []
+        """Return the name of the command that prints the version, or without a version that of the program."""
+        if isinstance(self.version, list):
+            return [command_input(self.version, folder)]
+        program = None if self.version else find_program(self.command[0], folder)
+        return [] if program is None else [program_input(program, folder)]
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Draw the seed; the program is run when lists are asked for."""

@@ -413,7 +413,8 @@ def times_asked() -> int:
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_second_bake_off_runs_no_program(workers: int, store: Path) -> None:
     config = {
-        **CONFIG, "workers": workers, "split": {"type": "kfold", "k": 2}, "models": ["popularity", shell(COUNTED)],
+        **CONFIG, "workers": workers, "split": {"type": "kfold", "k": 2},
+        "models": ["popularity", shell(COUNTED, version="1")],
     }  # fmt: skip
     first = evalplugin.run(config).result.models[1]
     assert times_asked() == 2
@@ -426,12 +427,14 @@ def test_a_second_bake_off_runs_no_program(workers: int, store: Path) -> None:
 @pytest.mark.parametrize(
     "how",
     [
-        "script", "version command",
+        "script", "version command", "program",
         *(pytest.param(how, marks=pytest.mark.slow) for how in ("folder", "version file", "version text")),
     ],
 )  # fmt: skip
 @pytest.mark.slow
-def test_lists_are_made_again_when_code_or_version_changes(how: str, store: Path) -> None:
+def test_lists_are_made_again_when_code_or_version_changes(
+    how: str, store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = Path("elsewhere")
     (folder / "code").mkdir(parents=True)
     script = folder / "code" / "run.sh"
@@ -441,6 +444,10 @@ def test_lists_are_made_again_when_code_or_version_changes(how: str, store: Path
     )
     (folder / "version.txt").write_text("1")
     words = ["sh", "code/run.sh"] if how == "script" else ["sh", "-c", '. "$0/run.sh"', "code"]
+    if how == "program":
+        script.write_text(f"#!/bin/sh\n{script.read_text()}")
+        script.chmod(0o755)
+        words = ["code/run.sh"]
     versions: dict[str, Any] = {
         "version file": "version.txt", "version text": "1", "version command": ["cat", "./version.txt"]
     }  # fmt: skip
@@ -454,7 +461,7 @@ def test_lists_are_made_again_when_code_or_version_changes(how: str, store: Path
         (folder / "c.yaml").write_text(yaml.safe_dump({**CONFIG, "models": models}))
         assert main(["run", str(folder / "c.yaml")]) == 0
 
-    version = versions.get(how, "")
+    version = versions.get(how, "" if how == "program" else "1")
     bake(version)
     assert times_asked() == 1
     bake(version)
@@ -467,6 +474,20 @@ def test_lists_are_made_again_when_code_or_version_changes(how: str, store: Path
         script.write_text(f"{script.read_text()}\n# changed")
     bake(version)
     assert times_asked() == 2
+    assert ("depends on 1 file (" in capsys.readouterr().err) == (how == "program")
+
+
+def test_a_program_of_which_not_all_is_known_is_run_again(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("c.yaml").write_text(yaml.safe_dump({**CONFIG, "models": [shell(COUNTED)]}))
+    for times in (1, 2):
+        assert main(["run", "c.yaml"]) == 0
+        assert times_asked() == times
+        assert "sh reads: give the model a `version`" in capsys.readouterr().err
+    assert main(["run", "c.yaml", "--set", "models.0.params.version=v2"]) == 0
+    assert main(["run", "c.yaml", "--set", "models.0.params.version=v2"]) == 0
+    assert times_asked() == 3
 
 
 @pytest.mark.parametrize(
