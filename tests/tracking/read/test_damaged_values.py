@@ -48,13 +48,14 @@ class Store:
             ]
 
     def set(self, table: str, run: str, key: str, value: Any) -> Any:
-        """Set a value and return the one before."""
+        """Set a value and return the one before; a metric's NaN is written as MLflow writes it."""
         where = f"WHERE run_uuid = '{run}' AND key = '{key}'"
+        nan = value != value
         with closing(sqlite3.connect(self.file)) as db, db:
             (before,) = db.execute(f"SELECT value FROM {table} {where}").fetchone()
-            db.execute(f"UPDATE {table} SET value = ? {where}", (value,))
+            db.execute(f"UPDATE {table} SET value = ? {where}", (0.0 if nan else value,))
             if table == "latest_metrics":
-                db.execute(f"UPDATE {table} SET is_nan = ? {where}", (value != value,))
+                db.execute(f"UPDATE {table} SET is_nan = ? {where}", (nan,))
         return before
 
     def drop(self, run: str, tag: str) -> tuple[str, str]:
@@ -159,25 +160,41 @@ def test_an_outcome_that_no_gate_has_is_named(store: Store) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sealed", [True, False])
-@pytest.mark.parametrize("value", ["", "x", "-1", "nan", "{}", "[1]", "1e400"])
+@pytest.mark.parametrize(
+    ("value", "sealed"),
+    [
+        ("x", True),
+        ("nan", True),
+        ("", False),
+        ("-1", False),
+        ("nan", False),
+        ("[1]", False),
+        ("1e400", False),
+    ],
+)
 def test_no_value_breaks_a_command(store: Store, value: str, sealed: bool) -> None:
     seals = {} if sealed else {run: store.drop(run, VALUES) for run in (store.tuned,)}
-    for run in (store.tuned, store.summary):
-        for table, _, key in store.values(run):
-            if table == "latest_metrics":
-                if value not in ("nan", "-1"):
-                    continue
-                changed: str | float = float(value)
-            else:
-                changed = value
-            before = store.set(table, run, key, changed)
-            for command, call in COMMANDS.items():
-                try:
-                    with suppress(EvalpluginError):
-                        call(store.uri)
-                except Exception as error:
-                    raise AssertionError(f"{command}: {table} {key} = {value!r}") from error
-            store.set(table, run, key, before)
-    for run, (key, text) in seals.items():
-        MlflowClient(store.uri).set_tag(run, key, text)
+    try:
+        for run in (store.tuned, store.summary):
+            for table, _, key in store.values(run):
+                if table != "latest_metrics":
+                    _run_all_with(store, table, run, key, value)
+                elif value in ("nan", "-1"):
+                    _run_all_with(store, table, run, key, float(value))
+    finally:
+        for run, (key, text) in seals.items():
+            MlflowClient(store.uri).set_tag(run, key, text)
+
+
+def _run_all_with(store: Store, table: str, run: str, key: str, value: str | float) -> None:
+    """Run every command on a store with one value changed: it ends well or with an error of ours."""
+    before = store.set(table, run, key, value)
+    try:
+        for command, call in COMMANDS.items():
+            try:
+                with suppress(EvalpluginError):
+                    call(store.uri)
+            except Exception as error:
+                raise AssertionError(f"{command}: {table} {key} = {value!r}") from error
+    finally:
+        store.set(table, run, key, before)
