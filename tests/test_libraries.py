@@ -44,7 +44,7 @@ def test_a_library_that_is_missing_is_one_error_with_the_command(monkeypatch, ca
     assert main(["validate", str(CONFIG)]) == 2
     assert re.search(
         r"libraries.yaml:\d+:\d+: models\[4\].type: lenskit.ItemKNNScorer needs the package lenskit, "
-        r"which is not installed: pip install 'evalplugin\[lenskit\]'",
+        r"which is not installed: pip install lenskit \(in a clone of evalplugin: pip install -e '\.\[lenskit\]'\)",
         " ".join(capsys.readouterr().err.split()),
     )
 

@@ -30,6 +30,7 @@ __all__ = [
     "UnchangedError",
     "UnknownNameError",
     "did_you_mean",
+    "how_to_install",
     "is_disk_full",
 ]
 
@@ -47,6 +48,12 @@ def did_you_mean(value: str, allowed: Sequence[str], *, noun: str | None = "allo
         return f"; did you mean {folded[near[0]]!r}?"
     shown = (name if name.isprintable() else repr(name)[1:-1] for name in allowed)  # in one line
     return f"; {noun}: {', '.join(shown)}" if allowed and noun else ""
+
+
+def how_to_install(package: str, extra: str) -> str:
+    """Return the command that installs an optional package, and the one for a clone of evalplugin."""
+    quoted = f"'{package}'" if "[" in package else package
+    return f"pip install {quoted} (in a clone of evalplugin: pip install -e '.[{extra}]')"
 
 
 def is_disk_full(error: BaseException) -> bool:

@@ -20,6 +20,7 @@ from evalplugin.base.errors import (
     PluginError,
     UnknownNameError,
     did_you_mean,
+    how_to_install,
 )
 from evalplugin.base.parameters import build
 from evalplugin.base.recording import recorded_inputs
@@ -145,9 +146,9 @@ class Registry(Generic[T]):
         for package in getattr(entry.cls, "requires", ()):
             if importlib.util.find_spec(package) is None:
                 # An extra of evalplugin has the name of its package.
-                install = f"'evalplugin[{package}]'" if entry.is_own else package
+                how = how_to_install(package, package) if entry.is_own else f"pip install {package}"
                 raise MissingPackageError(
-                    f"{name} needs the package {package}, which is not installed: pip install {install}"
+                    f"{name} needs the package {package}, which is not installed: {how}"
                 )
         return build(entry.cls, params or {}, owner=name)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean, how_to_install
 from evalplugin.base.inputs import COMMAND, MLFLOW_SCHEMES, STORE_SCHEMES, scheme_of
 from evalplugin.base.secrets import register_secret, register_uri
 from evalplugin.base.text import shorten
@@ -201,7 +201,7 @@ def _by_fsspec(scheme: str, root: str) -> Store:
         near = did_you_mean(scheme, STORE_SCHEMES, noun=None)
         raise DataError(
             f"{root}: {scheme!r} is no kind of URI that can be read{near}; {known} can, and others "
-            f"with fsspec: pip install 'evalplugin[s3]'"
+            f"with fsspec: {how_to_install('fsspec', 's3')}"
         )
     import fsspec
     from fsspec.registry import known_implementations

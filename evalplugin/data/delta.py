@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, how_to_install
 from evalplugin.base.remote import File, RemoteFile
 from evalplugin.base.stores import delta_options, is_remote
 from evalplugin.base.text import shorten
@@ -29,7 +29,8 @@ def delta_files(folder: str | Path) -> tuple[tuple[File, ...], Partitions]:
         from deltalake import DeltaTable
     except ImportError:
         raise DataError(
-            f"{folder}: is a Delta table, and the package deltalake is not installed: pip install 'evalplugin[delta]'"
+            f"{folder}: is a Delta table, and the package deltalake is not installed: "
+            f"{how_to_install('deltalake', 'delta')}"
         ) from None
     with _delta_errors(folder):
         options = delta_options(str(folder)) if is_remote(folder) else None

@@ -110,7 +110,7 @@ def test_a_missing_package_is_one_error_with_the_command(monkeypatch, tmp_path):
     )
     message = (
         "implicit.BM25Recommender needs the package implicit, which is not installed: "
-        "pip install 'evalplugin[implicit]'"
+        "pip install implicit (in a clone of evalplugin: pip install -e '.[implicit]')"
     )
     with pytest.raises(MissingPackageError) as caught:
         MODELS.create("implicit.BM25Recommender")

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from evalplugin.base.errors import EngineError, Problem
+from evalplugin.base.errors import EngineError, Problem, how_to_install
 from evalplugin.base.units import count_text
 from evalplugin.data import LoadContext
 from evalplugin.execution.engines.base import Handle, Needs, Session, UsersPerTask
@@ -90,7 +90,7 @@ class Executor:
             raise EngineError(f"engine executor: {base / source} has no function {name}") from None
         except Exception as error:
             extra = isinstance(error, ModuleNotFoundError) and error.name in ("dask", "distributed")
-            hint = "; pip install 'evalplugin[dask]'" if extra else ""
+            hint = f"; {how_to_install('distributed', 'dask')}" if extra else ""
             raise EngineError(
                 f"engine executor: {self.factory} fails: {type(error).__name__}: {error}{hint}"
             ) from error

@@ -40,7 +40,7 @@ def _size(text: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Ray:
-    """The machines of a Ray cluster: `pip install 'evalplugin[ray]'`, here and on every node.
+    """The machines of a Ray cluster: `pip install ray`, here and on every node.
 
     Each task is a task of Ray that runs a process of its own, within the `limits` of the config: a model that crashes,
     hangs or takes too much memory fails alone. A fold is sent once and written once to the disk of each node. A lost

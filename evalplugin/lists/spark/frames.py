@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.errors import DataError, EngineError
+from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
 from evalplugin.data.vocabulary import check_kinds, encode
 from evalplugin.lists.catalogue import Catalogue
@@ -187,7 +187,7 @@ def _check_version() -> None:
     if int(pyspark.__version__.partition(".")[0]) < 4:
         raise EngineError(
             f"Spark DataFrames are scored by PySpark 4 or later, this is {pyspark.__version__}: "
-            f"pip install 'evalplugin[spark]'"
+            f"{how_to_install('pyspark[connect]>=4', 'spark')}"
         )
 
 
