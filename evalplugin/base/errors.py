@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
+from difflib import SequenceMatcher
+from pathlib import PurePath
 
 from evalplugin.base.secrets import redact_message
 
@@ -30,6 +31,7 @@ __all__ = [
     "UnchangedError",
     "UnknownNameError",
     "did_you_mean",
+    "did_you_mean_file",
     "how_to_install",
     "is_disk_full",
 ]
@@ -42,12 +44,33 @@ EXIT_INTERRUPTED = 130
 
 def did_you_mean(value: str, allowed: Sequence[str], *, noun: str | None = "allowed") -> str:
     """Return ``; did you mean 'x'?`` for the nearest allowed name, or else the list of all, if it has a noun."""
-    folded = {name.casefold(): name for name in allowed}
-    near = get_close_matches(value.casefold(), folded, n=1, cutoff=0.6)
+    near = [(ratio, name) for name in allowed if (ratio := _nearness(value.casefold(), name.casefold()))]
     if near:
-        return f"; did you mean {folded[near[0]]!r}?"
+        return f"; did you mean {max(near)[1]!r}?"
     shown = (name if name.isprintable() else repr(name)[1:-1] for name in allowed)  # in one line
     return f"; {noun}: {', '.join(shown)}" if allowed and noun else ""
+
+
+def did_you_mean_file(name: str, beside: Sequence[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the nearest of the files in a folder that has such a suffix."""
+    suffix = PurePath(name).suffix
+    same_kind = [
+        other
+        for other in beside
+        if not suffix or suffix in PurePath(other).suffixes or _nearness(suffix, PurePath(other).suffix)
+    ]
+    return did_you_mean(name, same_kind, noun=None)
+
+
+def _nearness(given: str, name: str) -> float:
+    """Return how near two spellings are, from 0 to 1; 0 if the given one is no likely typo of the name.
+
+    Words that begin with another letter are hardly ever typos: ``train`` is not meant as ``rating``.
+    """
+    ratio = SequenceMatcher(None, given, name).ratio()
+    shorter, longer = sorted((given, name), key=len)
+    is_part = len(shorter) > 3 and shorter in longer
+    return ratio if is_part or ratio >= (0.6 if given[:1] == name[:1] else 0.75) else 0.0
 
 
 def how_to_install(package: str, extra: str) -> str:

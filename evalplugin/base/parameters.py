@@ -8,7 +8,6 @@ import json
 import re
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -131,7 +130,7 @@ def problems_of(
         at_key = False
         if kind in ("extra_forbidden", "unexpected_keyword_argument"):
             allowed = _field_names(_class_at(cls, path[:-1]))
-            near = _nearest(str(path[-1]), allowed) or f"; it takes no {noun}s"
+            near = did_you_mean(str(path[-1]), allowed) or f"; it takes no {noun}s"
             message = f"unknown {noun} {path[-1]!r}{of}{near}"
             at_key = True
         elif kind in ("missing", "missing_argument"):
@@ -157,19 +156,6 @@ def problems_of(
         for path, same in problems.items()
         if not any(len(other) > len(path) and other[: len(path)] == path for other in problems)
     ]
-
-
-def _nearest(name: str, allowed: Sequence[str]) -> str:
-    """Return the nearest name if it is a likely typo, else all of them: ``folds`` is not meant as ``cold``."""
-    given = name.casefold()
-
-    def is_likely(other: str) -> bool:
-        return (
-            other.casefold()[:1] == given[:1] or SequenceMatcher(None, given, other.casefold()).ratio() > 0.7
-        )
-
-    near = did_you_mean(name, [other for other in allowed if is_likely(other)], noun=None)
-    return near or (f"; allowed: {', '.join(allowed)}" if allowed else "")
 
 
 def _yaml_wording(message: str) -> str:

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
-from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.base.repeated_reads import S3Reader
 from evalplugin.base.stores import Store, is_remote, local_path, place, store_of, store_reason
 from evalplugin.base.text import shorten
@@ -276,7 +276,7 @@ def _missing(store: Store, uri: str) -> str:
         return f"no file matches {uri}"
     folder, _, name = store.path_of(uri).rpartition("/")
     beside = store.files.get_file_info(FileSelector(folder, allow_not_found=True))
-    return f"file not found: {uri}{did_you_mean(name, sorted(one.base_name for one in beside), noun=None)}"
+    return f"file not found: {uri}{did_you_mean_file(name, [one.base_name for one in beside])}"
 
 
 def check_writable(target: str | Path) -> None:

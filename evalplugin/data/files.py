@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.base.remote import File, RemoteFile, find_remote, is_remote_folder
 from evalplugin.base.stores import is_remote, local_path
 from evalplugin.data.delta import LOG, delta_files
@@ -110,8 +110,8 @@ def _matching(base: Path, path: str, full: Path) -> list[Path]:
         raise DataError(f"no file matches {path_text(full)}")
     if full.is_symlink():
         raise DataError(f"{path_text(full)}: is a link to {path_text(full.readlink())}, which does not exist")
-    siblings = sorted(p.name for p in full.parent.iterdir()) if full.parent.is_dir() else []
-    near = did_you_mean(full.name, siblings, noun=None)
+    siblings = [p.name for p in full.parent.iterdir()] if full.parent.is_dir() else []
+    near = did_you_mean_file(full.name, siblings)
     raise DataError(f"file not found: {path_text(full)}{near}")
 
 

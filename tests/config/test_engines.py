@@ -36,7 +36,9 @@ def test_engine_without_its_package_names_the_command(monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name == "ray" else found(name, *a)
     )
-    with pytest.raises(ConfigError, match=r"ray needs the package ray, .* pip install ray \(in a clone of evalplugin: "):
+    with pytest.raises(
+        ConfigError, match=r"ray needs the package ray, .* pip install ray \(in a clone of evalplugin: "
+    ):
         load(small_config(engine="ray"))
 
 

@@ -1,0 +1,54 @@
+"""Suggestions in error messages: near in spelling and of the same kind, or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evalplugin.base.errors import DataError, did_you_mean
+from evalplugin.data import DATASETS, LoadContext
+
+
+@pytest.mark.parametrize(
+    ("value", "allowed", "suggested"),
+    [
+        ("ndgc", ["ndcg", "map"], "ndcg"),
+        ("Ratting", ["rating"], "rating"),
+        ("KNNBasic", ["surprise.KNNBasic", "surprise.SVD"], "surprise.KNNBasic"),
+        ("opularity", ["popularity"], "popularity"),
+        ("user_id", ["userId", "movieId"], "userId"),
+        ("train", ["rating", "user"], None),
+        ("folds", ["cold"], None),
+        ("recall", ["all"], None),
+    ],
+)
+def test_a_suggestion_is_near_in_spelling(value: str, allowed: list[str], suggested: str | None) -> None:
+    said = did_you_mean(value, allowed)
+    assert said == (f"; did you mean {suggested!r}?" if suggested else f"; allowed: {', '.join(allowed)}")
+
+
+def test_an_unknown_parameter_is_not_said_to_be_another_word() -> None:
+    with pytest.raises(Exception, match="unknown parameter 'train' of csv; allowed: path, "):
+        DATASETS.create("csv", {"path": "a.csv", "train": "b.csv"})
+
+
+@pytest.mark.parametrize(
+    ("named", "beside", "suggested"),
+    [
+        ("beauty.csv", "beauty_t.yaml", False),
+        ("beauty.csv", "beauty_t.csv", True),
+        ("ratings.cvs", "ratings.csv", True),
+        ("ratings.csv", "ratings.csv.gz", True),
+        ("ratings", "ratings.csv", True),
+        ("users.csv", "ratings.csv", False),
+    ],
+)
+def test_a_file_that_is_suggested_is_of_the_same_kind(
+    tmp_path: Path, named: str, beside: str, suggested: bool
+) -> None:
+    (tmp_path / beside).write_text("user,item\n1,2\n")
+    dataset = DATASETS.create("csv", {"path": named, "user": "user", "item": "item"})
+    with pytest.raises(DataError, match="file not found: ") as caught:
+        dataset.load(LoadContext(base=tmp_path))
+    assert (f"did you mean {beside!r}?" in str(caught.value)) is suggested
