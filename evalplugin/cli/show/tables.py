@@ -12,7 +12,7 @@ from rich.markup import escape
 from evalplugin.bakeoff.power_command import power_sentences
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
-from evalplugin.cli.shared import show_warning
+from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import (
     MARKS,
     WIDTH,
@@ -99,12 +99,11 @@ def show_outcome(outcome: Outcome) -> None:
         if text is not None:
             # Never wrapped: a link that is broken over two lines cannot be clicked, a command cannot be copied.
             console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
-    # Again, as the first time has scrolled away.
-    for warning in (
-        *dict.fromkeys(w for c in outcome.comparisons for w in c.contest.all_warnings),
-        *links.warnings,
-    ):
+    contests = [comparison.contest for comparison in outcome.comparisons]
+    for warning in (*dict.fromkeys(w for c in contests for w in c.warnings), *links.warnings):
         show_warning(warning)
+    if codes := dict.fromkeys(finding.code for c in contests for finding in c.findings):
+        print_diagnostic(f"warnings printed above: {', '.join(codes)}")
     console.print()
     for comparison in outcome.comparisons:
         console.print(escape(_verdict(comparison, named=len(outcome.comparisons) > 1)), highlight=False)
