@@ -206,17 +206,17 @@ def power_of_config(
 
 
 def power_sentences(report: PowerReport) -> Iterator[str]:
-    """Yield for each dataset and split what gain its users show."""
+    """Yield for each dataset and split the true gain that a bake-off over its users would find."""
     for place in dict.fromkeys((row.dataset, row.split) for row in report.rows):
         rows = [r for r in report.rows if (r.dataset, r.split) == place and r.detectable is not None]
         if not rows:
             continue
         found = sorted(r.detectable for r in rows if r.detectable is not None)
         sds = sorted(r.sd for r in rows)
-        users = f"{rows[0].users:,} users" if rows[0].users is not None else ""
+        users = f"with {rows[0].users:,} users, " if rows[0].users is not None else ""
         yield (
-            f"{', '.join(filter(None, place))}: {users} show a gain of {_range(found)} {rows[0].metric} "
-            f"({rows[0].origin} spread {_range(sds)})"
+            f"{', '.join(filter(None, place))}: {users}a true gain of at least {_range(found)} {rows[0].metric} "
+            f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of users' gains: {_range(sds)})"
         )
 
 

@@ -69,8 +69,8 @@ def _nearness(given: str, name: str) -> float:
     """
     ratio = SequenceMatcher(None, given, name).ratio()
     shorter, longer = sorted((given, name), key=len)
-    is_part = len(shorter) > 3 and shorter in longer
-    return ratio if is_part or ratio >= (0.6 if given[:1] == name[:1] else 0.75) else 0.0
+    is_alike = given[:1] == name[:1] or (len(shorter) > 3 and shorter in longer)
+    return ratio if ratio >= (0.6 if is_alike else 0.75) else 0.0
 
 
 def how_to_install(package: str, extra: str) -> str:

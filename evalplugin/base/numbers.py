@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 __all__ = [
     "UNDEFINED",
+    "about",
     "bracketed",
     "count_range",
     "memory",
@@ -86,6 +87,11 @@ def count_range(counts: Sequence[int]) -> str:
     """Return the lowest and the highest of some counts, or the only one."""
     low, high = min(counts), max(counts)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def about(count: int) -> str:
+    """Return an estimated count with two significant digits."""
+    return f"{round(count, min(0, 2 - len(str(count)))):,}"
 
 
 def seconds(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.numbers import number
+from evalplugin.base.numbers import about, number
 from evalplugin.base.units import count_text
 from evalplugin.checks.base import Found, Results, result_check
 from evalplugin.comparison.compared import ComparedModel, aligned
@@ -151,8 +151,9 @@ def _too_few_users(results: Results) -> Iterator[Found]:
     detectable, users, needed, name = min(known)
     if detectable > gain:
         yield Found(
-            f"gate.min_gain is {number(gain)} {metric}, and {users:,} users show a gain of {number(detectable)} or "
-            f"more 4 times in 5 ({name} against {champion.model}): {needed - users:,} more would show {number(gain)}"
+            f"gate.min_gain is {number(gain)} {metric}, and {users:,} users are too few to find a true gain below "
+            f"{number(detectable)} in 4 of 5 bake-offs ({name} against {champion.model}): a true gain of "
+            f"{number(gain)} takes {about(needed - users)} more users"
         )
 
 

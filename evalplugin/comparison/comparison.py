@@ -79,6 +79,8 @@ class Comparison:
     def best_in_groups(self, segment: str, metric: str) -> tuple[BestModels, ...]:
         """Return the models that may be the best in each group of users of a segmentation.
 
+        None for groups that are made from held-out items: nobody knows them before, so that no model is chosen by them.
+
         The level is corrected over the groups (Bonferroni): it holds for all of them together.
         """
         if (segment, metric) not in self._best_in_groups:
@@ -348,7 +350,7 @@ def _group_cells(
 def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterator[BestModels]:
     contest = comparison.contest
     for segmentation in contest.segments:
-        if segmentation.name != segment:
+        if segmentation.name != segment or segmentation.from_truth:
             continue
         level = 1 - (1 - max(comparison.level, 0.5)) / len(segmentation.labels)
         group = {model: segmentation.of(s.users) for model, s in comparison._scores.items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from evalplugin.base.numbers import number, p_equals, percent, relative, share, signed
+from evalplugin.base.numbers import about, number, p_equals, percent, relative, share, signed
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
@@ -56,8 +56,8 @@ def best_sentence(best: BestModels) -> str:
     if len(best.compared) == 1:
         return f"{best.leader} is the only model with a value of {best.metric}"
     if len(best.models) == 1:
-        return f"{best.leader} is the best {by} ({percent(best.level)})"
-    sentence = f"Any of {_named(best.models)} may be the best {by} ({percent(best.level)})"
+        return f"{best.leader} is the best {by} ({percent(best.level)} confidence)"
+    sentence = f"Any of {_named(best.models)} may be the best {by} ({percent(best.level)} confidence)"
     if best.users < 2:
         counted = "a single user has" if best.users == 1 else "no user has"
         return f"{sentence}: {counted} values of all models"
@@ -68,7 +68,10 @@ def best_sentence(best: BestModels) -> str:
     if best.users_to_tell is None:
         return f"{sentence}; {best.leader} and {best.rival} have equal means, which no number of users tells apart"
     users = "user" if best.users_to_tell == 1 else "users"
-    return f"{sentence}; {_about(best.users_to_tell)} more {users} would tell"
+    return (
+        f"{sentence}; {about(best.users_to_tell)} more {users} would tell {best.leader} from {best.rival} in 4 of 5 "
+        f"bake-offs, if the measured difference is true"
+    )
 
 
 def group_sentences(comparison: Comparison, metric: str) -> list[str]:
@@ -79,7 +82,8 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
     groups = [g for s in comparison.contest.segments for g in comparison.best_in_groups(s.name, metric)]
     others = [group for group in groups if best.leader in group.compared and best.leader not in group.models]
     sentences = [
-        f"Not for {group.segment}: {group.label}, where {_in_group(group)}" for group in others[:_MOST_GROUPS]
+        f'Among users of the group "{group.label}" ({group.segment}), {_in_group(group)}'
+        for group in others[:_MOST_GROUPS]
     ]
     more = len(others) - len(sentences)
     if more:
@@ -88,7 +92,12 @@ def group_sentences(comparison: Comparison, metric: str) -> list[str]:
 
 
 def segment_verdict(comparison: Comparison, segment: str, metric: str) -> str:
-    """Return which models may be the best in each group of users of a segmentation; empty where none can be."""
+    """Return which models may be the best in each group of users of a segmentation, or why none is named."""
+    if any(one.from_truth for one in comparison.contest.segments if one.name == segment):
+        return (
+            "These groups are made from the held-out items, which nobody knows when a list is made: they show where "
+            "scores come from, and no winner is named."
+        )
     groups = comparison.best_in_groups(segment, metric)
     return " ".join(f"{group.label}: {_in_group(group)}." for group in groups)
 
@@ -156,11 +165,6 @@ def _in_group(group: BestModels) -> str:
     if len(group.models) == 1:
         return f"{group.leader} is the best"
     return f"any of {_named(group.models)} may be the best"
-
-
-def _about(users: int) -> str:
-    """Return a number of users with two significant digits: the spread behind it is estimated too."""
-    return f"{round(users, min(0, 2 - len(str(users)))):,}"
 
 
 def _groups(comparison: Comparison, best: BestModels) -> Iterator[tuple[str, str]]:
@@ -234,8 +238,8 @@ def _other_metrics(pairs: Sequence[Pair]) -> str:
 def _mean(comparison: Comparison, leader: ComparedModel) -> Iterator[tuple[str, str]]:
     cell = leader.cells[comparison.contest.primary]
     over = f"over {cell.users:,} {'user' if cell.users == 1 else 'users'}"
-    undefined = f"; undefined for {cell.undefined:,} more" if cell.undefined else ""
-    yield "Mean", f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}, {over}{undefined}"
+    more = f"; {cell.undefined:,} more without a value" if cell.undefined else ""
+    yield "Mean", f"{number(cell.mean)}{_interval(comparison, cell.low, cell.high)}, {over}{more}"
 
 
 def _failed(comparison: Comparison) -> Iterator[tuple[str, str]]:

@@ -178,7 +178,8 @@ def _test_legend(comparison: Comparison, metric: str, pairs: Sequence[Pair]) -> 
     yield (
         f"Differences {reference} over the same users. p: {permutation_test(pairs)}, Holm's correction over "
         f"{count_text(len(pairs), 'comparison')} by {metric}. ▲ better, ▼ worse: p at most "
-        f"{percent(1 - comparison.level)}. d_z: mean / standard deviation of the differences."
+        f"{percent(1 - comparison.level)}. d_z (effect size): the mean difference in standard deviations of the "
+        f"users' differences; 0.2 is small, 0.8 large."
     )
     if tests := further_tests(comparison):
         yield f"{', '.join(TEST_NAMES[test] for test in tests)}: two-sided, not corrected."

@@ -33,6 +33,9 @@ class Segmentation:
     labels: tuple[str, ...]  # in display order
     users: npt.NDArray[np.generic]
     group: npt.NDArray[np.int32]
+    from_truth: bool = (
+        False  # made from held-out items: nobody knows a user's group before, so that none has a winner
+    )
 
     @cached_property
     def digest(self) -> str:
@@ -63,6 +66,9 @@ class Segmenter(Protocol):
 
     There are two steps because of folds: a user is measured on the first fold that tests the user, and all users are
     then divided together, so that every group has one meaning.
+
+    A class variable ``from_truth = True`` says that users are divided by their held-out items. Such groups explain
+    scores; as nobody knows them when a list is made, no winner is named in them.
 
     A third method is optional: ``check(context) -> list[Problem]`` returns the problems of the parameters that are
     found without reading data, such as a missing file; their paths are those of parameters.
@@ -119,7 +125,10 @@ def segmentation(
     order = np.argsort(np.concatenate(users))
     groups = segmenter.divide(np.concatenate(values)[order])
     _check(name, groups, len(order))
-    return Segmentation(name, tuple(groups.labels), vocabulary[known], groups.group.astype(np.int32))
+    from_truth = bool(getattr(segmenter, "from_truth", False))
+    return Segmentation(
+        name, tuple(groups.labels), vocabulary[known], groups.group.astype(np.int32), from_truth
+    )
 
 
 def _measure(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -57,9 +57,14 @@ class Popularity:
 
     An item's popularity is its number of interactions in the train data; a user's is the mean over all of the
     user's held-out items, relevant or not, so that groups depend on the data alone and not on what counts as relevant.
-    Labels hold the lowest and the highest mean of the group: ``niche 0-41``. Users with equal means are never parted.
-    With several folds the first fold that tests the user counts.
+    Labels hold the lowest and the highest mean of the group: ``niche 0-41 users per item``. Users with equal means are
+    never parted. With several folds the first fold that tests the user counts.
+
+    Nobody knows these groups before the items are held out: they show where a score comes from, and no winner is named
+    in them.
     """
+
+    from_truth: ClassVar[bool] = True
 
     groups: Parts = 3
 
@@ -78,7 +83,9 @@ class Popularity:
         found = by_quantile(values, self.groups)
         between = len(found.labels) - 2
         words = ["niche", *["medium"] * between, "popular"] if between >= 0 else ["medium"]
-        labels = tuple(f"{word} {text}" for word, text in zip(words, found.labels, strict=True))
+        labels = tuple(
+            f"{word} {text} users per item" for word, text in zip(words, found.labels, strict=True)
+        )
         return Groups(labels, found.group)
 
 

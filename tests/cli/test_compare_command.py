@@ -86,7 +86,7 @@ def test_compare_table_has_leaderboard_segments_and_significance(
     mean, difference, better = expected(store, "popularity", "ndcg@10")
     lines = out.splitlines()
     assert lines[0] == "tiny, last_n: ndcg@10, higher is better"
-    assert lines[1].startswith("popularity is the best by ndcg@10 (95 %). ")
+    assert lines[1].startswith("popularity is the best by ndcg@10 (95 % confidence). ")
     assert f"popularity against random: +{difference:.4f} (+" in lines[1]
     assert f"better for {100 * better:.0f} % of users" in lines[1]
     row = next(line for line in lines if line.startswith(" 1   popularity"))

@@ -103,7 +103,7 @@ def test_without_a_bakeoff_spreads_are_assumed_and_that_is_said(uri: str) -> Non
     assert found.rows[0].users_needed == users_needed(0.1, 0.01, level=level, one_sided=True)
     assert "spreads of 0.1, 0.2, 0.3 are assumed" in found.notes[0]
     (sentence,) = power_sentences(found)
-    assert sentence.startswith("shop, last_n: 40 users show a gain of 0.0")
+    assert sentence.startswith("shop, last_n: with 40 users, a true gain of at least 0.0")
     plain = power_of_config(load(config(uri)), data)
     assert plain.test == PowerTest(0.95, comparisons=2)
     share = power_of_config(load(config(uri, min_gain="1 %")), data)

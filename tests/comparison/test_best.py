@@ -57,14 +57,14 @@ def test_a_single_user_tells_nothing() -> None:
     best = found(a=scores([0.1]), b=scores([0.9]))
     assert (best.models, best.users, best.users_to_tell) == (("b", "a"), 1, None)
     assert best_sentence(best) == (
-        "Any of b, a may be the best by rr (95 %): a single user has values of all models"
+        "Any of b, a may be the best by rr (95 % confidence): a single user has values of all models"
     )
 
 
 def test_without_a_user_in_common_all_may_be_the_best() -> None:
     best = found(a=scores([0.1, 0.2]), b=scores([0.9, 0.8], first=2))
     assert (set(best.models), best.users, best.users_to_tell) == ({"a", "b"}, 0, None)
-    assert best_sentence(best).endswith("(95 %): no user has values of all models")
+    assert best_sentence(best).endswith("(95 % confidence): no user has values of all models")
 
 
 def test_the_users_to_tell_are_those_of_the_rival_that_is_hardest_to_tell() -> None:

@@ -141,11 +141,30 @@ def test_groups_say_which_models_may_be_the_best_in_each(make: SimpleNamespace) 
     assert table.verdict == "first: mixed is the best. second: any of base, same may be the best."
     # Over both halves mixed leads, which is not so for the second one.
     assert group_sentences(comparison, "rr") == [
-        "Not for half: second, where any of base, same may be the best"
+        'Among users of the group "second" (half), any of base, same may be the best'
     ]
     frame = segment_frame([comparison], "half", ["rr"]).set_index(["group", "model"])["may_be_best"]
     assert frame["first"].to_dict() == {"mixed": True, "base": False, "same": False}
     assert frame["second"].to_dict() == {"mixed": False, "base": True, "same": True}
+
+
+def test_groups_made_from_held_out_items_name_no_winner(make: SimpleNamespace) -> None:
+    models = (make.model_result("base", 0.4), make.model_result("other", 0.6))
+    (contest,) = contests_of(BakeoffResult(make.bakeoff(["base", "other"], baseline="base"), models))
+    users = np.arange(200)
+    halves = Segmentation(
+        "half", ("first", "second"), users, (users >= 100).astype(np.int32), from_truth=True
+    )
+    comparison = compare(replace(contest, segments=(halves,)))
+    assert group_sentences(comparison, "rr") == []
+    assert "For whom it differs" not in dict(verdict(comparison).lines)
+    table = segment_table(comparison, "rr", "half")
+    assert table.verdict == (
+        "These groups are made from the held-out items, which nobody knows when a list is made: they show where scores "
+        "come from, and no winner is named."
+    )
+    assert len(table.rows) == 4
+    assert segment_frame([comparison], "half", ["rr"])["may_be_best"].isna().all()
 
 
 def test_every_two_models_have_a_row_of_their_own(make: SimpleNamespace) -> None:
@@ -222,7 +241,7 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
 ) -> None:
     row = compare_frame([comparison], ["ndcg@10"]).iloc[0]
     assert verdict_sentence(comparison, "ndcg@10") == (
-        f"svd is the best by ndcg@10 (95 %). svd against random: +{row.difference:.4f} "
+        f"svd is the best by ndcg@10 (95 % confidence). svd against random: +{row.difference:.4f} "
         f"(+{100 * row.relative:.0f} %), 95 % interval {row.diff_low:.4f} to {row.diff_high:.4f}; "
         f"p (Holm) < 0.0001; better for {100 * row.better:.0f} % of users, worse for {100 * row.worse:.0f} %."
     )
@@ -236,7 +255,7 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
 
     best = make.model_result("best", 0.5)
     assert verdict_sentence(against("best", best, make.model_result("poor", 0.1)), "rr") == (
-        "best is the best by rr (95 %). The baseline best leads."
+        "best is the best by rr (95 % confidence). The baseline best leads."
     )
     scores = best.per_user
     nudged = scores.values.copy()
@@ -244,13 +263,17 @@ def test_the_verdict_says_who_may_be_the_best_and_how_the_leader_does_against_th
     nudged[20:30] -= 0.009
     close = make.model_result("close", scores=replace(scores, values=nudged))
     said = verdict_sentence(against("best", best, close), "rr")
-    assert said.startswith("Any of close, best may be the best by rr (95 %); ")
-    assert " more users would tell. close against best: +0.0001 " in said
+    assert said.startswith("Any of close, best may be the best by rr (95 % confidence); ")
+    assert (
+        " more users would tell close from best in 4 of 5 bake-offs, if the measured difference is true. "
+        in said
+    )
+    assert " true. close against best: +0.0001 " in said
     assert "may be chance (p (Holm) = " in said
     assert verdict_sentence(against("close", close, best), "rr").endswith(
-        " would tell. The baseline close leads."
+        " measured difference is true. The baseline close leads."
     )
-    assert verdict_sentence(against(None, best, close), "rr").endswith(" more users would tell.")
+    assert verdict_sentence(against(None, best, close), "rr").endswith(" if the measured difference is true.")
     assert verdict_sentence(against(None, best), "rr") == "best is the only model with a value of rr."
     assert verdict_sentence(against(None, make.failed_result("f")), "rr") == "No model has a value of rr."
 
@@ -268,8 +291,8 @@ def test_the_verdict_says_that_users_without_history_decide_who_leads(make: Simp
     activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
     told = verdict(compare(replace(contest, segments=(activity,)))).headline
     assert told == (
-        "popularity is the best by ndcg@10 (95 %). But 150 of these 200 users (75 %) have no history; among the 50 "
-        "with history knn is the best"
+        "popularity is the best by ndcg@10 (95 % confidence). But 150 of these 200 users (75 %) have no history; among "
+        "the 50 with history knn is the best"
     )
     assert verdict_sentence(compare(replace(contest, segments=(activity,))), "ndcg@10").startswith(
         f"{told}. "
@@ -289,7 +312,7 @@ def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) ->
     assert comparison.may_be_best == ("one", "twin")
     assert comparison.best["rr"].users_to_tell is None
     assert best_sentence(comparison.best["rr"]) == (
-        "Any of one, twin may be the best by rr (95 %); one and twin have equal means, which no number of "
+        "Any of one, twin may be the best by rr (95 % confidence); one and twin have equal means, which no number of "
         "users tells apart"
     )
     (page,) = json.loads(compare_json([comparison], ["rr"]))

@@ -159,12 +159,15 @@ def test_activity_counts_train_interactions() -> None:
 def test_popularity_is_the_mean_over_all_items_of_the_truth() -> None:
     # 4 users met item 0, 3 item 1, 2 item 2, 1 item 3, none item 8; user 1 has items 1 and 3: (3 + 1) / 2.
     assert groups_of("popularity") == {
-        "niche 0": [5],
-        "medium 1": [3, 4],
-        "popular 2-4": [0, 1, 2],
+        "niche 0 users per item": [5],
+        "medium 1 users per item": [3, 4],
+        "popular 2-4 users per item": [0, 1, 2],
     }
-    assert list(groups_of("popularity", groups=1)) == ["medium 0-4"]
-    assert list(groups_of("popularity", groups=2)) == ["niche 0-1", "popular 2-4"]
+    assert list(groups_of("popularity", groups=1)) == ["medium 0-4 users per item"]
+    assert list(groups_of("popularity", groups=2)) == [
+        "niche 0-1 users per item",
+        "popular 2-4 users per item",
+    ]
 
 
 def test_cold_users_are_those_with_fewer_train_interactions() -> None:

@@ -179,7 +179,9 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
     primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
     if primary and primary[0].summary is not None:
         users = count_range([cell.users for cell in primary])
-        yield f"Users: {users} counted, {max(c.undefined for c in primary):,} undefined (no relevant truth)."
+        without = max(c.undefined for c in primary)
+        why = f"; {without:,} without a score, as none of their held-out items is relevant" if without else ""
+        yield f"Users: {users} counted{why}."
     for comparison in comparisons:
         where = location(comparison.contest.dataset, comparison.contest.split) if len(comparisons) > 1 else ""
         for line in [*seed_lines(comparison), *tuning_lines(comparison)]:

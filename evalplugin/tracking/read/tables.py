@@ -66,7 +66,7 @@ def read_table(file: Path, name: str) -> pa.Table:
             if column != "user":
                 _check_numbers(table, column, finite=False)
     if name == "segments":
-        _labels_of(table)
+        _described(table)
     return table
 
 
@@ -109,25 +109,35 @@ def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
     users = ids_of(table.column("user"))
+    labels, from_truth = _described(table)
     return tuple(
-        _segmentation(name, labels, users, table.column(name)) for name, labels in _labels_of(table).items()
+        _segmentation(name, labels[name], users, table.column(name), from_truth=name in from_truth)
+        for name in labels
     )
 
 
-def _labels_of(table: pa.Table) -> dict[str, list[str]]:
-    """Return the labels of each segmentation, in their order."""
+def _described(table: pa.Table) -> tuple[dict[str, list[str]], frozenset[str]]:
+    """Return the labels of each segmentation, in their order, and the names of those made from held-out items."""
     try:
-        described = json.loads((table.schema.metadata or {})[_SEGMENTS])["segments"]
-        labels = {str(name): [str(label) for label in labels] for name, labels in described.items()}
+        described = json.loads((table.schema.metadata or {})[_SEGMENTS])
+        labels = {
+            str(name): [str(label) for label in labels] for name, labels in described["segments"].items()
+        }
+        from_truth = frozenset(map(str, described.get("from_truth", ())))  # left out by earlier versions
     except (KeyError, ValueError, TypeError, AttributeError):
         raise ValueError("does not describe its groups of users in its metadata") from None
     if missing := [name for name in labels if name not in table.column_names]:
         raise ValueError(f"has no column {missing[0]!r}, which its metadata describes")
-    return labels
+    return labels, from_truth
 
 
 def _segmentation(
-    name: str, labels: Sequence[str], users: npt.NDArray[np.generic], column: pa.ChunkedArray
+    name: str,
+    labels: Sequence[str],
+    users: npt.NDArray[np.generic],
+    column: pa.ChunkedArray,
+    *,
+    from_truth: bool,
 ) -> Segmentation:
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -135,7 +145,7 @@ def _segmentation(
     index = pc.index_in(column, value_set=pa.array(labels, pa.string()))
     group = pc.fill_null(index, -1).to_numpy().astype(np.int32)
     order = np.argsort(users, kind="stable")
-    return Segmentation(name, tuple(labels), users[order], group[order])
+    return Segmentation(name, tuple(labels), users[order], group[order], from_truth)
 
 
 def _check_ids(column: pa.ChunkedArray, name: str) -> None:

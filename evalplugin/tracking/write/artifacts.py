@@ -199,7 +199,12 @@ def _segments_arrow(segments: Sequence[Segmentation]) -> pa.Table:
         assert np.array_equal(one.users, users)
         labels = pa.array(one.labels, pa.string())
         columns[one.name] = labels.take(pa.array(one.group, mask=one.group < 0))
-    described = json.dumps({"segments": {one.name: list(one.labels) for one in segments}})
+    described = json.dumps(
+        {
+            "segments": {one.name: list(one.labels) for one in segments},
+            "from_truth": [one.name for one in segments if one.from_truth],
+        }
+    )
     return pa.table(columns).replace_schema_metadata({"evalplugin": described})
 
 

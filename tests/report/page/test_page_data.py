@@ -330,7 +330,7 @@ def said(comparison: Comparison) -> dict[str, str]:
 def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     told = verdict(comparison)
     assert (told.status, told.label) == ("one", "Decided")
-    assert told.headline == "knn is the best by ndcg@10 (95 %)"
+    assert told.headline == "knn is the best by ndcg@10 (95 % confidence)"
     pair = comparison.pair("ndcg@10", "knn", "base")
     assert pair is not None
     lines = said(comparison)
@@ -341,17 +341,17 @@ def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     assert lines["For whom it differs"] == "for no group by activity, as far as is shown"
     assert lines["Other metrics"] == "better by recall@10, rmse"
     assert lines["Failed"] == "broken"
-    assert "over 39 users; undefined for 1 more" in lines["Mean"]
+    assert "over 39 users; 1 more without a value" in lines["Mean"]
 
 
 @pytest.mark.parametrize(
     ("edge", "status", "headline"),
     [
-        ("no baseline", "one", "knn is the best by ndcg@10 (95 %)"),
+        ("no baseline", "one", "knn is the best by ndcg@10 (95 % confidence)"),
         ("one model", "none", "base is the only model with a value of ndcg@10"),
         ("no model", "none", "No model has a value of ndcg@10"),
-        ("baseline leads", "one", "base is the best by ndcg@10 (95 %)"),
-        ("lower is better", "one", "knn is the best by rmse (95 %)"),
+        ("baseline leads", "one", "base is the best by ndcg@10 (95 % confidence)"),
+        ("lower is better", "one", "knn is the best by rmse (95 % confidence)"),
         (
             "neither is better",
             "none",
@@ -381,7 +381,8 @@ def test_a_lead_that_may_be_chance_is_called_that(contests: SimpleNamespace) -> 
     told = verdict(comparison)
     assert (told.status, told.label) == ("several", "Not decided")
     assert re.match(
-        r"Any of \w+, \w+ may be the best by ndcg@10 \(95 %\); [\d,]+ more users? would tell", told.headline
+        r"Any of \w+, \w+ may be the best by ndcg@10 \(95 % confidence\); [\d,]+ more users? would tell \w+ from \w+ in 4 of 5 ",
+        told.headline,
     )
     assert "may be chance" in dict(told.lines)[f"Against {comparison.contest.baseline}"]
 
@@ -394,8 +395,11 @@ def test_a_group_for_which_another_model_is_the_best_is_named(contests: SimpleNa
     values[::2, 0] -= 0.05
     better = dataclasses.replace(knn, scores=dataclasses.replace(knn.scores, values=values))
     comparison = compare(contests.contest([base, better]))
-    assert verdict(comparison).headline == "knn is the best by ndcg@10 (95 %)"
-    assert said(comparison)["For whom it differs"] == "Not for activity: few, where base is the best"
+    assert verdict(comparison).headline == "knn is the best by ndcg@10 (95 % confidence)"
+    assert (
+        said(comparison)["For whom it differs"]
+        == 'Among users of the group "few" (activity), base is the best'
+    )
 
 
 def test_the_page_compares_every_two_models_and_opens_on_the_leader_and_its_rival(

@@ -83,6 +83,7 @@ def test_a_bake_off_is_read_as_it_was_in_memory(store: SimpleNamespace) -> None:
     assert [c.error for c in read.models] == [None, "RuntimeError: this model cannot learn", None]
     for ours, theirs in zip(read.segments, made.segments, strict=True):
         assert (ours.name, ours.labels) == (theirs.name, theirs.labels)
+        assert ours.from_truth == theirs.from_truth == (ours.name == "popularity")
         np.testing.assert_array_equal(ours.users, theirs.users)
         np.testing.assert_array_equal(ours.group, theirs.group)
 

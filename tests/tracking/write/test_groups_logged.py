@@ -91,7 +91,10 @@ def test_files_on_the_data_have_what_a_page_shows(make: SimpleNamespace, tmp_pat
     segments = read("segments")
     assert segments["user"].to_pylist() == list(range(200))
     assert segments["age"].to_pylist()[:9] == [None, "b", "a", "b", "a", "b", "a", None, "a"]
-    assert json.loads(segments.schema.metadata[b"evalplugin"]) == {"segments": {"age": ["a", "b"]}}
+    assert json.loads(segments.schema.metadata[b"evalplugin"]) == {
+        "segments": {"age": ["a", "b"]},
+        "from_truth": [],
+    }
     assert read("titles").to_pylist()[:2] == [
         {"item": 0, "title": "title 0"},
         {"item": 1, "title": "title 1"},

@@ -52,7 +52,7 @@ def text(client: MlflowClient, run: Run, path: str) -> str:
     return Path(client.download_artifacts(run.info.run_id, path)).read_text(encoding="utf-8")
 
 
-SUMMARY = "svd is the best by ndcg@10 (95 %)"  # named after the winner
+SUMMARY = "svd is the best by ndcg@10 (95 % confidence)"  # named after the winner
 
 
 def test_there_is_one_flat_run_a_model_and_a_summary(logged: SimpleNamespace) -> None:
@@ -166,7 +166,7 @@ def test_the_summary_run_compares_all_models(logged: SimpleNamespace) -> None:
     assert summary.data.metrics["models_failed"] == 1
     assert "| 1 | svd |" in text(logged.client, summary, "leaderboard.md")
     note = summary.data.tags["mlflow.note.content"]
-    assert note.splitlines()[0].startswith("svd is the best by ndcg@10 \\(95 %\\). ")
+    assert note.splitlines()[0].startswith("svd is the best by ndcg@10 \\(95 % confidence\\). ")
     assert logged.links.board_url_path in note
 
 
@@ -174,7 +174,9 @@ def test_runs_say_which_models_may_be_the_best(logged: SimpleNamespace) -> None:
     tags = {name: run.data.tags.get("evalplugin.may_be_best") for name, run in logged.runs.items()}
     assert tags == {"svd": "yes", "knn": "no", "random": "no", "broken": None, SUMMARY: '["svd"]'}
     for path, run in (("leaderboard.md", SUMMARY), ("summary.md", "knn")):
-        assert "svd is the best by ndcg@10 \\(95 %\\)." in text(logged.client, logged.runs[run], path)
+        assert "svd is the best by ndcg@10 \\(95 % confidence\\)." in text(
+            logged.client, logged.runs[run], path
+        )
 
 
 def test_links_have_ui_command_board_and_compare_page(logged: SimpleNamespace) -> None:
