@@ -33,6 +33,7 @@ class Reader:
     """Opens the file that it is given."""
 
     path: str = "opened"
+    size: int = 1
 
     def __post_init__(self):
         Path(self.path).touch()
@@ -136,6 +137,33 @@ def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(
     tamper(uri, type, params)
     with pytest.raises(DataError, match=rf"is not fitted: whoever may write .* {type} "):
         with_champion(load(shop(uri)), uri)
+    assert not Path("opened").exists()
+
+
+@pytest.mark.parametrize(
+    ("params", "is_fitted"),
+    [
+        ({"path": "mine", "size": 2}, True),  # what a search of this config may end with
+        ({"path": "opened", "size": 2}, False),
+        ({"path": "mine", "size": "opened"}, False),
+    ],
+)
+def test_a_tuned_champion_differs_from_the_model_of_the_config_by_numbers_alone(
+    uri: str, params: dict[str, Any], is_fitted: bool
+) -> None:
+    Path("plugin.py").write_text(PLUGIN)
+    load_plugin_file(Path("plugin.py"))
+    run_bakeoff(load(shop(uri)))
+    tamper(uri, "reader", params)
+    mine = {"name": "mine", "type": "reader", "params": {"path": "mine"}, "tune": {"size": [1, 2, 3]}}
+    config = load(shop(uri, mine))
+    if is_fitted:
+        gated = with_champion(config, uri)
+        assert gated is not None
+        assert gated.config.models[-1].params == params
+    else:
+        with pytest.raises(DataError, match=r"is not fitted: whoever may write .* reader "):
+            with_champion(config, uri)
     assert not Path("opened").exists()
 
 

@@ -381,7 +381,8 @@ def test_a_lead_that_may_be_chance_is_called_that(contests: SimpleNamespace) -> 
     told = verdict(comparison)
     assert (told.status, told.label) == ("several", "Not decided")
     assert re.match(
-        r"Any of \w+, \w+ may be the best by ndcg@10 \(95 % confidence\); [\d,]+ more users? would tell \w+ from \w+ in 4 of 5 ",
+        r"Any of \w+, \w+ may be the best by ndcg@10 \(95 % confidence\); "
+        r"[\d,]+ more users? would tell \w+ from \w+ in 4 of 5 ",
         told.headline,
     )
     assert "may be chance" in dict(told.lines)[f"Against {comparison.contest.baseline}"]
