@@ -1,4 +1,4 @@
-"""Power: the gain that users show, and the users that a gain needs, from a logged, given or assumed spread."""
+"""Power: the users that it takes to find a gain, and the gain that users find, from a spread."""
 
 from __future__ import annotations
 

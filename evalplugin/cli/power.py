@@ -1,4 +1,4 @@
-"""The command ``power``: users needed for a gain, and the gain that the users show."""
+"""The command ``power``: users that it takes to find a gain, and the gain that the users at hand would find."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def power(
     overrides: tuple[str, ...],
     data_home: Path | None,
 ) -> int:
-    """Tell how many users a gain needs, and what gain the users show.
+    """Tell how many users it takes to find a gain, and what gain the users at hand would find.
 
     From a spread that is given (--sd), from the last bake-off that was logged (--experiment, --bakeoff), or for a
     CONFIG: with the users of its data, the test of its gate, and the spreads of its experiment's last bake-off. Where

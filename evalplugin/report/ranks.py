@@ -39,9 +39,9 @@ def ranks_headline(ranks: Ranks) -> str:
     if not any(pair.differ for pair in ranks.pairs):
         return f"{leads}; no two models are shown to differ."
     if len(beaten) == len(ranks.models) - 1:
-        return f"{leads}; it is shown to differ from each of the others ({percent(ranks.level)})."
+        return f"{leads}; it is shown to differ from each of the others ({percent(ranks.level)} confidence)."
     shown = f"it is shown to differ from {', '.join(beaten)}" if beaten else "only others are shown to differ"
-    return f"{leads}; {shown} ({percent(ranks.level)})."
+    return f"{leads}; {shown} ({percent(ranks.level)} confidence)."
 
 
 def ranks_lines(ranks: Ranks) -> list[str]:

@@ -39,11 +39,11 @@ def test_words_on_few_datasets() -> None:
 
 def test_words_on_enough_datasets() -> None:
     assert ranks_headline(ranked(8, "abc")).endswith(
-        "over 8 datasets; it is shown to differ from each of the others (95 %)."
+        "over 8 datasets; it is shown to differ from each of the others (95 % confidence)."
     )
     assert not any("prove little" in line for line in ranks_lines(ranked(8, "abc")))
     near = [0.5 + 0.01 * (-1) ** d for d in range(9)]
-    assert "it is shown to differ from b, c (95 %)" in ranks_headline(ranked(9, "abc", a2=near))
+    assert "it is shown to differ from b, c (95 % confidence)" in ranks_headline(ranked(9, "abc", a2=near))
 
 
 def test_words_where_nothing_can_be_said() -> None:
