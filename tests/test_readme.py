@@ -142,7 +142,7 @@ def test_the_example_config_runs(example: Path, capsys: pytest.CaptureFixture[st
     out = capsys.readouterr().out
     for model in ("popularity (baseline)", "knn(k=10)", "knn(k=40)", "recent"):
         assert model in out
-    assert re.search(r"(is|may be) the best by ndcg@10 \(95 %\)", out.splitlines()[-1])
+    assert re.search(r"(is|may be) the best by ndcg@10 \(95 % confidence\)", out.splitlines()[-1])
 
 
 def test_the_example_of_a_mistake_is_what_is_told(example: Path) -> None:
