@@ -261,13 +261,19 @@ def _check_imports(path: Path, content: bytes) -> None:
         else:
             continue
         for name in {name.partition(".")[0] for name in names}:
+            loaded = getattr(sys.modules.get(name), "__file__", None)
             beside = [path.parent / f"{name}.py", path.parent / name / "__init__.py"]
-            found = getattr(sys.modules.get(name), "__file__", None)
-            if found and Path(found).resolve() not in beside and any(file.is_file() for file in beside):
+            files = [file for file in beside if file.is_file()]
+            if loaded and files and not any(_same_content(Path(loaded), file) for file in files):
                 raise PluginError(
-                    f"{path}: line {node.lineno}: the module {name!r} that it imports is {found}, not the one beside "
+                    f"{path}: line {node.lineno}: the module {name!r} that it imports is {loaded}, not the one beside "
                     f"the plugin: rename the latter"
                 )
+
+
+def _same_content(a: Path, b: Path) -> bool:
+    """Return whether two files are the same, or one a copy of the other as nodes of an engine have it."""
+    return a.resolve() == b.resolve() or a.read_bytes() == b.read_bytes()
 
 
 @contextmanager

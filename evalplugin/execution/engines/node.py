@@ -142,15 +142,21 @@ def _prepare(folder: Path, setup: Setup) -> str | None:
 
 
 def _plugins(folder: Path, setup: Setup) -> list[PluginFile]:
-    """Return the plugin files: the original, where this machine has the same with what is beside it, else the copy."""
-    found = []
+    """Return local plugin paths, falling back to the shipped copies where the originals or their modules differ."""
+    paths = []
     for number, (origin, content) in enumerate(setup.plugins):
-        try:
-            has_it = origin.read_bytes() == content
-        except OSError:
-            has_it = False
-        found.append(PluginFile(origin if has_it else _copy(folder, number, origin), origin))
-    return found
+        is_here = _content_of(origin) == content and all(
+            _content_of(origin.parent / name) in (None, module) for name, module in setup.modules.items()
+        )
+        paths.append(PluginFile(origin if is_here else _copy(folder, number, origin), origin))
+    return paths
+
+
+def _content_of(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return None
 
 
 def _copy(folder: Path, number: int, origin: Path) -> Path:

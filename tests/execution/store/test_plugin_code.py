@@ -85,12 +85,24 @@ def test_a_module_beside_a_plugin_is_imported_wherever_one_starts(tmp_path: Path
 def test_a_module_of_the_same_name_elsewhere_is_no_silent_substitute(tmp_path: Path) -> None:
     for number in (1, 2):
         file = plugin(tmp_path / str(number), f"same-{number}", "import same_helper\n")
-        (file.parent / "same_helper.py").write_text("")
+        (file.parent / "same_helper.py").write_text(f"NUMBER = {number}\n")
     load_plugin_file(tmp_path / "1/plugin_same_1.py")
     with pytest.raises(
         PluginError, match=r"line 1: the module 'same_helper' that it imports is .*1/same_helper"
     ):
         load_plugin_file(tmp_path / "2/plugin_same_2.py")
+
+
+def test_a_copy_of_the_module_beside_a_plugin_is_that_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = plugin(tmp_path / "plugins", "shipped", "import shipped_helper\n")
+    for folder in (file.parent, tmp_path / "modules"):
+        folder.mkdir(exist_ok=True)
+        (folder / "shipped_helper.py").write_text("X = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "modules"))  # as on a node of an engine
+    load_plugin_file(file)
+    assert sys.modules["shipped_helper"].__file__ == str(tmp_path / "modules/shipped_helper.py")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,35 @@
+"""Plugin files of a session on a node that may have some of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from evalplugin.execution.engines import node
+from evalplugin.execution.worker import Limits
+
+
+@pytest.mark.parametrize(
+    ("there", "is_original"),
+    [
+        ({"own.py": "import helper", "helper.py": "X = 1"}, True),
+        ({"own.py": "import helper"}, True),  # the helper comes from the folder of modules
+        ({"own.py": "import helper", "helper.py": "X = 2"}, False),
+        ({"own.py": "import helper  # older", "helper.py": "X = 1"}, False),
+        ({}, False),
+    ],
+)
+def test_node_falls_back_to_the_shipped_plugin_where_its_files_differ(
+    tmp_path: Path, there: dict[str, str], is_original: bool
+) -> None:
+    for name, content in there.items():
+        (tmp_path / name).write_text(content)
+    origin, folder = tmp_path / "own.py", tmp_path / "session"
+    setup = node.Setup(
+        "session", ((origin, b"import helper"),), {"helper.py": b"X = 1"}, {}, {}, Limits(), threads=1
+    )
+    (plugin,) = node._plugins(folder, setup)
+    assert plugin.origin == origin
+    assert (plugin.file == origin) is is_original
+    assert is_original or plugin.file.is_relative_to(folder)
