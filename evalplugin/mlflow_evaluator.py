@@ -118,7 +118,7 @@ def _warnings(evaluation: Evaluation, evaluated: Evaluated) -> Iterator[str]:
     """Yield what is likely a mistake: a threshold that does not suit the ratings, targets in the train data."""
     import pandas as pd
 
-    from evalplugin.checks.settings import relevance_warnings
+    from evalplugin.features.checks.settings import relevance_warnings
 
     truth, train = evaluated.truth, evaluated.train
     if truth.rating_scale[0] > 0:  # from 0 on they are grades of relevance, and 0 is not relevant

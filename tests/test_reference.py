@@ -18,10 +18,10 @@ import yaml
 
 import evalplugin
 from evalplugin.base import errors
-from evalplugin.checks import CHECKS
 from evalplugin.cli import main
 from evalplugin.config import load
-from evalplugin.tracking.write.contents import rank_files
+from evalplugin.features.checks import CHECKS
+from evalplugin.features.ranks import rank_files
 from evalplugin.tracking.write.items import Artifact
 from tests.samples import comparisons, whole
 

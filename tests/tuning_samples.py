@@ -13,7 +13,7 @@ from evalplugin.execution.results import Tuning
 from evalplugin.execution.runner import Executor, Job, Result, jobs_of, prepare
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
-from evalplugin.tuning import Study, run_studies, studies_of
+from evalplugin.features.tuning import Study, run_studies, studies_of
 
 PLUGIN = '''
 from dataclasses import dataclass

@@ -22,9 +22,9 @@ from sphinx.util.docutils import SphinxDirective
 
 from evalplugin.base.parameters import Parameter, parameters_of
 from evalplugin.base.registry import Entry
-from evalplugin.checks import CHECKS, check_of
-from evalplugin.checks.base import of_data, of_models
 from evalplugin.cli.list import registry_of
+from evalplugin.features.checks import CHECKS, check_of
+from evalplugin.features.checks.base import of_data, of_models
 from evalplugin.lists.profiles import PROFILES
 from evalplugin.models.base import cold_answer
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from evalplugin.config import CheckedConfig
 from evalplugin.execution.results import Bakeoff, new_id
 from evalplugin.metrics import definitions_hash
@@ -9,7 +11,7 @@ from evalplugin.metrics import definitions_hash
 __all__ = ["describe_bakeoff"]
 
 
-def describe_bakeoff(config: CheckedConfig, experiment: str | None) -> Bakeoff:
+def describe_bakeoff(config: CheckedConfig, experiment: str, inputs: Mapping[str, str]) -> Bakeoff:
     """Return the description of a bake-off that is about to run, under a new id."""
     spec, recommend = config.spec, config.spec.recommend
     candidates: str = recommend.candidates
@@ -17,7 +19,8 @@ def describe_bakeoff(config: CheckedConfig, experiment: str | None) -> Bakeoff:
         candidates += f", {recommend.negatives} negatives, seed {spec.seed}"
     return Bakeoff(
         id=new_id(),
-        experiment=experiment or spec.experiment,
+        experiment=experiment,
+        inputs=inputs,
         seed=spec.seed,
         seeds=spec.seeds,
         n=recommend.n,

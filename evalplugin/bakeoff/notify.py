@@ -15,6 +15,7 @@ from evalplugin.base.errors import UnchangedError
 from evalplugin.base.placeholders import unset_variables
 from evalplugin.config import CheckedConfig, ConfigHeader
 from evalplugin.execution.observer import Observer, PythonWarnings
+from evalplugin.workspace import Mode, Workspace
 
 __all__ = ["notify_invalid_config", "run_and_notify"]
 
@@ -47,15 +48,22 @@ class _Notifier:
 def run_and_notify(
     config: CheckedConfig,
     *,
+    data_home: Path | None = None,
+    tracking_uri: str | None = None,
     experiment: str | None = None,
     observer: Observer | None = None,
+    mode: Mode = "run",
     on_payload: Callable[[Payload], None] = lambda payload: None,
     **options: Any,
 ) -> Outcome:
     """Run a bake-off by ``run_bakeoff``, and send its outcome, errors too, as the config's ``notify`` specifies.
 
-    ``on_payload`` receives every payload; ``options`` go to ``run_bakeoff``. Without an observer, a notification that
-    fails is a Python warning, and so is a setting that does not suit the data.
+    Args:
+        config, data_home, tracking_uri, experiment, mode: As in ``Workspace.open``.
+        observer: Receives progress. None: a notification that fails is a Python warning, and so is a setting that does
+            not suit the data.
+        on_payload: Receives every payload.
+        options: Go to ``run_bakeoff``.
 
     Raises:
         EvalpluginError: As ``run_bakeoff``.
@@ -66,13 +74,15 @@ def run_and_notify(
         notifier.warn(f"notify: nobody will be told, as no value is set for {', '.join(missing)}")
     ids: list[str] = []  # the bake-off's id, as soon as there is one
     try:
-        outcome = run_bakeoff(
+        workspace = Workspace.open(
             config,
+            tracking_uri=tracking_uri,
             experiment=experiment,
             observer=observer or PythonWarnings(),
-            on_start=ids.append,
-            **options,
+            mode=mode,
+            data_home=data_home,
         )
+        outcome = run_bakeoff(workspace, on_start=ids.append, **options)
     except UnchangedError as error:
         notifier.send(payload_with(header, outcome="unchanged", bakeoff=error.bakeoff))
         raise

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import reduce
 
 import numpy as np
 
-from evalplugin.bakeoff.budget import check_budget
-from evalplugin.bakeoff.power_command import PowerReport, power_of_config
-from evalplugin.bakeoff.promotion import with_champion
-from evalplugin.bakeoff.unchanged import check_stored
-from evalplugin.checks import with_data_findings
-from evalplugin.config import CheckedConfig
-from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import jobs_of, prepare
+from evalplugin.bakeoff.flow import FEATURES
+from evalplugin.features.power import PowerReport, power_of_config
+from evalplugin.features.tuning import planned_trials
 from evalplugin.models import BLOCK_BYTES, MODELS
-from evalplugin.tracking.location import resolve_uri
-from evalplugin.tuning import planned_trials, studies_of
+from evalplugin.workspace import Workspace
 
 __all__ = ["Plan", "PlannedTask", "plan"]
 
@@ -50,35 +44,24 @@ class Plan:
     power: PowerReport  # of the gate, or else of the comparison
 
 
-def plan(
-    config: CheckedConfig,
-    data_home: Path | None,
-    observer: Observer,
-    *,
-    tracking_uri: str | None = None,
-    experiment: str | None = None,
-) -> Plan:
+def plan(workspace: Workspace) -> Plan:
     """Return the tasks of a bake-off; the data is read and split, nothing is fitted and nothing is logged.
 
-    ``tracking_uri``: where a champion from MLflow, earlier decisions and bake-offs are looked up. It and ``experiment``
-    win over the config's.
+    A champion from MLflow, earlier decisions and bake-offs are looked up in the workspace's tracking store.
 
     Raises:
         DataError: Data that is missing or breaks a rule.
         ConfigError: A model or a run that a model names is not in the tracking store.
         TrackingError: The store of a champion or of such a model cannot be reached.
     """
-    gated = with_champion(config, tracking_uri or config.spec.tracking.uri, observer.report)
-    config = config if gated is None else gated.config
-    uri = resolve_uri(tracking_uri or config.spec.tracking.uri)
-    check_stored(config, uri)
-    experiment = experiment or config.spec.experiment
-    check_budget(config, uri, experiment, observer)
-    tasks = []
+    features = [kind() for kind in FEATURES]
+    workspace = reduce(lambda it, feature: feature.start(it), features, workspace)
+    workspace.check_stored()
+    data = workspace.prepare(cached=False)
+    data = reduce(lambda it, feature: feature.with_data(workspace, it), features, data)
+    jobs = reduce(lambda it, f: f.with_jobs(workspace, data, it), features, workspace.jobs(data))
+    config, tasks = workspace.config, []
     n = config.spec.recommend.n
-    data = with_data_findings(config, prepare(config, data_home, observer), observer)
-    jobs = jobs_of(config, data)
-    studies_of(config, data, jobs)  # the validation data is split too
     for prepared in data:
         info, fold = prepared.info, prepared.folds[0]
         users = len(np.unique(fold.test.user))
@@ -103,5 +86,4 @@ def plan(
                     trials=planned_trials(config, named, info.n_folds),
                 )
             )
-    power = power_of_config(config, data, tracking_uri=uri, experiment=experiment)
-    return Plan(config.name, experiment, tuple(tasks), power)
+    return Plan(config.name, workspace.experiment, tuple(tasks), power_of_config(workspace, data))

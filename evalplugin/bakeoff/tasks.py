@@ -2,118 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.units import count_text
-from evalplugin.config import CheckedConfig
-from evalplugin.execution.engines import Needs, Session
-from evalplugin.execution.engines.local import Local
+from evalplugin.execution.executor import task_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
-from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
-from evalplugin.execution.runner import Executor, Job, results_of
-from evalplugin.execution.store import private_folder
-from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.worker import Limits
+from evalplugin.execution.results import BakeoffResult, ModelResult
+from evalplugin.execution.runner import Job, results_of
+from evalplugin.features.base import Running
 from evalplugin.tracking import MlflowTracker
 
-__all__ = ["open_session", "report_seeds", "run_tasks", "users_per_task"]
+__all__ = ["run_tasks"]
 
 
-@contextmanager
-def open_session(
-    config: CheckedConfig,
-    observer: Observer,
-    *,
-    workers: int | None,
-    inputs: Mapping[str, str],
-    here: bool = False,
-) -> Generator[Session]:
-    """Yield a session of the config's engine, with a folder for its files that no other user can write to.
-
-    Args:
-        config: Of the bake-off.
-        observer: Receives what the engine finds.
-        workers: Tasks at a time; None: as in the config.
-        inputs: Files that tasks read, with fingerprints, which must be the same on every node.
-        here: Whether nothing is to be computed, so that no other machine is asked.
-
-    Raises:
-        EngineError: The engine cannot run the tasks.
-    """
-    engine = Local() if here or config.engine is None else config.engine.component
-    if workers is None and "workers" in config.spec.model_fields_set:
-        workers = config.spec.workers
-    components = [("model", model.type) for model in config.models]
-    components += [("metric", metric.family) for metric in config.metrics]
-    with private_folder() as folder:
-        needs = Needs(
-            folder=folder,
-            plugins=config.plugins,
-            limits=Limits.of(config.spec.limits),
-            workers=workers,
-            components=components,
-            inputs=inputs,
-            base=config.folder,
-            report=observer.report,
-        )
-        with observer.progress("open the engine") if config.engine else nullcontext(), ExitStack() as opened:
-            session = opened.enter_context(engine.open(needs))
-            opened = opened.pop_all()
-        with opened:
-            yield session
-
-
-def users_per_task(config: CheckedConfig) -> int | None:
-    """Return the number of test users above which a model's users are split into ranges; None: never."""
-    engine = Local() if config.engine is None else config.engine.component
-    return getattr(engine, "users_per_task", None)
-
-
-def report_seeds(config: CheckedConfig, jobs: Sequence[Job], observer: Observer) -> None:
-    """Report which models are fitted once though there are several seeds, as no random numbers decide their lists."""
-    once = list(dict.fromkeys(job.model.name for job in jobs if job.seeds == 1))
-    if config.spec.seeds > 1 and once:
-        observer.report(
-            f"seeds: {', '.join(once)} {'draws' if len(once) == 1 else 'draw'} no random numbers, or always the same "
-            f"ones, and {'is' if len(once) == 1 else 'are'} fitted once; the others {config.spec.seeds} times"
-            if len(once) < len(config.models)
-            else f"seeds: no model draws random numbers, so that each is fitted once, not {config.spec.seeds} times"
-        )
-
-
-def run_tasks(
-    bakeoff: Bakeoff,
-    jobs: Sequence[Job],
-    execute: Executor,
-    cache: StepCache,
-    tracker: MlflowTracker,
-    observer: Observer,
-    pace: Pace,
-    where: Callable[[], str],
-) -> tuple[BakeoffResult, list[str]]:
+def run_tasks(running: Running, jobs: Sequence[Job]) -> tuple[BakeoffResult, list[str]]:
     """Run the tasks that are not cached, log each model when it is done; return all results and the ids of their runs.
-
-    ``where`` returns where tasks run now, for progress.
 
     Raises:
         TrackingError: MLflow was lost; all models were computed nevertheless and are in the store.
     """
+    workspace, session, tracker = running.workspace, running.session, running.tracker
+    observer = workspace.observer
+    pace = Pace(jobs, session.slots)
+    execute = task_executor(session, observer, users_per_task=workspace.users_per_task)
     runs = _ModelRuns(tracker, observer)
     results: dict[int, ModelResult] = {}
 
     def label() -> str:
-        return f"compute {count_text(pace.total, 'task')} {where()}".rstrip()
+        return f"compute {count_text(pace.total, 'task')} {session.describe()}".rstrip()
 
     with observer.overall(label, pace.total, pace.seconds_left) as advance:
         advance(pace.done)
         found = results_of(
             jobs,
             execute,
-            cache,
+            workspace.cache,
             starting=lambda number: runs.start(number, jobs[number]),
             task_ended=lambda: advance(pace.advance()),
         )
@@ -125,7 +52,7 @@ def run_tasks(
                 observer.warn(note)
     runs.raise_if_lost()
     numbers = range(len(jobs))
-    return BakeoffResult(bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
+    return BakeoffResult(tracker.bakeoff, tuple(results[n] for n in numbers)), [runs.ids[n] for n in numbers]
 
 
 @dataclass

@@ -49,18 +49,21 @@ def data(
 
     The data is read, filtered and split; nothing is fitted and nothing is logged.
     """
-    from evalplugin.bakeoff.data_command import describe_data, write_pictures
     from evalplugin.cli import show
     from evalplugin.cli.show.data import show_data
+    from evalplugin.features.data_card.command import describe_data, write_pictures
+    from evalplugin.workspace import Workspace
 
     observer = show.observer()
     reports = [
         describe_data(
-            config,
-            data_home=data_home,
-            tracking_uri=tracking_uri,
-            experiment=experiment,
-            observer=observer,
+            Workspace.open(
+                config,
+                tracking_uri=tracking_uri,
+                experiment=experiment,
+                observer=observer,
+                data_home=data_home,
+            )
         )
         for config in load_all(configs, overrides, data_home, runs_here=False)
     ]

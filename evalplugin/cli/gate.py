@@ -92,8 +92,8 @@ def gate(
     **options: Any,
 ) -> int:
     """Decide on logged models, show the decision, log it; return its exit code."""
-    from evalplugin.bakeoff.gate_command import decide_logged, gate_of
     from evalplugin.cli import show
+    from evalplugin.features.gate.command import decide_logged, gate_of
 
     if overrides and config is None:
         raise click.UsageError("--set sets a value of the config: give it with --config")
@@ -119,7 +119,7 @@ def gate(
 
         show_decision(decision)
     if not dry_run and run_ids:
-        from evalplugin.tracking.write.decisions import log_decision
+        from evalplugin.features.gate.logged_decision import log_decision
 
         with observer.progress("log the decision"):
             message = log_decision(uri, decision, run_ids)

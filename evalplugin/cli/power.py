@@ -74,14 +74,15 @@ def power(
     CONFIG: with the users of its data, the test of its gate, and the spreads of its experiment's last bake-off. Where
     there is none, spreads are assumed.
     """
-    from evalplugin.bakeoff import power_command
     from evalplugin.cli import show
     from evalplugin.cli.show.power import show_power
+    from evalplugin.features import power as power_of
+    from evalplugin.workspace import Workspace
 
     observer = show.observer()
     own = {"--level": level, "--comparisons": comparisons, "--decisions": decisions, "--users": users, "--sd": sd,
            "--bakeoff": bakeoff, "--metric": metrics or None, "--one-sided": one_sided or None}  # fmt: skip
-    test = power_command.PowerTest(
+    test = power_of.PowerTest(
         0.95 if level is None else level, probability, one_sided, comparisons or 1, decisions or 1
     )
     if config is not None:
@@ -90,30 +91,27 @@ def power(
                 f"{', '.join(given)}: the config says it; --set changes a value of the config"
             )
         (checked,) = load_all([config], overrides, data_home)
-        report = power_command.power_of_config(
-            checked,
-            power_command.prepared_data(checked, data_home, observer),
-            tracking_uri=tracking_uri,
-            experiment=experiment,
-            power=probability,
-            gain=gain,
+        workspace = Workspace.open(
+            checked, tracking_uri=tracking_uri, experiment=experiment, observer=observer, data_home=data_home
         )
+        prepared = workspace.prepare(cached=False)
+        report = power_of.power_of_config(workspace, prepared, power=probability, gain=gain)
     elif sd is not None:
         if experiment or bakeoff or metrics:
             raise click.UsageError(
                 "--sd is a spread, and a bake-off or metric has one of its own: give one of them"
             )
-        report = power_command.power_of_spread(test, sd, users=users, gain=gain)
+        report = power_of.power_of_spread(test, sd, users=users, gain=gain)
     else:
         if overrides:
             raise click.UsageError("--set sets a value of a CONFIG: give one")
         with observer.progress("read the bake-off"):
-            report = power_command.power_of_runs(
+            report = power_of.power_of_runs(
                 test, users=users, gain=gain, tracking_uri=tracking_uri, experiment=experiment, bakeoff=bakeoff,
                 metrics=metrics,
             )  # fmt: skip
     if shown == "json":
-        echo_data(power_command.power_json(report))
+        echo_data(power_of.power_json(report))
     else:
         show_power(report)
     return EXIT_DONE

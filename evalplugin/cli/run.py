@@ -15,9 +15,9 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo, load_all, show_error
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff.flow import Mode
     from evalplugin.bakeoff.payload import Payload
     from evalplugin.execution.observer import Observer
+    from evalplugin.workspace import Mode
 
 __all__ = ["run", "run_with"]
 
@@ -85,11 +85,17 @@ def run(
         raise
     if dry_run:
         from evalplugin.bakeoff.plan import plan
+        from evalplugin.workspace import Workspace
 
         for config in checked:
-            show.show_plan(
-                plan(config, data_home, observer, tracking_uri=tracking_uri, experiment=experiment)
+            workspace = Workspace.open(
+                config,
+                tracking_uri=tracking_uri,
+                experiment=experiment,
+                observer=observer,
+                data_home=data_home,
             )
+            show.show_plan(plan(workspace))
         return EXIT_DONE
 
     from evalplugin.bakeoff.notify import run_and_notify

@@ -23,8 +23,8 @@ __all__ = ["sync"]
 @click.pass_context
 def sync(context: click.Context, folder: Path) -> int:
     """Log what was computed while MLflow could not be reached; nothing is computed."""
-    from evalplugin.bakeoff.resuming import started_at
     from evalplugin.execution.store.journal import is_running, unfinished
+    from evalplugin.features.resume import started_at
 
     code, store = EXIT_DONE, open_store(folder)
     journals = [] if store is None else unfinished(store.journals)

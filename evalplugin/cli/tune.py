@@ -36,17 +36,18 @@ def tune(
     Only validation data within the train data is scored: the test data is left for `evalplugin run`, which takes every
     trial from the store. Nothing is logged to MLflow. For more trials: --set tune.budget.trials=100.
     """
-    from evalplugin.bakeoff import tune_command
     from evalplugin.cli import show
+    from evalplugin.features.tuning import command
+    from evalplugin.workspace import Workspace
 
     (checked,) = load_all([config], overrides, data_home, engine=engine)
-    found = tune_command.tune(
+    workspace = Workspace.open(
         checked,
-        data_home=data_home,
         tracking_uri=tracking_uri,
         observer=show.observer(),
-        fresh=fresh,
-        workers=workers,
+        mode="fresh" if fresh else "run",
+        data_home=data_home,
     )
-    echo_data(tune_command.tuned_yaml(found), nl=False)
-    return EXIT_FAILED if any(model.tuning is None for model in found) else EXIT_DONE
+    models = command.tune(workspace, workers=workers)
+    echo_data(command.tuned_yaml(models), nl=False)
+    return EXIT_FAILED if any(model.tuning is None for model in models) else EXIT_DONE

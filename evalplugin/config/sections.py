@@ -118,7 +118,7 @@ class Compare(Closed):
     ] = None
 
 
-# Of the checks in `evalplugin.checks`, a layer above this one; a test compares them.
+# Of the checks in `evalplugin.features.checks`, a layer above this one; a test compares them.
 Code = Literal[
     "EV101", "EV102", "EV103", "EV104", "EV105", "EV106", "EV107", "EV108",
     "EV109", "EV110", "EV111", "EV112", "EV113", "EV114", "EV115", "EV116",

@@ -15,7 +15,7 @@ __all__ = ["check_data", "looks_at_relevance"]
 
 
 def check_data(config: CheckedConfig, data: Interactions, folds: Sequence[Split]) -> None:
-    """Check that scores can be computed at all; likely mistakes are found by ``evalplugin.checks``.
+    """Check that scores can be computed at all; likely mistakes are found by ``evalplugin.features.checks``.
 
     Args:
         config: The config.

@@ -25,7 +25,22 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "Finding", "ModelResult", "Tuning", "new_id"]
+__all__ = [
+    "Bakeoff",
+    "BakeoffResult",
+    "Costs",
+    "DataInfo",
+    "Finding",
+    "ModelResult",
+    "Tuning",
+    "new_id",
+    "page_of",
+]
+
+
+def page_of(code: str) -> str:
+    """Return the address of the page on a check."""
+    return f"https://evalplugin.github.io/evalplugin/checks/{code}.html"
 
 
 @dataclass(frozen=True)
@@ -44,6 +59,11 @@ class Finding:
         """The finding for people: ``EV114 shop: relevance.threshold is not set, ...``."""
         where = ", ".join(filter(None, (self.dataset, self.split)))
         return f"{self.code} {where}: {self.text}" if where else f"{self.code} {self.text}"
+
+    @property
+    def url(self) -> str:
+        """The address of the page on its check."""
+        return page_of(self.code)
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Finding:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evalplugin.checks import data_findings, with_data_findings, with_result_findings
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.config import CheckedConfig, load
@@ -20,6 +19,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
 from evalplugin.execution.runner import jobs_of, prepare, results_of
+from evalplugin.features.checks.run import data_findings, with_data_findings, with_result_findings
 
 __all__ = ["DEFECTS", "Seeded", "clean", "findings"]
 

@@ -32,7 +32,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.execution.runner import jobs_of, prepare, results_of
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.tuning import Study, run_studies, studies_of
+from evalplugin.features.tuning import Study, run_studies, studies_of
 
 HERE = Path(__file__).parent
 METRIC = "ndcg@10"

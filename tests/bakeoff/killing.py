@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import mlflow
+from bakeoffs import run_bakeoff
 
-from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.base.costs import cheap_collections
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 
-from evalplugin.bakeoff.flow import run_bakeoff
-from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.config import CheckedConfig, load
 from evalplugin.execution.observer import Observer
+from evalplugin.features.gate.promotion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
+from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 
-from evalplugin.bakeoff.flow import run_bakeoff
-from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
 from evalplugin.config import load
+from evalplugin.features.gate.promotion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 from samples import small_config
 
-from evalplugin.bakeoff.flow import Mode, run_bakeoff
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.config import load
@@ -28,6 +28,7 @@ from evalplugin.execution.runner import jobs_of, load_cached, prepare, results_o
 from evalplugin.execution.store import Store
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
+from evalplugin.workspace import Mode
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 

@@ -11,15 +11,15 @@ from typing import Any
 import mlflow
 import pytest
 import yaml
+from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 
-from evalplugin.bakeoff.flow import run_bakeoff
-from evalplugin.bakeoff.promotion import with_champion
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
+from evalplugin.features.gate.promotion import with_champion
 from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
 pytestmark = pytest.mark.usefixtures("no_drawing")

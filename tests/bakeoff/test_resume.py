@@ -19,9 +19,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from bakeoffs import run_bakeoff
 
 import evalplugin
-from evalplugin.bakeoff.flow import Outcome, run_bakeoff
+from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, StoreError, TrackingError
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main

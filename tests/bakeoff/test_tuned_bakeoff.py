@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 from tuning_samples import DIAL, dial_config, fits
 
-from evalplugin.bakeoff.flow import Outcome, run_bakeoff
+from evalplugin.bakeoff.flow import Outcome
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import StoreError, UnchangedError
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
+from evalplugin.features.tuning import Study
 from evalplugin.tracking import MlflowTracker
-from evalplugin.tuning import Study
+from evalplugin.workspace import Workspace
 
 pytestmark = pytest.mark.usefixtures("no_drawing", "store")
 
@@ -82,9 +84,9 @@ def test_a_tuned_model_is_tested_with_its_best_parameters() -> None:
 
 def test_the_plan_has_the_trials_of_each_model() -> None:
     config = dial_config(split={"type": "kfold", "k": 2}, tune={"budget": {"trials": 12}})
-    assert [task.trials for task in plan(load(config), None, Observer()).tasks] == [0, 24]
+    assert [task.trials for task in plan(Workspace.open(load(config))).tasks] == [0, 24]
     config["tune"] = {"budget": {"seconds": 5}}
-    assert [task.trials for task in plan(load(config), None, Observer()).tasks] == [0, None]
+    assert [task.trials for task in plan(Workspace.open(load(config))).tasks] == [0, None]
     assert fits() == 0
 
 

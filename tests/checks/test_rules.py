@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from samples import small_config
 
-from evalplugin.checks.base import Results, of_data, of_results
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.config import load
@@ -22,6 +21,7 @@ from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
+from evalplugin.features.checks.base import Results, of_data, of_results
 from tests.samples import bakeoff, model_result
 
 

@@ -6,13 +6,14 @@ from typing import Any, get_args
 import pytest
 
 from evalplugin.base.errors import ConfigError, DataError, UnknownNameError
-from evalplugin.checks import CHECKS, check_of, data_findings, with_data_findings
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.config.sections import Code
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import prepare
+from evalplugin.features.checks import CHECKS, check_of, data_findings
+from evalplugin.features.checks.run import with_data_findings
 from tests.samples import small_config
 
 

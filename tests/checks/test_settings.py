@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 import evalplugin
-from evalplugin.checks import with_data_findings
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.checks.run import with_data_findings
 from evalplugin.models import MODELS
 from tests.samples import dataset_of_values, small_config
 

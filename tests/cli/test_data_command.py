@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from evalplugin.bakeoff.data_command import cards_of, describe_data
 from evalplugin.base.errors import TrackingError
 from evalplugin.cli import main
 from evalplugin.config import load
@@ -18,8 +17,10 @@ from evalplugin.data.card import DataCard
 from evalplugin.data.drift import DescribedData, Drift
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.data_card.command import cards_of, describe_data
 from evalplugin.tracking.read import cards as module
 from evalplugin.tracking.read.cards import drifts_since, read_drifts
+from evalplugin.workspace import Workspace
 from tests.samples import TINY, small_config
 
 
@@ -83,7 +84,7 @@ def test_ev117_counts_what_the_train_data_alone_would_not_keep() -> None:
     def codes(*filters: Any) -> list[str]:
         split = {"type": "last_n", "n": 1, "min_train": 5}
         config = load(small_config(datasets=[{**TINY, "filters": list(filters)}], split=split))
-        return [one.code for one in describe_data(config).findings]
+        return [one.code for one in describe_data(Workspace.open(config)).findings]
 
     assert codes({"type": "min_count", "users": 15}) == ["EV117"]
     assert codes({"type": "min_count", "users": 2}) == []  # train data alone would keep everything

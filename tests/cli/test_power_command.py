@@ -8,19 +8,20 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.bakeoff.power_command import (
+from evalplugin.cli import main
+from evalplugin.comparison.statistics import detectable_gain, users_needed
+from evalplugin.config import load
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import prepare
+from evalplugin.features.power import (
     ASSUMED,
     PowerTest,
     power_of_config,
     power_of_runs,
     power_sentences,
 )
-from evalplugin.cli import main
-from evalplugin.comparison.statistics import detectable_gain, users_needed
-from evalplugin.config import load
-from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import prepare
 from evalplugin.tracking import MlflowTracker
+from evalplugin.workspace import Workspace
 
 
 def test_a_given_spread(capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,7 +94,7 @@ def config(uri: str, **gate: object) -> dict[str, object]:
 def test_without_a_bakeoff_spreads_are_assumed_and_that_is_said(uri: str) -> None:
     checked = load(config(uri, min_gain=0.01, decisions=30))
     data = prepare(checked, None, Observer())
-    found = power_of_config(checked, data)
+    found = power_of_config(Workspace.open(checked), data)
     assert found.test == PowerTest(0.95, one_sided=True, comparisons=2, decisions=30)
     assert [(row.origin, row.sd, row.users, row.gain) for row in found.rows] == [
         ("assumed", sd, 40, 0.02) for sd in ASSUMED
@@ -104,9 +105,9 @@ def test_without_a_bakeoff_spreads_are_assumed_and_that_is_said(uri: str) -> Non
     assert "spreads of 0.1, 0.2, 0.3 are assumed" in found.notes[0]
     (sentence,) = power_sentences(found)
     assert sentence.startswith("shop, last_n: with 40 users, a true gain of at least 0.0")
-    plain = power_of_config(load(config(uri)), data)
+    plain = power_of_config(Workspace.open(load(config(uri))), data)
     assert plain.test == PowerTest(0.95, comparisons=2)
-    share = power_of_config(load(config(uri, min_gain="1 %")), data)
+    share = power_of_config(Workspace.open(load(config(uri, min_gain="1 %"))), data)
     assert "min_gain is a share of a mean that is not known yet: gains are above 1 %" in share.notes
 
 

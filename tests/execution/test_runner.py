@@ -25,6 +25,7 @@ from evalplugin.execution.runner import (
     results_of,
 )
 from evalplugin.execution.tasks import Task, run_task
+from evalplugin.workspace import Workspace
 
 
 @dataclass
@@ -181,7 +182,7 @@ def test_the_notes_of_every_fold_are_shown() -> None:
 
 def test_a_plan_counts_tasks_users_and_bytes() -> None:
     checked = load(config(split={"type": "kfold", "k": 3}))
-    planned = plan(checked, None, Observer())
+    planned = plan(Workspace.open(checked))
     assert [(task.model, task.folds, task.n) for task in planned.tasks] == [
         ("random", 3, 20),
         ("popularity", 3, 20),

@@ -12,8 +12,8 @@ from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
 from evalplugin.config import load
-from evalplugin.execution.observer import Observer
 from evalplugin.models import MODELS
+from evalplugin.workspace import Workspace
 
 
 def fit(data, **params):
@@ -66,7 +66,7 @@ def test_a_bakeoff_shows_the_memory_and_refuses_one_fit_alone(monkeypatch, tmp_p
     from evalplugin.base import memory
 
     config = small_config(models=["popularity", "ease"], compare={"baseline": "popularity"})
-    planned = plan(load(config), None, Observer()).tasks[1]
+    planned = plan(Workspace.open(load(config))).tasks[1]
     assert planned.fit_mb == pytest.approx(24 * 80**2 / 2**20, rel=0.1)
     monkeypatch.setattr(memory, "_total_memory", lambda: 8000)
     result = evalplugin.run(config, tracking_uri=f"sqlite:///{tmp_path}/mlflow.db").result

@@ -20,14 +20,14 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 import evalplugin
-from evalplugin.bakeoff.resuming import fingerprints_of
-from evalplugin.bakeoff.unchanged import inputs_of
 from evalplugin.base.errors import ConfigError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.config.cron import Cron
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
+from evalplugin.features.resume import fingerprints_of
+from evalplugin.features.unchanged import inputs_of
 from evalplugin.schedule import ScheduledConfig, Scheduler
 
 ROOT = Path(__file__).parents[2]

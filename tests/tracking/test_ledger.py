@@ -12,8 +12,8 @@ from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.gate import Budget, Decision
-from evalplugin.tracking.ledger import Ledger
-from evalplugin.tracking.write.decisions import log_decision
+from evalplugin.features.gate.ledger import Ledger
+from evalplugin.features.gate.logged_decision import log_decision
 
 KEEP = Decision(
     "keep", None, "old", "it stays", "ndcg@10", 0.95, ("new",), (), "b", "toy", "last_n", budget=Budget(90)

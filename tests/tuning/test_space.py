@@ -10,7 +10,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from evalplugin.config.tuning import Space
-from evalplugin.tuning.space import SearchSpace
+from evalplugin.features.tuning.space import SearchSpace
 
 
 def spaces(**written: Any) -> SearchSpace:

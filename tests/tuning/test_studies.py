@@ -22,7 +22,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import run_task
 from evalplugin.execution.worker import Limits
-from evalplugin.tuning import studies_of
+from evalplugin.features.tuning import studies_of
 
 
 class Said(Observer):

@@ -13,7 +13,7 @@ from evalplugin.cli.show.console import new_table, stdout
 from evalplugin.report.data_card import SPLIT_HEADS, card_facts, card_title, drift_lines, split_rows
 
 if TYPE_CHECKING:
-    from evalplugin.bakeoff.data_command import DataReport
+    from evalplugin.features.data_card.command import DataReport
 
 __all__ = ["show_data"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.markup import escape
 
-from evalplugin.bakeoff.power_command import PowerReport
 from evalplugin.base.numbers import number
 from evalplugin.cli.show.console import new_table, show_titled, stdout
+from evalplugin.features.power import PowerReport
 from evalplugin.report.words import location
 
 __all__ = ["show_power"]

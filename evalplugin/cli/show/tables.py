@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
-from evalplugin.bakeoff.power_command import power_sentences
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
 from evalplugin.cli.shared import print_diagnostic, show_warning
@@ -26,6 +25,7 @@ from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
+from evalplugin.features.power import power_sentences
 from evalplugin.metrics import parse
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines

@@ -10,7 +10,6 @@ from importlib.resources import files
 from typing import Any
 
 from evalplugin.base.errors import DataError
-from evalplugin.checks import page_of
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import Ranks, ranks_of
@@ -89,7 +88,7 @@ def _contest(
         "name": " · ".join(filter(None, names)),
         "subtitle": subtitle(comparison),
         "primary": contest.primary,
-        "findings": [asdict(finding) | {"url": page_of(finding.code)} for finding in contest.findings],
+        "findings": [asdict(finding) | {"url": finding.url} for finding in contest.findings],
         "warnings": contest.warnings,
         "verdict": verdict(comparison),
         "card": card,

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from evalplugin.base.inputs import Inputs
 from evalplugin.comparison.cells import metric_cells
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.contest import findings_of
 from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.report.data_card import card_markdown
-from evalplugin.report.decision import title_of
-from evalplugin.report.markdown import decision_markdown, escape, leaderboard_markdown
+from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
-from evalplugin.report.palette import model_colours
-from evalplugin.report.ranks import rank_png
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.report.words import location
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
-from evalplugin.tracking.read.cards import CARD
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import (
@@ -40,23 +33,17 @@ from evalplugin.tracking.write.links import PAGE, Links
 from evalplugin.tracking.write.metrics import difference_metrics, model_metrics, summary_metrics
 
 __all__ = [
-    "DECISION",
     "INPUTS",
-    "RANKS",
-    "card_files",
     "compared_summary",
-    "decision_files",
-    "decision_tags",
     "inputs_files",
     "model_items",
     "page_artifact",
-    "rank_files",
     "standing_items",
     "summary_items",
     "summary_name",
 ]
 
-DECISION, INPUTS, RANKS = "decision.json", "data/inputs.json", "data/ranks.json"
+INPUTS = "data/inputs.json"
 _BEST = "evalplugin.may_be_best"
 _NOTE = "mlflow.note.content"  # Markdown that MLflow shows as a run's description
 
@@ -85,15 +72,12 @@ def summary_name(comparisons: Sequence[Comparison]) -> str:
 
 
 def summary_items(
-    bakeoff: Bakeoff,
-    comparisons: Sequence[Comparison],
-    links: Links,
-    decision: Decision | None,
+    bakeoff: Bakeoff, comparisons: Sequence[Comparison], links: Links, lines: Iterable[str] = ()
 ) -> Iterator[Item]:
-    """Yield what the summary run holds besides the tags it is found by, and the page."""
+    """Yield what every summary run holds besides the tags it is found by; ``lines``: Markdown before the verdict."""
     yield from summary_metrics(bakeoff, comparisons)
     yield from summary_params(bakeoff)
-    parts = [*_verdict_lines(comparisons, decision), leaderboard_markdown(bakeoff, comparisons)]
+    parts = [*lines, *_verdict_lines(comparisons), leaderboard_markdown(bakeoff, comparisons)]
     leaderboard = "\n\n".join(parts)
     pages = {"Board": links.board_url, "Compare": links.compare_url}
     line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
@@ -105,22 +89,6 @@ def summary_items(
         yield Tag("evalplugin.compare", links.compare_url_path)
     yield from config_artifacts(bakeoff)
     yield Artifact("leaderboard.md", leaderboard)
-    yield from rank_files(bakeoff, comparisons)
-    if found := findings_of(one.contest for one in comparisons):
-        yield findings_tag(found)
-    if decision is not None:
-        yield from decision_files(decision)
-        yield from decision_tags(decision)
-
-
-def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Artifact]:
-    """Yield the ranks over several datasets, as a picture and for programs; none with one dataset."""
-    if found := ranks_of(comparisons):
-        drawn = [ranks for ranks in found if len(ranks.models) > 1]
-        if drawn:
-            colours = model_colours(bakeoff.models, bakeoff.baseline)
-            yield Artifact("ranks.png", rank_png(drawn, colours))
-        yield Artifact(RANKS, json.dumps([ranks.to_json() for ranks in found], indent=1, ensure_ascii=False))
 
 
 def standing_items(bakeoff: Bakeoff, comparison: Comparison, row: ComparedModel) -> Iterator[Item]:
@@ -154,28 +122,16 @@ def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
 
 def page_artifact(
     comparisons: Sequence[Comparison],
-    decision: Decision | None,
-    past: Sequence[PastBakeoff],
+    decision: Decision | None = None,
+    past: Sequence[PastBakeoff] = (),
     data: DescribedData | None = None,
 ) -> Artifact:
     """Return the comparison page."""
     return Artifact(PAGE, comparison_page(comparisons, decision=decision, past=past, data=data))
 
 
-def card_files(data: DescribedData | None) -> Iterator[Artifact]:
-    """Yield the cards of the datasets for people and for programs."""
-    if data is not None:
-        lines = ["# Data", ""]
-        for card in data.cards:
-            lines += card_markdown(card, data.drifts.get(card.name))
-        yield Artifact("data_card.md", "\n".join(lines))
-        yield Artifact(CARD, json.dumps(data.as_mapping(), ensure_ascii=False, allow_nan=False))
-
-
-def _verdict_lines(comparisons: Sequence[Comparison], decision: Decision | None) -> Iterator[str]:
-    """Yield paragraphs of Markdown: the decision of the gate, if any, and the verdict on each dataset and split."""
-    if decision is not None:
-        yield f"**{escape(title_of(decision))}.** {escape(decision.reason)}"
+def _verdict_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
+    """Yield paragraphs of Markdown: the verdict on each dataset and split."""
     for one in comparisons:
         where = f"{escape(_place(one))}: " if len(comparisons) > 1 else ""
         yield f"{where}{escape(verdict_sentence(one, one.contest.primary))}"
@@ -191,24 +147,3 @@ def inputs_files(inputs: Inputs) -> Iterator[Artifact]:
         rows = [{"input": name, "fingerprint": value} for name, value in sorted(inputs.items())]
         # As bytes, which are not redacted: names are without credentials, and must stay as they are.
         yield Artifact(INPUTS, json.dumps(rows, indent=1).encode())
-
-
-def decision_tags(decision: Decision) -> Iterator[Tag]:
-    """Yield the outcome of a decision and the data it was made on; ``promoted`` is empty where no model was."""
-    yield Tag("evalplugin.outcome", decision.outcome)
-    yield Tag("evalplugin.champion", decision.champion)
-    yield Tag("evalplugin.promoted", decision.promoted or "")
-    yield Tag("evalplugin.decided_dataset", decision.dataset)
-    yield Tag("evalplugin.decided_split", decision.split)
-    yield Tag("evalplugin.reason", decision.reason)
-    if decision.budget is not None:
-        yield Tag("evalplugin.decisions", str(decision.budget.decisions))
-        yield Tag("evalplugin.decisions_left", str(decision.decisions_left))
-        # What a later decision reads; repr is read back to the last bit.
-        yield Tag("evalplugin.error_spent", repr(decision.error_spent))
-
-
-def decision_files(decision: Decision) -> Iterator[Artifact]:
-    """Yield a decision for people and for programs."""
-    yield Artifact("decision.md", decision_markdown(decision))
-    yield Artifact(DECISION, decision.to_json())

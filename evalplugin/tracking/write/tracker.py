@@ -5,16 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import starmap
 from typing import TYPE_CHECKING, Self
 
 from evalplugin.base.errors import TrackingError
-from evalplugin.base.inputs import Inputs
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.card import DataCard
 from evalplugin.data.drift import DescribedData
@@ -31,11 +29,8 @@ from evalplugin.tracking.values import VALUES, digests_of_values
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
 from evalplugin.tracking.write.contents import (
-    card_files,
     compared_summary,
-    inputs_files,
     model_items,
-    page_artifact,
     standing_items,
     summary_items,
     summary_name,
@@ -175,18 +170,10 @@ class MlflowTracker:
                 self.writer.end(run_id, "FAILED")
                 self.writer.log(run_id, [Artifact("traceback.txt", result.error or "")])
 
-    def past_bakeoffs(self, decision: Decision | None = None) -> tuple[PastBakeoff, ...]:
-        """Return the latest bake-offs of the experiment, the oldest first, including this one.
-
-        All its models must be finished. ``decision``: of its gate, as it is not logged yet.
-        """
+    def past_bakeoffs(self) -> tuple[PastBakeoff, ...]:
+        """Return the latest bake-offs of the experiment, the oldest first, this one last, whose models are finished."""
         with tracking_call(self.uri, "read the bake-offs before"):
-            past = past_of(self.client, self.experiment_id, models_each=self.bakeoff.n_runs)
-        if decision is None:
-            return tuple(past)
-        values = {key: getattr(decision, key) for key in ("outcome", "champion", "promoted")}
-        values["decided"] = (decision.dataset, decision.split)
-        return tuple(replace(one, **values) if one.id == self.bakeoff.id else one for one in past)
+            return tuple(past_of(self.client, self.experiment_id, models_each=self.bakeoff.n_runs))
 
     def described(self, cards: Sequence[DataCard]) -> DescribedData:
         """Return cards of datasets, and how each dataset differs from that of an earlier bake-off."""
@@ -201,11 +188,9 @@ class MlflowTracker:
         run_ids: Sequence[str],
         *,
         board: bool = True,
-        decision: Decision | None = None,
-        past: Sequence[PastBakeoff] = (),
-        inputs: Inputs | None = None,
+        lines: Iterable[str] = (),
+        items: Iterable[Item] = (),
         pictures: Pictures | None = None,
-        data: DescribedData | None = None,
     ) -> Links:
         """Log the items that need all models (pictures, differences, summary run, board) and return the links.
 
@@ -214,11 +199,9 @@ class MlflowTracker:
             comparisons: The comparisons of the result.
             run_ids: The runs of ``result.models``, in the same order.
             board: Whether to save a board.
-            decision: The gate's decision, if any.
-            past: The bake-offs of the page, from ``past_bakeoffs``.
-            inputs: Fingerprints of the files and other inputs that the models have used.
+            lines: Paragraphs of Markdown before the verdict in the summary run.
+            items: Further items of the summary run.
             pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
-            data: The cards of the datasets, from ``described``.
         """
         rows = {
             (c.contest.dataset, c.contest.split, row.model): (c, row) for c in comparisons for row in c.models
@@ -228,7 +211,6 @@ class MlflowTracker:
             for m, run_id in zip(result.models, run_ids, strict=True)
         }
         name = summary_name(comparisons)
-        page = page_artifact(comparisons, decision, past, data)
         with tracking_call(self.uri, "log the differences"):
             for key, standing in rows.items():
                 sealed = Tag(VALUES, digests_of_values(self.client.get_run(run_of[key])))
@@ -248,10 +230,8 @@ class MlflowTracker:
             warnings=tuple(filter(None, (warning, NO_LOGGED_MODELS if self._without_models else None))),
         )
         with tracking_call(self.uri, "log the summary run"):
-            summary = summary_items(self.bakeoff, comparisons, links, decision)
-            self.writer.log(
-                links.summary_run_id, [*summary, page, *card_files(data), *inputs_files(inputs or {})]
-            )
+            summary = summary_items(self.bakeoff, comparisons, links, lines)
+            self.writer.log(links.summary_run_id, [*summary, *items])
         drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
         with tracking_call(self.uri, "log the pictures"):
             for model in result.models:

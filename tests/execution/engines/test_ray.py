@@ -182,8 +182,9 @@ def test_failure_of_a_model_is_not_run_again(cluster: Any, plugin: Path, tmp_pat
 
 
 def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:
-    from evalplugin.bakeoff.tune_command import tune, tuned_yaml
     from evalplugin.config import load
+    from evalplugin.features.tuning.command import tune, tuned_yaml
+    from evalplugin.workspace import Workspace
 
     config = small_config(
         models=[{"type": "ease", "tune": {"l2": {"float": [1, 1000], "log": True}}}],
@@ -191,8 +192,10 @@ def test_trials_of_tuning_run_on_ray(cluster: Any) -> None:
         tune={"budget": {"trials": 6}, "prune": "race"},
     )
     config["relevance"] = {}
-    here = tune(load(config), fresh=True)
-    there = tune(load({**config, "engine": {"type": "ray", "address": cluster.address}}), fresh=True)
+    here = tune(Workspace.open(load(config), mode="fresh"))
+    there = tune(
+        Workspace.open(load({**config, "engine": {"type": "ray", "address": cluster.address}}), mode="fresh")
+    )
     assert [one.entry for one in there] == [one.entry for one in here]
     assert tuned_yaml(there).splitlines()[-3:] == tuned_yaml(here).splitlines()[-3:]
 

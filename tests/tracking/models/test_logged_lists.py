@@ -12,10 +12,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 from samples import small_config
 
-from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.base.errors import ConfigError, ParameterError
 from evalplugin.config import load
 from evalplugin.execution.results import ModelResult

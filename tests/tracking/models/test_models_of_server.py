@@ -11,10 +11,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from bakeoffs import run_bakeoff
 from samples import small_config
 from servers import ObjectStorage, mlflow_server
 
-from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.config import load
 from evalplugin.tracking.connection import connect
 

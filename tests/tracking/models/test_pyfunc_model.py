@@ -11,12 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 from mlflow.models import ModelSignature
 from mlflow.types.schema import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 from samples import small_config
 
-from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.base.errors import ConfigError, DataError, ModelError, ParameterError, TrackingError
 from evalplugin.cli import main
 from evalplugin.config import load

@@ -11,9 +11,9 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from evalplugin.bakeoff import promotion
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
+from evalplugin.features.gate import promotion
 from evalplugin.tracking.registry import registration
 
 PLUGIN = """

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from bakeoffs import run_bakeoff
 from samples import bakeoff, model_result, small_config
 
 import evalplugin
-from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.tracking.names import MAX_TAG

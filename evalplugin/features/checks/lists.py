@@ -1,0 +1,242 @@
+"""Checks of the lists: seen items, short lists, ties at the cutoff, models that list the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.numbers import number, share
+from evalplugin.data import Split
+from evalplugin.execution.executor import sequential_executor
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.results import ModelResult
+from evalplugin.execution.runner import jobs_of, results_of
+from evalplugin.features.checks.base import Found, Results, result_check
+from evalplugin.metrics import parse
+from evalplugin.models import MODELS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__: list[str] = []
+
+_SEEN = 0.01  # share of the places
+_SHORT = 0.01  # share of the lists
+_TIED = 0.2  # share of the lists
+_WORTH = 0.25  # of the width of the interval of the primary metric
+_SECOND, _SECONDS = 1.0, 5.0  # to make lists again: of one model, of all
+_SAME = 0.99  # share of the lists
+_GLANCE = 1000  # rows that are compared first: most models differ there
+
+
+@result_check(
+    "EV106",
+    title="lists with seen items, short ones, or ties at the cutoff",
+    rule="Looks at the first k places, with the k of the primary metric. Found where more than 1 % of them hold an "
+    "item that the user has in the train data, where more than 1 % of the lists are shorter than k though there are "
+    "items enough (with the candidates `unseen` or `all`), or where the places k and k + 1 have the same score in more "
+    "than 20 % of the lists of users with train data. One per cent is within the interval of most means, and a few "
+    "ties are usual. Lists of built-in models that took less than a second are made again with two other orders of "
+    "equal scores, within five seconds for all models: ties that move the primary metric by less than a quarter of the "
+    "width of its interval are no finding. Where k is `recommend.n`, only lists that are made again show what is tied.",
+    why="A seen item cannot be in the truth, and an empty place neither: both are lost for a reason that is not taste. "
+    "Among equal scores an arbitrary order decides what is listed: the hash of the seed and the item, or, with "
+    "`recommend: {ties: id}`, the order of the ids, which often follows popularity or age and then favours one side.",
+    source="Tamm, Damdinov and Vasilev: Quality Metrics in Recommender Systems: Do We Calculate Metrics Consistently? "
+    "RecSys 2021. McSherry and Najork: Computing Information Retrieval Performance Measures Efficiently in the "
+    "Presence of Tied Scores. ECIR 2008.",
+    remedy="Seen items: `recommend: {candidates: unseen}`. Short lists: let the model fall back, for example on "
+    "popularity. Ties: let it break them by something that it knows; often scores were rounded. To see what the order "
+    "of ties is worth, run again with another `seed`.",
+)
+def _bad_lists(results: Results) -> Iterator[Found]:
+    kind = results.config.spec.recommend.candidates
+    k = _cutoff(results)
+    again = _OtherOrders(results, k)
+    for model in results.done:
+        if model.top_n is None:
+            continue
+        name, rank = model.model, np.asarray(model.top_n["rank"])
+        lists = sum(len(np.unique(fold.test.user)) for fold in results.data.folds)
+        if kind == "all" and not results.data.folds[0].overlap_allowed:
+            seen = _seen(model.top_n, rank <= k, results.data.folds)
+            if seen > _SEEN:
+                yield Found(
+                    f"{name}: {share(seen)} of the first {k} places hold items that the user has in the train data, "
+                    f"which cannot be in the truth; set recommend.candidates: unseen",
+                    name,
+                )
+        if kind in ("unseen", "all"):
+            short = _could_be_full(results.data.folds, kind, k) - int(np.count_nonzero(rank == k))
+            if short > _SHORT * lists:
+                yield Found(
+                    f"{name}: {short:,} of {lists:,} lists ({share(short / lists)}) are shorter than {k}, though there "
+                    f"are items enough: let the model fall back, for example on popularity",
+                    name,
+                )
+        if (text := _ties(results, model, k, again)) is not None:
+            yield Found(f"{name}: {text}", name)
+
+
+def _cutoff(results: Results) -> int:
+    n = results.config.spec.recommend.n
+    return min(n, parse(results.comparison.contest.primary).k or n)
+
+
+def _could_be_full(folds: tuple[Split, ...], kind: str, k: int) -> int:
+    """Return how many lists of test users could have k items."""
+    found = 0
+    for fold in folds:
+        users = np.unique(fold.test.user)
+        seen = fold.train.rows.counts[users] if kind == "unseen" else 0
+        found += int(np.count_nonzero(np.broadcast_to(fold.train.n_items - seen >= k, users.shape)))
+    return found
+
+
+def _seen(top_n: pa.Table, rows: npt.NDArray[np.bool_], folds: tuple[Split, ...]) -> float:
+    """Return the share of the listed items in some rows that the user has in the train data."""
+    listed = top_n.filter(rows)
+    fold_of = (
+        np.asarray(listed["fold"]) - 1 if "fold" in listed.column_names else np.zeros(len(listed), np.int32)
+    )
+    found = 0
+    for place, fold in enumerate(folds):
+        here = listed.filter(fold_of == place)
+        train = fold.train
+        user, item = (
+            np.searchsorted(ids, here[name].to_numpy(zero_copy_only=False))
+            for name, ids in (("user", train.users), ("item", train.items))
+        )
+        keys = train.user.astype(np.int64) * train.n_items + train.item
+        found += int(np.isin(user * train.n_items + item, keys).sum())
+    return found / max(1, len(listed))
+
+
+def _ties(results: Results, model: ModelResult, k: int, again: _OtherOrders) -> str | None:
+    """Return what is tied across the cutoff, and what it is worth; None if it is little."""
+    folds, n = results.data.folds, results.config.spec.recommend.n
+    assert model.top_n is not None
+    tied = _tied(model.top_n, folds, k) if k < n else 0.0
+    if k < n and tied <= _TIED:
+        return None
+    others = again.of(model)
+    if k == n and others:
+        tied = _tied(others[0].top_n, folds, k)
+    if tied <= _TIED:
+        return None
+    primary = results.comparison.contest.primary
+    order = (
+        "the order of the ids" if results.config.spec.recommend.ties == "id" else "an order drawn by the seed"
+    )
+    text = (
+        f"{share(tied)} of the lists of users with train data have the same score on the places {k} and {k + 1}: "
+        f"{order} decides what is listed"
+    )
+    if not others:
+        return f"{text}; run again with another seed to see what that is worth"
+    means = [model.mean(primary), *(other.mean(primary) for other in others)]
+    interval = next(one.cells[primary] for one in results.comparison.models if one.model == model.model)
+    if max(means) - min(means) <= _WORTH * (interval.high - interval.low):
+        return None
+    first, *rest = map(number, means)
+    return (
+        f"{text}: {primary} is {first}, with two other orders {' and '.join(rest)}; break ties in the model"
+    )
+
+
+def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:
+    """Return the share of the lists of users with train data that have one score on the places k and k + 1."""
+    assert top_n is not None
+    rank, score = np.asarray(top_n["rank"]), np.asarray(top_n["score"])
+    after = np.flatnonzero(rank == k + 1)  # a list's rows are in order of rank
+    table = top_n.take(after[score[after] == score[after - 1]])
+    tied = lists = 0
+    for place, fold in enumerate(folds, 1):
+        has_history = fold.train.rows.counts > 0
+        here = table.filter(np.asarray(table["fold"]) == place) if len(folds) > 1 else table
+        user = np.searchsorted(fold.train.users, here["user"].to_numpy(zero_copy_only=False))
+        tied += int(np.count_nonzero(has_history[user]))
+        lists += int(np.count_nonzero(has_history[np.unique(fold.test.user)]))
+    return tied / max(1, lists)
+
+
+class _OtherOrders:
+    """Lists that are made again with two other orders of equal scores, where that is cheap."""
+
+    def __init__(self, results: Results, k: int) -> None:
+        self._results, self._k, self._left = results, k, _SECONDS
+
+    def of(self, model: ModelResult) -> list[ModelResult]:
+        """Return two more results of a model; none where it would take too long, or its code is not ours."""
+        config, costs, entry = self._results.config, model.costs, MODELS.entry(model.type)
+        recipe = next((recipe for recipe in config.models if recipe.name == model.model), None)
+        if (
+            recipe is None
+            or not entry.is_own
+            or hasattr(entry.cls, "recommend_task")
+            or recipe.space
+            or costs is None
+        ):
+            return []
+        seconds = costs.fit_seconds + costs.recommend_seconds + costs.score_seconds
+        if seconds > _SECOND or 2 * seconds > self._left:
+            return []
+        self._left -= 2 * seconds
+        (job,) = jobs_of(replace(config, models=(recipe,)), [self._results.data])
+        metric = parse(self._results.comparison.contest.primary)
+        made = []
+        for order in ("again 1", "again 2"):
+            tasks = tuple(
+                replace(task, ties=(order,), n=max(task.n, self._k + 1), metrics=(metric,))
+                for task in job.tasks[: job.folds]
+            )
+            again = replace(job, tasks=tasks, seeds=1, done={})
+            made += [result for _, result in results_of([again], sequential_executor(Observer()))]
+        return [result for result in made if result.error is None]
+
+
+@result_check(
+    "EV111",
+    title="two models give the same lists",
+    rule="Found for each two models whose first k places (the k of the primary metric) are the same for at least 99 % "
+    "of the users, item by item. Two models that differ at all differ for more of them.",
+    why="There is nothing to compare: usually a parameter has no effect, a name is misspelt inside of a plugin, or "
+    "both fall back on the same list. In a gate the twin costs confidence all the same.",
+    source="Dodge, Gururangan, Card, Schwartz and Smith: Show Your Work: Improved Reporting of Experimental Results. "
+    "EMNLP 2019 (on what was really varied).",
+    remedy="Look at the parameters of both in MLflow; leave one of them out.",
+)
+def _same_lists(results: Results) -> Iterator[Found]:
+    k = _cutoff(results)
+    first = {}
+    for model in results.done:
+        if model.top_n is not None:
+            first[model.model] = model.top_n.filter(np.asarray(model.top_n["rank"]) <= k)
+    for (one, a), (other, b) in combinations(first.items(), 2):
+        same = _share_of_same(a, b)
+        if same >= _SAME:
+            yield Found(
+                f"{one} and {other} list the same {k} items in the same order for {share(same)} of the users: there is "
+                f"nothing to compare"
+            )
+
+
+def _share_of_same(a: pa.Table, b: pa.Table) -> float:
+    """Return the share of the lists that two tables with the same users have in common; 0 where the users differ."""
+    if len(a) != len(b) or not len(a):
+        return 0.0
+    for size in (min(_GLANCE, len(a)), len(a)):
+        here, there = a.slice(0, size), b.slice(0, size)
+        if not (here["user"].equals(there["user"]) and here["rank"].equals(there["rank"])):
+            return 0.0
+        items = [one["item"].to_numpy(zero_copy_only=False) for one in (here, there)]
+        starts = np.flatnonzero(np.asarray(here["rank"]) == 1)
+        same = float(np.logical_and.reduceat(items[0] == items[1], starts).mean())
+        if same < _SAME / 2:
+            return same
+    return same

@@ -1,0 +1,176 @@
+"""Checks of the results: what leads, where the best parameters lie, whether the users suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.numbers import about, number
+from evalplugin.base.units import count_text
+from evalplugin.comparison.compared import ComparedModel, aligned
+from evalplugin.comparison.statistics import (
+    detectable_gain,
+    paired_difference,
+    standard_deviation,
+    users_needed,
+)
+from evalplugin.config.gate import Amount
+from evalplugin.config.gate_checks import CHAMPION
+from evalplugin.config.grid import points_of
+from evalplugin.config.tuning import Space
+from evalplugin.features.checks.base import Found, Results, result_check
+from evalplugin.features.tuning import is_at_end, values_text
+from evalplugin.metrics import parse
+
+__all__: list[str] = []
+
+_BASELINES = ("random", "popularity")  # types that learn no taste
+_LEAST_VALUES = 3  # of two values, each is at an end
+
+
+@result_check(
+    "EV103",
+    title="popularity leads every learned model",
+    rule="Found where a model of the type `popularity` has a better mean by the primary metric than every other one "
+    "but `random`, and there is such a model that did not fail.",
+    why="Then nothing personal was shown to help. Either the learned models are wrong for the data or set wrongly, or "
+    "the test asks what is popular: a short time, one interaction a user, or only hits.",
+    source="Cremonesi, Koren and Turrin: Performance of Recommender Algorithms on Top-N Recommendation Tasks. RecSys "
+    "2010. Ji, Sun, Zhang and Li: A Re-visit of the Popularity Baseline in Recommender Systems. SIGIR 2020.",
+    remedy="Tune the learned models; look at `novelty` and `coverage` and at groups of users by popularity; ask "
+    "whether the split tests tastes. Where popularity is simply hard to beat, that is a result.",
+)
+def _popularity_leads(results: Results) -> Iterator[Found]:
+    ranked = [row for row in results.comparison.models if row.rank is not None]
+    popular = [row for row in ranked if row.type == "popularity"]
+    learned = [row for row in ranked if row.type not in _BASELINES]
+    primary = results.comparison.contest.primary
+    if not popular or not learned:
+        return
+    best, second = popular[0], learned[0]
+    if best.cells[primary].mean == second.cells[primary].mean or ranked.index(best) > ranked.index(second):
+        return
+    yield Found(
+        f"{best.model} leads {'all ' if len(learned) > 1 else ''}{count_text(len(learned), 'learned model')}: "
+        f"{number(best.cells[primary].mean)} {primary} against {number(second.cells[primary].mean)} of {second.model}: "
+        f"nothing personal was shown to help; tune them, and ask whether the test is one of taste"
+    )
+
+
+@result_check(
+    "EV104",
+    title="the best parameter is at the edge of its range",
+    rule="Found for each parameter of a `tune` or a `grid` whose best value is the lowest or the highest of its range "
+    "or of three numbers at least (of two, each is at an end); in a range of fractions, within 2 % of its end. In a "
+    "`tune`, the best trial on validation data counts, on any fold; in a `grid`, the best point by the primary metric.",
+    why="A wider range may hold a better value: the model is compared below what it can do.",
+    source="Rendle, Zhang and Koren: On the Difficulty of Evaluating Baselines. 2019, arXiv:1905.01395.",
+    remedy="Widen the range at that end and run again: what was computed is taken from the cache. Where the end is one "
+    "of nature (a share of 0 or 1), ignore it.",
+)
+def _at_edge(results: Results) -> Iterator[Found]:
+    spaces = {model.name: model.space for model in results.config.models if model.space}
+    for model in results.done:
+        if model.tuning is None or model.model not in spaces:
+            continue
+        best, folds = model.tuning.best, len(model.tuning.best)
+        for key, space in spaces[model.model].items():
+            at_end = [one[key] for one in best if key in one and _is_at_end(space, one[key])]
+            if at_end:
+                where = f" (on {len(at_end)} of {folds} folds)" if folds > 1 else ""
+                ends = space.ends if space.choices is None else _ends(space.choices)
+                yield Found(_edge_text(model.model, {key: at_end[-1]}, ends, where), model.model)
+    yield from _grid_edges(results)
+
+
+def _grid_edges(results: Results) -> Iterator[Found]:
+    ranks = {row.model: i for i, row in enumerate(results.comparison.models) if row.rank is not None}
+    for spec in results.config.spec.models:
+        points = [(name, values) for name, values in points_of(spec) if name in ranks]
+        if not spec.grid or not points:
+            continue
+        name, values = min(points, key=lambda point: ranks[point[0]])
+        for key, choices in spec.grid.items():
+            if values[key] in (ends := _ends(choices)):
+                yield Found(_edge_text(name, {key: values[key]}, ends, ""), name)
+
+
+def _is_at_end(space: Space, value: Any) -> bool:
+    return is_at_end(space, value) if space.choices is None else value in _ends(space.choices)
+
+
+def _ends(choices: Sequence[Any]) -> tuple[float, ...]:
+    """Return the lowest and the highest of some numbers; nothing where they are too few, or no numbers."""
+    are_numbers = all(isinstance(one, (int, float)) and not isinstance(one, bool) for one in choices)
+    return (min(choices), max(choices)) if are_numbers and len(choices) >= _LEAST_VALUES else ()
+
+
+def _edge_text(model: str, value: Mapping[str, Any], ends: tuple[float, ...], where: str) -> str:
+    low, high = ends
+    return (
+        f"{model}: the best {values_text(value)} is at an edge of its range, {low:g} to {high:g}{where}: a wider one "
+        f"may hold a better value"
+    )
+
+
+@result_check(
+    "EV108",
+    title="too few users for min_gain",
+    rule="Found where the gate asks for a `min_gain` above 0, and the gain that a one-sided test at its confidence "
+    "(corrected for the number of challengers) finds 4 times in 5 is larger than that for every challenger.",
+    why="A model that is better by what you ask for would hardly ever be promoted: the test cannot see it.",
+    source="Sakai: Statistical Reform in Information Retrieval? SIGIR Forum 2014 (on effect sizes and sample sizes).",
+    remedy="Test more users, for example more of each user's data, several folds, or a longer time; or ask for a gain "
+    "that these users can show.",
+)
+def _too_few_users(results: Results) -> Iterator[Found]:
+    gate, contest = results.config.spec.gate, results.comparison.contest
+    if gate is None or gate.dataset not in (None, contest.dataset) or gate.split not in (None, contest.split):
+        return
+    metric = contest.primary if gate.metric is None else parse(gate.metric).name
+    rows = {row.model: row for row in results.comparison.scored if row.scores is not None}
+    named = [CHAMPION, gate.champion if isinstance(gate.champion, str) else None, contest.baseline]
+    champion = next((rows[name] for name in named if name in rows), None)
+    wanted = Amount.of(gate.min_gain)
+    if champion is None or wanted.value <= 0:
+        return
+    challengers = [
+        row
+        for row in rows.values()
+        if row is not champion and (gate.challengers is None or row.model in gate.challengers)
+    ]
+    gain = wanted.value * (abs(champion.cells[metric].mean) if wanted.is_share else 1)
+    level = 1 - (1 - gate.confidence) / max(1, len(challengers))
+    found = [_power(champion, row, metric, gain, level) for row in challengers]
+    known = [one for one in found if one is not None]
+    if not known:
+        return
+    detectable, users, needed, name = min(known)
+    if detectable > gain:
+        yield Found(
+            f"gate.min_gain is {number(gain)} {metric}, and {users:,} users are too few to find a true gain below "
+            f"{number(detectable)} in 4 of 5 bake-offs ({name} against {champion.model}): a true gain of "
+            f"{number(gain)} takes {about(needed - users)} more users"
+        )
+
+
+def _power(
+    champion: ComparedModel, challenger: ComparedModel, metric: str, gain: float, level: float
+) -> tuple[float, int, int, str] | None:
+    """Return the detectable gain, the users, the users needed, the challenger; None where that cannot be known."""
+    assert champion.scores is not None and challenger.scores is not None
+    if metric not in champion.scores.metrics or metric not in challenger.scores.metrics:
+        return None
+    _, values = aligned([challenger.scores, champion.scores], metric)
+    both = values[~np.isnan(values).any(axis=1)]
+    if len(both) < 2:
+        return None
+    sd = standard_deviation(paired_difference(both[:, 0], both[:, 1]))
+    try:
+        detectable = detectable_gain(sd, len(both), level=level, one_sided=True)
+        return detectable, len(both), users_needed(sd, gain, level=level, one_sided=True), challenger.model
+    except DataError:  # no spread: equal models, of which none can be better
+        return None

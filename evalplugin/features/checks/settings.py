@@ -1,0 +1,250 @@
+"""Checks of settings against the data: what is relevant, what is compared with what, what models may have seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+
+from evalplugin.base.inputs import inputs_named_in
+from evalplugin.base.numbers import share
+from evalplugin.config import CheckedConfig, ModelRecipe
+from evalplugin.config.gate_checks import CHAMPION
+from evalplugin.data import Interactions
+from evalplugin.execution.data_checks import looks_at_relevance
+from evalplugin.execution.runner import PreparedData
+from evalplugin.features.checks.base import Found, data_check
+from evalplugin.metrics import MetricSpec
+from evalplugin.models import MODELS
+from evalplugin.models.base import uses_ratings
+
+__all__ = ["kind_of_values", "relevance_warnings"]
+
+# Counts have a long tail: the highest is many times the median. No common rating scale is as wide.
+_LONG_TAIL = 20.0
+_SEEDS = ("random_state", "legacy_seed")
+_ZEROS = 0.1  # share of the values from which on zeros may mean that there is no rating
+_MIN_LEVELS = 3  # 0 and 1, or -1 and 1, need no threshold
+
+
+@data_check(
+    "EV105",
+    title="tuned models against untuned ones",
+    rule="Found where one model has a `tune`, and another one has numbers among its parameters and none. Models "
+    "without parameters, those from elsewhere (lists, programs, MLflow) and the champion are left out.",
+    why="A difference between the two may come from the tuning alone. Many published gains over older models are gone "
+    "once those are tuned with the same care.",
+    source="Ferrari Dacrema, Cremonesi, Jannach: Are we really making much progress? RecSys 2019.",
+    remedy="Give each model a `tune`; the budget is the same for all.",
+)
+def _tuned_against_untuned(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    tuned = [model.name for model in config.models if model.space]
+    others = [model.name for model in config.models if _could_be_tuned(model)]
+    if tuned and others:
+        several = len(others) > 1
+        yield Found(
+            f"models: {', '.join(tuned)} {'are' if len(tuned) > 1 else 'is'} tuned, and {', '.join(others)} "
+            f"{'are' if several else 'is'} not, though {'they have' if several else 'it has'} parameters: a difference "
+            f"between them may come from the tuning alone; give {'each' if several else 'it'} a `tune`, which has the "
+            f"same budget for all models"
+        )
+
+
+def _could_be_tuned(model: ModelRecipe) -> bool:
+    """Return whether a model is not tuned and has numbers among its parameters, those of random numbers apart."""
+    is_from_elsewhere = hasattr(MODELS.entry(model.type).cls, "recommend_task")
+    # A champion has the parameters that it was promoted with.
+    return not (model.space or is_from_elsewhere or model.name == CHAMPION) and _has_number(model.params)
+
+
+def _has_number(params: Mapping[str, Any]) -> bool:
+    return any(
+        _has_number(value) if isinstance(value, Mapping) else isinstance(value, (int, float))
+        for key, value in params.items()
+        if key not in _SEEDS and not isinstance(value, bool)
+    )
+
+
+@data_check(
+    "EV107",
+    title="sampled candidates",
+    rule="Found where `recommend.candidates` is `sampled`, unless the draw takes at least half of the catalogue for "
+    "every user: from there on few places in a list are left to chance.",
+    why="Scores on a few random candidates are no estimate of scores on the catalogue, and need not even rank models "
+    "in the same order. With few candidates all metrics become the same as the area under the ROC curve.",
+    source="Krichene and Rendle: On Sampled Metrics for Item Recommendation. KDD 2020.",
+    remedy="Rank all items: `recommend: {candidates: unseen}`. It is exact, and fast enough for catalogues of "
+    "hundreds of thousands of items.",
+)
+def _sampled_candidates(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    drawn, items = config.spec.recommend.negatives, data.info.full.n_items
+    if config.spec.recommend.candidates == "sampled" and drawn is not None and 2 * drawn < items:
+        yield Found(
+            f"recommend.candidates: sampled ranks held-out items among {drawn:,} random ones of {items:,} "
+            f"({share(drawn / items)}): models may come in another order than on the whole catalogue; set "
+            f"candidates: unseen"
+        )
+
+
+@data_check(
+    "EV113",
+    title="a column of ratings or times that is not read",
+    rule="Found where a table (`csv`, `parquet`, `dataframe`) has a column that looks like ratings or counts (rating, "
+    "score or stars is a word of its name; overall, weight, count, play_count, plays, watch_ratio and the like are its "
+    "whole name) or like times (timestamp, time, date, when, created_at, unixReviewTime and the like are its whole "
+    "name), and the config names no `rating` or no `timestamp`. Columns with other names are never guessed at.",
+    why="Without ratings every interaction counts the same, one star too. Without times no split can keep the future "
+    "out of the train data, and no check can see that it is in there.",
+    source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
+    "ACM TOIS 2023.",
+    remedy="Name the column, as the finding says; or, where it means something else, put the code under "
+    "`checks.ignore` with a comment.",
+)
+def _unused_columns(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    looks = {
+        "rating": ("ratings", "every rating is 1.0"),
+        "timestamp": ("times", "the data has no times"),
+    }
+    for role, column in data.info.full.unused:
+        kind, effect = looks[role]
+        yield Found(f"column {column!r} looks like {kind} and is not used: {effect}; set {role}: {column}")
+
+
+@data_check(
+    "EV114",
+    title="explicit ratings without a relevance threshold",
+    rule="Found where a metric asks which items are relevant, ratings look explicit, and `relevance.threshold` is not "
+    "set or reached by every rating. Ratings look explicit if there are three values at least (0 and 1 need no "
+    "threshold), the highest is at most 20 times the median (counts have a longer tail), and they are no small "
+    "counts: whole numbers from 1 of which 1 is the most common. The proposed threshold is the level that a "
+    "share of the ratings nearest to a half reaches, never all or none. Where 10 % or more of the values are 0, it "
+    "is taken from those above 0, as a 0 may mean that there is no rating.",
+    why="Without a threshold a list of items that a user rated with one star is a success.",
+    source="Cremonesi, Koren and Turrin: Performance of Recommender Algorithms on Top-N Recommendation Tasks. RecSys "
+    "2010, which tests on ratings of five stars alone.",
+    remedy="Set `relevance: {threshold: 4}`, or whatever your users mean by good. Where 0 means no rating, leave these "
+    "rows out where the data comes from or by a filter, `{type: rating, min: 1}`.",
+)
+def _no_threshold(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    for text in relevance_warnings(config.metrics, config.spec.relevance.threshold, data.info.full):
+        yield Found(text)
+
+
+def relevance_warnings(
+    specs: Sequence[MetricSpec],
+    threshold: float | None,
+    data: Interactions,
+    *,
+    setting: str = "relevance.threshold",
+) -> Iterator[str]:
+    """Yield the text of EV114 where the threshold, called ``setting``, does not suit explicit ratings."""
+    if not looks_at_relevance(specs) or kind_of_values(data) != "ratings":
+        return
+    lowest, highest = data.rating_scale
+    zeros = float(np.mean(data.rating == 0)) if lowest == 0 else 0.0
+    may_lack = zeros >= _ZEROS
+    rated = data.rating[data.rating > 0] if may_lack else data.rating
+    levels, counts = np.unique(rated, return_counts=True)
+    reached = np.cumsum(counts[::-1])[::-1] / len(rated)
+    # Not the lowest level, which all ratings reach. Of the values of a scale, at least two are above 0.
+    place = 1 + int(np.argmin(np.abs(reached[1:] - 0.5)))
+    section, _, key = setting.rpartition(".")
+    example = f"{key}: {np.format_float_positional(levels[place], trim='-')}"
+    remedy = (
+        f'{share(zeros)} of the values are 0, which may mean "no rating": if so, leave them out; '
+        * may_lack
+        + f"set the lowest rating that is relevant, for example {f'{section}: {{{example}}}' if section else example}, "
+        f"which {share(float(reached[place]))} of the ratings {'above 0 ' * may_lack}reach"
+    )
+    if threshold is None:
+        positive = share(float(np.mean(data.rating > 0)))
+        yield (
+            f"{setting} is not set, and the ratings look explicit ({lowest:g} to {highest:g}): every rating "
+            f"above 0 ({positive} of them) is relevant, low ones too; {remedy}"
+        )
+    elif lowest >= np.float32(threshold):
+        yield (
+            f"every rating reaches {setting}: {threshold:g} ({lowest:g} to {highest:g}), so that every "
+            f"held-out item is relevant; {remedy}"
+        )
+
+
+def kind_of_values(data: Interactions) -> Literal["ratings", "counts", "other"]:
+    """Return the kind of values: ratings on a scale, counts with a long tail, or other ones (such as 0 and 1)."""
+    rating = data.rating
+    lowest, highest = data.rating_scale
+    levels, counts = np.unique(rating, return_counts=True)
+    if len(levels) < _MIN_LEVELS:
+        return "other"
+    if lowest >= 0 and highest > _LONG_TAIL * np.median(rating[rating > 0]):
+        return "counts"
+    # Whole numbers from 1 of which 1 is the most common are small counts rather than stars.
+    whole = bool((levels == np.floor(levels)).all())
+    return "other" if whole and lowest == 1 and int(np.argmax(counts)) == 0 else "ratings"
+
+
+@data_check(
+    "EV115",
+    title="counts read as ratings",
+    rule="Found where the highest value is more than 20 times the median, as on no common rating scale, and a model "
+    "reads the values (as its `uses_ratings` declares; or else if it predicts ratings), or a metric takes them as "
+    "gains (`ndcg` and `dcg`, unless with `gain=binary`).",
+    why="A few users with thousands of plays of an item decide what a model learns, and one item decides the nDCG of a "
+    "user.",
+    source="Hu, Koren and Volinsky: Collaborative Filtering for Implicit Feedback Datasets. ICDM 2008, which takes the "
+    "logarithm of such counts.",
+    remedy="Store log(1 + count) as the rating, or set `values: binary` where the model has it, and `gain=binary` in "
+    "the metric.",
+)
+def _counts_as_ratings(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    if kind_of_values(data.info.full) != "counts":
+        return
+    lowest, highest = data.info.full.rating_scale
+    median = np.median(data.info.full.rating)
+    looks = f"and these look like counts ({lowest:,.9g} to {highest:,.9g}, median {median:,.9g})"
+    logarithm = "store the logarithm, such as log(1 + count), as the rating"
+    models = [m for m in config.models if uses_ratings(MODELS.create(m.type, m.params))]
+    if models:
+        binary = [model.name for model in models if "values" in model.params]
+        option = f", or set values: binary in {', '.join(binary)}" if binary else ""
+        yield Found(
+            f"models: {', '.join(model.name for model in models)} {'read' if len(models) > 1 else 'reads'} raw values, "
+            f"{looks}: a few large ones decide what is learned; {logarithm}{option}"
+        )
+    metrics = [spec for spec in config.metrics if getattr(spec.metric, "gain", "binary") != "binary"]
+    if metrics:
+        # Every registered metric is a dataclass.
+        binary = [replace(m, metric=replace(m.metric, gain="binary")).name for m in metrics]  # type: ignore[type-var]
+        yield Found(
+            f"metrics: {', '.join(spec.name for spec in metrics)} {'take' if len(metrics) > 1 else 'takes'} raw values "
+            f"as gains, {looks}: one item may decide the score of a user; use {', '.join(binary)}, or {logarithm}"
+        )
+
+
+@data_check(
+    "EV116",
+    title="a model that may have seen the test data",
+    rule="Found for each model that reads one of MLflow, by its type (`mlflow`) or by a parameter (`models:/...`).",
+    why="It was fitted before this split, perhaps on the very interactions that are held out here. Its scores may then "
+    "be too high.",
+    source="Kapoor and Narayanan: Leakage and the Reproducibility Crisis in Machine-Learning-Based Science. Patterns "
+    "2023.",
+    remedy="Compare its type and parameters, fitted anew, as the gate does with a champion: "
+    "`gate: {champion: {registry: NAME@ALIAS}}`. Or split by a time after its training: `split: {type: temporal, "
+    "cutoff: 2026-01-31}`, and put the code under `checks.ignore`.",
+)
+def _seen_test_data(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    for model in config.models:
+        named = [name for name in inputs_named_in(model.params, []) if name.startswith("models:/")]
+        if model.type == "mlflow":  # from a run or a folder too
+            named.append(str(model.params["model"]))
+        if named:
+            kind = "registered model" if named[0].startswith("models:/") else "model"
+            yield Found(
+                f"models: {model.name} reads the {kind} {named[0]}: it was fitted before this split, perhaps on "
+                f"the very interactions that are held out here, so that its scores may be too high (leakage); compare "
+                f"its type and parameters, fitted anew, for example by gate.champion: {{registry: NAME@ALIAS}}",
+                model.name,
+            )

@@ -1,0 +1,202 @@
+"""Checks of the split: what the train data knows of the future, what nobody can find, what the test stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+
+from evalplugin.base.numbers import share
+from evalplugin.config import CheckedConfig
+from evalplugin.data import Interactions, Split
+from evalplugin.execution.runner import PreparedData
+from evalplugin.features.checks.base import Found, data_check
+
+__all__: list[str] = []
+
+_OWN_FUTURE = 0.01  # share of the test users
+_FUTURE = 0.05  # share of the train data
+_QUANTILE = 0.9  # of the temporal split that is proposed
+_COLD = 0.05  # share of the test data
+_ONE_DAY = 0.5  # share of the test data
+_ONE_GROUP = 0.8  # share of the test users
+_COLD_USERS = 0.5  # share of the test users
+_EQUAL_TIMES = 0.05  # share of the test users
+_DAY = 86_400  # seconds
+_EARLIEST, _LATEST = 631_152_000, 4_102_444_800  # 1990 and 2100: what else are no seconds since 1970
+
+
+@data_check(
+    "EV101",
+    title="train data from the future",
+    rule="Found where more than 1 % of the test users have train interactions that are later than their first test "
+    "interaction, or where on average more than 5 % of the train data are later than a test interaction. A temporal "
+    "split has none; the room is for a few late records, which cannot decide a comparison.",
+    why="In production no model knows the future. Here one learns what became popular after the moment that it is "
+    "tested on. `last_n`, `holdout` and `kfold` all do this as soon as users are active at different times, and it can "
+    "change the order of models, the more the faster tastes change.",
+    source="Ji, Sun, Zhang and Li: A Critical Study on Data Leakage in Recommender System Offline Evaluation. "
+    "ACM TOIS 2023. Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
+    "Recommendation Models. RecSys 2020.",
+    remedy="Split by time: `split: {type: temporal, quantile: 0.9}`. The finding counts the users whom that leaves "
+    "for the test, and those without history, whom no model of interactions can know: a lower quantile leaves "
+    "more of the others, `cold: drop` the others alone. Where popularity and tastes do not change over the "
+    "time of the data, or only a relative order on the same footing is wanted, say so under `checks.ignore`.",
+)
+def _future(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    shares = [_future_shares(fold) for fold in data.folds if not fold.overlap_allowed]
+    known = [one for one in shares if one is not None]
+    if not known:
+        return
+    own, later = np.mean(known, axis=0)
+    if own > _OWN_FUTURE or later > _FUTURE:
+        users = f", and {share(own)} of the test users have some of their own" if own > _OWN_FUTURE else ""
+        yield Found(
+            f"split {data.info.split}: on average {share(later)} of the train data are later than a test "
+            f"interaction{users}: models learn from the future; {_left_by_time(data.info.full)}"
+        )
+
+
+def _left_by_time(full: Interactions) -> str:
+    """Return whom the proposed split would leave for the test, without making it."""
+    assert full.timestamp is not None
+    position = int(_QUANTILE * len(full))
+    is_test = full.timestamp >= np.partition(full.timestamp, position)[position]
+    if is_test.all():
+        return "times are too alike to split by time"
+    tested, known = (np.bincount(full.user[rows], minlength=full.n_users) > 0 for rows in (is_test, ~is_test))
+    users, left, cold = map(np.count_nonzero, (tested | known, tested, tested & ~known))
+    return (
+        f"split: {{type: temporal, quantile: {_QUANTILE}}} does not, and leaves {left:,} of {users:,} users for the "
+        f"test, {cold:,} of them without history"
+    )
+
+
+def _future_shares(fold: Split) -> tuple[float, float] | None:
+    """Return the share of test users with a later train interaction, and that of later train data; None: no times."""
+    train, test = fold.train, fold.test
+    if train.timestamp is None or test.timestamp is None:
+        return None
+    first = np.full(train.n_users, np.iinfo(np.int64).max)
+    np.minimum.at(first, test.user, test.timestamp)
+    tested = np.unique(test.user)
+    has_later = np.zeros(train.n_users, dtype=np.bool_)
+    has_later[train.user[train.timestamp > first[train.user]]] = True
+    until = np.searchsorted(np.sort(train.timestamp), test.timestamp, side="right")
+    return float(has_later[tested].mean()), float(1 - np.mean(until) / len(train))
+
+
+@data_check(
+    "EV102",
+    title="items first seen after the cut",
+    rule="Found where more than 5 % of the test interactions are on items that the train data does not have (mean over "
+    "folds). Less is within the intervals of most comparisons.",
+    why="No model that learns from interactions can list such an item, so that the best possible recall is lower by "
+    "that share, for all models alike; one that uses attributes of items is judged on them alone.",
+    source="Schein, Popescul, Ungar and Pennock: Methods and Metrics for Cold-Start Recommendations. SIGIR 2002.",
+    remedy="Compare on items that can be known: `cold: drop` in the split. Or keep them and read all scores as out of "
+    "the smaller maximum; a segment of users or a model with item attributes tells more.",
+)
+def _cold_items(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    counts = [fold.counts for fold in data.folds]
+    cold, all_ = (
+        sum(one[key] for one in counts) for key in ("test_interactions_on_cold_items", "test_interactions")
+    )
+    if cold > _COLD * all_:
+        yield Found(
+            f"split {data.info.split}: {share(cold / all_)} of the test interactions ({cold:,} of {all_:,}) are on "
+            f"items that the train data does not have ({counts[0]['cold_items']:,} items"
+            f"{' in the first fold' if len(counts) > 1 else ''}): no collaborative model can find them; cold: drop in "
+            f"the split leaves them out"
+        )
+
+
+@data_check(
+    "EV118",
+    title="equal times at the cut",
+    rule="Found where a split holds out the latest interactions of each user, and more than 5 % of the test users have "
+    "train interactions at the very time of their first test interaction. Fewer change a mean by less than its "
+    "interval. `temporal` cuts between times, so that it has none.",
+    why="Which of the interactions at that time are held out is drawn by the seed: the order in which they happened is "
+    "not in the data, as where many ratings were entered at once.",
+    source="Meng, McCreadie, Macdonald and Ounis: Exploring Data Splitting Strategies for the Evaluation of "
+    "Recommendation Models. RecSys 2020 (on how much the split decides).",
+    remedy="Cut between times: `split: {type: temporal, quantile: 0.9}`. Or keep the split, and run it again with "
+    "another `seed` to see how much the draw matters.",
+)
+def _equal_times(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    tied = tested = 0
+    for fold in data.folds:
+        train, test = fold.train, fold.test
+        if train.timestamp is None or test.timestamp is None or fold.overlap_allowed:
+            return
+        last, first = (
+            np.full(train.n_users, np.iinfo(np.int64).min),
+            np.full(train.n_users, np.iinfo(np.int64).max),
+        )
+        np.maximum.at(last, train.user, train.timestamp)
+        np.minimum.at(first, test.user, test.timestamp)
+        if (last > first).any():  # not the latest are held out
+            return
+        tied, tested = tied + int((last == first).sum()), tested + fold.counts["test_users"]
+    if tied > _EQUAL_TIMES * tested:
+        yield Found(
+            f"split {data.info.split}: {share(tied / tested)} of the test users ({tied:,} of {tested:,}) have train "
+            f"interactions at the time of their first test interaction: the seed draws which ones are held out; a "
+            f"temporal split cuts between times"
+        )
+
+
+@data_check(
+    "EV109",
+    title="a test of mostly one group or one day",
+    rule="Found where more than half of the test interactions are of one day (UTC) while the data has several, where "
+    "more than 80 % of the test users are in one group of a segment that the config names, or where more than half "
+    "of them have no train data. Times that are no seconds since 1970 are not looked at, nor are the default segments, "
+    "which evalplugin divides itself.",
+    why="The conclusion holds for what was tested: for a Monday, a campaign, one country, or for newcomers.",
+    source="Beel, Brunel: Data Pruning in Recommender Systems Research: Best-Practice or Malpractice? RecSys 2019 (on "
+    "who is left in a test).",
+    remedy="Test a longer time (a whole week or several folds), and compare by groups: `segments`.",
+)
+def _one_group(config: CheckedConfig, data: PreparedData) -> Iterator[Found]:
+    where = f"split {data.info.split}"
+    if (day := _main_day([fold.test for fold in data.folds], data.info.full)) is not None:
+        yield Found(f"{where}: {day}")
+    named = (
+        {segment.name for segment in config.segments} if "segments" in config.spec.model_fields_set else set()
+    )
+    for segment in data.info.segments:
+        sizes = np.bincount(segment.group[segment.group >= 0], minlength=len(segment.labels))
+        if segment.name in named and np.count_nonzero(sizes) > 1 and sizes.max() > _ONE_GROUP * sizes.sum():
+            label = segment.labels[int(sizes.argmax())]
+            yield Found(
+                f"{where}: {share(sizes.max() / sizes.sum())} of the test users are in one group of {segment.name} "
+                f"({label}): means over all users are its means; compare by groups"
+            )
+    users, cold = (sum(fold.counts[key] for fold in data.folds) for key in ("test_users", "cold_users"))
+    if cold > _COLD_USERS * users:
+        yield Found(
+            f"{where}: {share(cold / users)} of the test users ({cold:,} of {users:,}) have no train data: this tests "
+            f"what models do for newcomers; recommend: {{cold_users: skip}} leaves them out"
+        )
+
+
+def _main_day(tests: list[Interactions], full: Interactions) -> str | None:
+    times = [test.timestamp for test in tests if test.timestamp is not None]
+    if full.timestamp is None or not times:
+        return None
+    if full.timestamp.min() < _EARLIEST or full.timestamp.max() > _LATEST:
+        return None
+    if full.timestamp.max() // _DAY == full.timestamp.min() // _DAY:
+        return None
+    days, counts = np.unique(np.concatenate(times) // _DAY, return_counts=True)
+    top = int(counts.argmax())
+    if counts[top] <= _ONE_DAY * counts.sum():
+        return None
+    day = datetime.fromtimestamp(int(days[top]) * _DAY, UTC).date()
+    return (
+        f"{share(counts[top] / counts.sum())} of the test interactions are of one day, {day}: test a whole week, or "
+        f"several folds"
+    )

@@ -1,0 +1,39 @@
+"""Data cards in a bake-off: sizes of each dataset, and how they differ from those of the bake-off before."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+
+from evalplugin.data.drift import Drift
+from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.data_card.command import cards_of
+from evalplugin.report.data_card import card_markdown, drift_sentence
+from evalplugin.tracking.read.cards import CARD
+from evalplugin.tracking.write.items import Artifact, Item
+
+__all__ = ["DataCards"]
+
+
+class DataCards(Feature):
+    """Describes the datasets, and reports their drift."""
+
+    def after(self, running: Running, results: Results) -> Results:
+        """Add the cards, and how each dataset differs from that of an earlier bake-off."""
+        observer = running.workspace.observer
+        with observer.progress("describe the data"):
+            data = running.tracker.described(cards_of(results.prepared))
+        for name, drift in data.drifts.items():
+            if isinstance(drift, Drift):
+                observer.report(f"{name}: {drift_sentence(drift)}")
+        return replace(results, data=data)
+
+    def items(self, results: Results) -> Iterator[Item]:
+        """Yield the cards for people and for programs."""
+        if (data := results.data) is not None:
+            lines = ["# Data", ""]
+            for card in data.cards:
+                lines += card_markdown(card, data.drifts.get(card.name))
+            yield Artifact("data_card.md", "\n".join(lines))
+            yield Artifact(CARD, json.dumps(data.as_mapping(), ensure_ascii=False, allow_nan=False))

@@ -1,0 +1,178 @@
+"""Gate decisions on logged models: runs read from MLflow, the champion among them, the decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from evalplugin.base.errors import ConfigError, DataError, Problem
+from evalplugin.base.parameters import problems_of
+from evalplugin.comparison.contest import Contest, with_choice
+from evalplugin.comparison.gate import (
+    Decision,
+    check_challengers,
+    choose_contest,
+    decide,
+    gate_without_champion,
+    no_champion_note,
+)
+from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
+from evalplugin.config.gate_checks import champion_of
+
+__all__ = ["decide_logged", "gate_of"]
+
+
+def gate_of(
+    config: Path | None, overrides: Sequence[str], options: Mapping[str, Any]
+) -> tuple[Gate, Register | None, str | None, str | None]:
+    """Return the gate of a config, or an empty one, in which options that are not None win.
+
+    With it come the config's register section, tracking URI and experiment, if any.
+
+    Raises:
+        ConfigError: Every mistake of the config, or of the options.
+    """
+    gate, register, uri, experiment = Gate(), None, None, None
+    if config is not None:
+        from evalplugin.config import load
+
+        spec = load(config, overrides=overrides).spec
+        if spec.gate is None:
+            raise ConfigError([f"{config}: has no gate"])
+        gate, register, uri, experiment = spec.gate, spec.registered, spec.tracking.uri, spec.experiment
+    given = {key: value for key, value in options.items() if value is not None}
+    values = {**gate.model_dump(), **given}
+    try:
+        return Gate.model_validate(values), register, uri, experiment
+    except ValidationError as error:
+        problems = problems_of(error, Gate, values, noun="key")
+        raise ConfigError([_of_option(problem) for problem in problems]) from None
+
+
+def decide_logged(
+    gate: Gate,
+    register: Register | None = None,
+    *,
+    runs: Sequence[str] = (),
+    bakeoff: str | None = None,
+    experiment: str | None = None,
+    tracking_uri: str | None = None,
+    intersect: bool = False,
+    counted: bool = True,
+) -> tuple[Decision, tuple[str, ...]]:
+    """Return the decision of a gate on logged models, and the ids of the challengers' runs.
+
+    The champion is one of these models, or another run on the same data. For a registered one, which may be named by
+    name@alias, it is the model of the same type and parameters; as long as none is registered, the baseline. Where
+    none is named, it is the baseline.
+
+    Args:
+        gate: The conditions.
+        register: The config's section, if any.
+        runs, bakeoff, experiment, tracking_uri, intersect: The runs to read, as in ``read_contests``.
+        counted: Whether the decision spends one of ``gate.decisions``.
+
+    Raises:
+        DataError: No such run or bake-off, runs that cannot be compared, or no such champion.
+        TrackingError: The store cannot be reached, or a run lacks logged files.
+    """
+    from evalplugin.tracking.read.contests import read_contests
+
+    contests = read_contests(
+        tracking_uri,
+        bakeoff=bakeoff,
+        runs=runs,
+        experiment=experiment,
+        intersect=intersect,
+        refuse_damaged=True,
+    )
+    contest = choose_contest(contests, gate)
+    champion = champion_of(gate, register, contest.baseline)
+    if champion is None:
+        raise DataError("the runs have no baseline to stand for a champion: name one with --champion MODEL")
+    is_in_contest = champion in {c.model for c in contest.models}
+    if isinstance(champion, str) and not is_in_contest and is_registered(champion):
+        champion = ChampionSpec(registry=champion)
+    registered = champion.registry if isinstance(champion, ChampionSpec) else None
+    run = champion.run if isinstance(champion, ChampionSpec) else champion
+    if registered is not None:
+        name, gate, note = _registered(contest, gate, registered, tracking_uri)
+    elif isinstance(champion, str) and is_in_contest:
+        name, note = champion, None
+    else:
+        assert run is not None
+        contest, name = _with_run(contest, run, tracking_uri, intersect=intersect)
+        note = f"the champion is the run {run}, here called {name}"
+    check_challengers(gate, name)
+    if gate.metric is not None:
+        contest = with_choice(contest, primary=gate.metric)
+    named = [c for c in contest.models if c.model != name and c.model in (gate.challengers or {c.model})]
+    run_ids = tuple(c.run_id for c in named or contest.models if c.run_id is not None)
+    by_budget = partial(decide, contest, gate, name, notes=[*contest.notes, *([note] if note else [])])
+    if gate.decisions is None or not run_ids:
+        return by_budget(), run_ids
+    from evalplugin.features.gate.ledger import Ledger
+
+    ledger = Ledger.beside(tracking_uri, run_ids, contest.dataset, contest.split)
+    if not counted:
+        return by_budget(budget=ledger.budget(gate.decisions)), run_ids
+    return ledger.decide(gate.decisions, lambda budget: by_budget(budget=budget)), run_ids
+
+
+def _registered(
+    contest: Contest, gate: Gate, champion: str, tracking_uri: str | None
+) -> tuple[str, Gate, str]:
+    """Return the model of the contest that is the registered one, the gate for the others, and a note on it."""
+    from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
+
+    recipe = recipe_of_registered(tracking_uri, champion)
+    if recipe is None:
+        if contest.baseline is None:
+            raise DataError(f"there is no {champion} in the registry yet, and no baseline to stand for it")
+        return contest.baseline, gate_without_champion(gate), no_champion_note(champion, contest.baseline)
+    for model in contest.models:
+        assert model.run_id is not None
+        other = recipe_of_run(tracking_uri, model.run_id)
+        if other.type == recipe.type and dict(other.params) == dict(recipe.params):
+            return model.model, gate, f"the champion is {model.model}, as {recipe.origin}"
+    models = ", ".join(model.model for model in contest.models)
+    raise DataError(
+        f"the champion ({recipe.origin}) is none of the models of {contest.name}: {models}; a bake-off whose config "
+        f"has this gate fits it anew"
+    )
+
+
+def _with_run(
+    contest: Contest, run: str, tracking_uri: str | None, *, intersect: bool
+) -> tuple[Contest, str]:
+    """Return the contest with a run among its models, and the name of its model."""
+    from evalplugin.features.gate.logged_decision import run_ids
+    from evalplugin.tracking.read.contests import read_contests
+
+    ours, theirs = [c.run_id for c in contest.models if c.run_id is not None], run_ids(tracking_uri, run)
+    contests = [contest]
+    if not set(theirs) & set(ours):
+        contests = read_contests(
+            tracking_uri,
+            runs=[*ours, *theirs],
+            intersect=intersect,
+            primary=contest.primary,
+            refuse_damaged=True,
+        )
+    for one in contests:
+        models = {c.run_id: c.model for c in one.models}
+        names = [model for run_id, model in models.items() if run_id in theirs]
+        if names and set(ours) <= models.keys():
+            return one, names[0]
+    raise DataError(
+        f"the champion {run} was not scored on the data of {contest.dataset}: they cannot be compared"
+    )
+
+
+def _of_option(problem: Problem) -> str:
+    key = str(problem.path[0]).replace("_", "-") if problem.path else ""
+    return f"--{key}: {problem.message}"

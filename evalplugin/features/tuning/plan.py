@@ -1,0 +1,106 @@
+"""The studies of a bake-off: validation data inside the train data of each fold, one study for each tuned model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from evalplugin.base.errors import DataError
+from evalplugin.base.parameters import as_mapping
+from evalplugin.base.seeding import generator
+from evalplugin.config import CheckedConfig, ModelRecipe, Named
+from evalplugin.config.checked import TuningPlan
+from evalplugin.data import Candidates, Split, Splitter
+from evalplugin.execution.data_checks import check_data
+from evalplugin.execution.runner import Job, PreparedData
+from evalplugin.features.tuning.space import SearchSpace
+from evalplugin.features.tuning.study import Study
+
+__all__ = ["planned_trials", "studies_of"]
+
+
+def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Sequence[Job]) -> list[Study]:
+    """Return a study for each fold of each job of a tuned model; nothing is fitted.
+
+    Raises:
+        DataError: The train data of a fold cannot be split into train and validation data.
+    """
+    plan = config.tune
+    if plan is None:
+        return []
+    found = []
+    # By identity: the models of one dataset and split share their folds.
+    validation = {id(fold): _validation(config, plan, one, fold) for one in prepared for fold in one.folds}
+    for number, job in enumerate(jobs):
+        for fold, task in enumerate(job.tasks[: job.folds] if job.model.space else ()):
+            split, candidates, settings = validation[id(task.split)]
+            base = replace(
+                task,
+                model=replace(job.model, space=None),
+                split=split,
+                candidates=candidates,
+                stream=(split.train.digest,),
+                metrics=(plan.metric,),
+            )
+            assert job.model.space is not None
+            space = SearchSpace(job.model.space)
+            found.append(
+                Study(number, fold, _label(job, fold), base, space, plan, settings, name=job.name(fold))
+            )
+    return found
+
+
+def _label(job: Job, fold: int) -> str:
+    """Return the name of a study for people: a model is tuned once on each fold, whatever the number of seeds."""
+    return replace(job, tasks=job.tasks[: job.folds], seeds=1).label(fold)
+
+
+def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int | None:
+    """Return the most trials of a model on all its folds: 0 if it is not tuned, None if only seconds are limited."""
+    if config.tune is None or not model.space:
+        return 0
+    trials = config.tune.budget.trials
+    return None if trials is None else trials * folds
+
+
+def _validation(
+    config: CheckedConfig, plan: TuningPlan, prepared: PreparedData, fold: Split
+) -> tuple[Split, Candidates, dict[str, Any]]:
+    """Return the split of a fold's train data, the candidates, and the settings.
+
+    Nothing depends on the test data, not even the streams.
+    """
+    split = plan.split or _split_of(config, prepared)
+    seed, recommend = config.spec.seed, config.spec.recommend
+    params = json.dumps(as_mapping(split.component), sort_keys=True)
+    stream = (fold.train.digest, split.type, params, str(fold.fold), "tune")
+    place = f"{prepared.info.dataset}, {prepared.info.split}, fold {fold.fold + 1}"
+    try:
+        if fold.overlap_allowed:
+            raise DataError("the test data is part of the train data, so that tuning would see the test")
+        found = split.component.split(fold.train, generator(seed, *stream, "split"))[0]
+        if found.overlap_allowed:
+            raise DataError(f"the split {split.type} has no validation data apart from the train data")
+        if recommend.cold_users == "skip":
+            found = found.without_cold_users()
+        check_data(config, fold.train, [found])
+    except DataError as error:
+        hint = (
+            "" if plan.split is not None else " (tune.split is left out, so that it is split like all data)"
+        )
+        raise DataError(
+            f"tune: the train data of {place} cannot be split for validation{hint}: {error}"
+        ) from None
+    settings = plan.as_mapping() | {"split": {"type": split.type, **as_mapping(split.component)}}
+    drawing = generator(seed, *stream, "candidates")
+    negatives = recommend.negatives or 0
+    return found, Candidates.of(recommend.candidates, found, drawing, n_negatives=negatives), settings
+
+
+def _split_of(config: CheckedConfig, prepared: PreparedData) -> Named[Splitter]:
+    """Return the split of the data, as it divides train data."""
+    split = next(split for split in config.splits if split.name == prepared.info.split)
+    of_train_data: Callable[[], Splitter] = getattr(split.component, "of_train_data", lambda: split.component)
+    return replace(split, component=of_train_data())

@@ -1,0 +1,278 @@
+"""A study: the trials of one model on one fold, chosen by Optuna within a budget."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from evalplugin.base.arrays import Floats
+from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.parameters import as_mapping
+from evalplugin.base.seeding import generator
+from evalplugin.config.checked import TuningPlan
+from evalplugin.config.grid import params_at
+from evalplugin.execution.race import Race
+from evalplugin.execution.results import Costs
+from evalplugin.execution.tasks import Task, TaskFailure, TaskResult
+from evalplugin.features.tuning.space import SearchSpace
+from evalplugin.models import MODELS
+
+if TYPE_CHECKING:
+    import optuna
+
+__all__ = ["GENERATION", "Outcome", "Study", "Trial"]
+
+GENERATION = (
+    4  # trials that are asked for before any of them is told, so that workers never change what is asked
+)
+_NO_COSTS = Costs(0.0, 0.0, 0.0, float("nan"))
+_BARREN = 5  # generations of failures, after which a study ends
+_DRAWS = 100  # random points, after which the untried ones are searched for in order
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The outcome of a trial."""
+
+    state: Literal["done", "dropped", "failed"]
+    value: float | None = None  # mean of the metric over the users seen; None: it failed
+    users: int = 0  # seen
+    costs: Costs = _NO_COSTS
+    scores: Floats | None = field(
+        default=None, repr=False
+    )  # of every user, for a race; None: not for each of them
+    cached: bool = False  # whether nothing was computed for it
+    failure: TaskFailure | None = None
+
+    @property
+    def seconds(self) -> float:
+        """What it counts in the budget."""
+        return self.costs.fit_seconds + self.costs.recommend_seconds + self.costs.score_seconds
+
+
+@dataclass(eq=False)
+class Trial:
+    """One choice of parameters, evaluated on the validation data."""
+
+    number: int  # from 0; the first has the defaults
+    values: Mapping[str, Any]  # of the tuned parameters whose condition is met
+    task: Task
+    asked: optuna.Trial | None  # None: the defaults, which Optuna has not suggested
+    outcome: Outcome | None = None
+
+
+@dataclass(eq=False)
+class Study:
+    """The trials of one model on one fold.
+
+    They are asked for in generations, all of which are told in order before the next. So a study depends on the seed,
+    the train data and the budget alone, and one that is repeated from cached results is the same.
+    """
+
+    job: int  # number of the job
+    fold: int
+    label: str  # the model's name, and the fold where there are several
+    base: Task  # with the defaults, on the validation data
+    space: SearchSpace
+    plan: TuningPlan
+    settings: Mapping[str, Any]  # the plan as plain values, with the split of this study
+    trials: list[Trial] = field(default_factory=list)
+    name: str = ""  # unique within the bake-off
+    is_exhausted: bool = False  # whether every point of the search space has been tried
+    _barren: int = 0
+    _study: optuna.Study = field(init=False, repr=False)
+    _random: optuna.Study = field(
+        init=False, repr=False
+    )  # draws points in place of those that have been tried
+
+    def __post_init__(self) -> None:
+        import optuna
+
+        task = self.base
+        params = json.dumps(task.model.params, sort_keys=True)
+        seed = int(generator(task.seed, *task.stream, "study", task.model.type, params).integers(2**32))
+        with _quiet():
+            # The joint sampler of conditional spaces is marked as experimental.
+            sampler = optuna.samplers.TPESampler(seed=seed, group=self.space.is_conditional)
+            self._study = optuna.create_study(
+                direction="maximize" if self.higher_is_better else "minimize",
+                sampler=sampler,
+                pruner=optuna.pruners.NopPruner(),
+            )
+            self._random = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
+
+    @property
+    def higher_is_better(self) -> bool:
+        """The direction of the metric."""
+        return bool(self.plan.metric.metric.higher_is_better)
+
+    @cached_property
+    def n_users(self) -> int:
+        """The number of users with validation data."""
+        return len(np.unique(self.base.split.test.user))
+
+    @property
+    def spent(self) -> float:
+        """The seconds that the trials have cost."""
+        return sum(trial.outcome.seconds for trial in self.trials if trial.outcome is not None)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the budget is spent, all points have been tried, or new trials only fail."""
+        budget = self.plan.budget
+        return (
+            (budget.trials is not None and len(self.trials) >= budget.trials)
+            or (budget.seconds is not None and self.spent >= budget.seconds)
+            or self.is_exhausted
+            or self.only_fails
+        )
+
+    @property
+    def only_fails(self) -> bool:
+        """Whether it ends as all trials of the last generations failed."""
+        return self._barren >= _BARREN
+
+    @property
+    def best(self) -> Trial | None:
+        """The incumbent: the trial with the best value on all users, of equal ones the first."""
+        done = [t for t in self.trials if t.outcome is not None and t.outcome.state == "done"]
+        sign = 1.0 if self.higher_is_better else -1.0
+        return max(done, key=lambda t: sign * _value(t), default=None)
+
+    def ask(self) -> list[Trial]:
+        """Return the trials of the next generation; none when the study has ended."""
+        if self.ended:
+            return []
+        budget, race = self.plan.budget.trials, self._race()
+        size = GENERATION if budget is None else min(GENERATION, budget - len(self.trials))
+        first = len(self.trials)
+        for number in range(first, first + size):
+            if number == 0:
+                self.trials.append(Trial(0, self.defaults, replace(self.base, race=race), None))
+                continue
+            with _quiet():
+                asked = self._ask()
+            if asked is None:
+                self.is_exhausted = True
+                break
+            values = self.space.suggest(asked)
+            model = replace(self.base.model, params=self._params_of(values))
+            self.trials.append(Trial(number, values, replace(self.base, model=model, race=race), asked))
+        return self.trials[first:]
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """The values of the first trial, which need not be in the search space."""
+        return self.space.defaults(self.base.model.params)
+
+    def _ask(self) -> optuna.Trial | None:
+        """Return Optuna's next trial, at a random point where its own has been tried; None if all points have been."""
+        import optuna
+
+        tried = {_text(trial.task.model.params) for trial in self.trials}
+
+        def is_new(values: Mapping[str, Any]) -> bool:
+            return _text(self._params_of(values)) not in tried
+
+        asked = self._study.ask()
+        if is_new(self.space.suggest(asked)):
+            return asked
+        self._study.tell(asked, state=optuna.trial.TrialState.FAIL)
+        drawn = (self.space.suggest(self._random.ask()) for _ in range(_DRAWS))
+        values = next(filter(is_new, chain(drawn, self.space.points())), None)
+        if values is None:
+            return None
+        told = self.space.told(values)
+        assert told is not None
+        self._study.enqueue_trial(told[0])
+        return self._study.ask()
+
+    def tell(self, trials: list[Trial]) -> None:
+        """Tell Optuna the outcomes of a generation."""
+        for trial in trials:
+            self._tell(trial)
+        succeeded = any(trial.outcome is not None and trial.outcome.state != "failed" for trial in trials)
+        self._barren = 0 if succeeded else self._barren + 1
+
+    def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> Outcome:
+        """Return the outcome of a trial's task."""
+        if isinstance(result, TaskFailure):
+            return Outcome("failed", cached=cached, failure=result)
+        name, scores = self.plan.metric.name, result.per_user
+        value, users = scores.means[name], len(scores.users)
+        if np.isnan(value):
+            text = f"{name} is undefined for all {users:,} users of the validation data"
+            return Outcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
+        column = scores.column(name) if name in scores.metrics else None
+        state: Literal["done", "dropped"] = "done" if users == self.n_users else "dropped"
+        return Outcome(state, value, users, result.costs, column if state == "done" else None, cached)
+
+    def _params_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all parameters, as the model has them; where it refuses them, so that the trial fails, as chosen."""
+        params = params_at(self.base.model.params, values)
+        with suppress(EvalpluginError):
+            params = as_mapping(MODELS.create(self.base.model.type, params))
+        return params
+
+    def _race(self) -> Race | None:
+        best = self.best
+        if self.plan.prune != "race" or best is None or best.outcome is None or best.outcome.scores is None:
+            return None
+        users = np.unique(self.base.split.test.user)
+        order = generator(self.base.seed, *self.base.stream, "race").permutation(len(users))
+        return Race(users[order], best.outcome.scores[order], self.higher_is_better)
+
+    def _tell(self, trial: Trial) -> None:
+        import optuna
+
+        outcome = trial.outcome
+        assert outcome is not None
+        states = optuna.trial.TrialState
+        with _quiet():
+            if trial.asked is None:
+                # Optuna learns of defaults outside of the space, or that fail, nothing.
+                told = self.space.told(trial.values)
+                if told is not None and outcome.state == "done":
+                    params, distributions = told
+                    self._study.add_trial(
+                        optuna.create_trial(params=params, distributions=distributions, value=outcome.value)
+                    )
+            elif outcome.value is None:
+                self._study.tell(trial.asked, state=states.FAIL)
+            elif outcome.state == "dropped":
+                trial.asked.report(outcome.value, outcome.users)
+                self._study.tell(trial.asked, state=states.PRUNED)
+            else:
+                self._study.tell(trial.asked, outcome.value)
+
+
+def _text(params: Mapping[str, Any]) -> str:
+    return json.dumps(params, sort_keys=True)  # tells 1 from true
+
+
+def _value(trial: Trial) -> float:
+    assert trial.outcome is not None and trial.outcome.value is not None
+    return trial.outcome.value
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence Optuna's log and its warnings on experimental features inside."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
+    finally:
+        optuna.logging.set_verbosity(before)

@@ -1,0 +1,178 @@
+"""``Workspace``: what every command that works on a config starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Literal, Self
+
+from evalplugin.base.errors import DataError, Problem, TrackingError
+from evalplugin.base.inputs import PROGRAM, folder_size, scheme_of
+from evalplugin.base.units import count_text, size_text
+from evalplugin.config import CheckedConfig
+from evalplugin.config.inputs import declared_inputs, stored_uris
+from evalplugin.execution.engines import Needs, Session
+from evalplugin.execution.engines.local import Local
+from evalplugin.execution.observer import Observer
+from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
+from evalplugin.execution.store import private_folder
+from evalplugin.execution.store.steps import StepCache
+from evalplugin.execution.worker import Limits
+from evalplugin.tracking.connection import is_missing
+from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.read.uris import stored_version, uri_version
+
+__all__ = ["Mode", "Workspace"]
+
+Mode = Literal["run", "fresh", "resume", "sync"]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A checked config, with the places and the observer of one command. Make it with ``open``."""
+
+    config: CheckedConfig
+    uri: str  # of the tracking store, absolute
+    experiment: str
+    observer: Observer
+    mode: Mode = "run"
+    data_home: Path | None = None  # where datasets are looked up before they are downloaded
+
+    @classmethod
+    def open(
+        cls,
+        config: CheckedConfig,
+        *,
+        tracking_uri: str | None = None,
+        experiment: str | None = None,
+        observer: Observer | None = None,
+        mode: Mode = "run",
+        data_home: Path | None = None,
+    ) -> Self:
+        """Return the workspace of a config; nothing is read or written yet.
+
+        Args:
+            config: From ``evalplugin.config.load``.
+            tracking_uri, experiment: Win over the config's.
+            observer: Receives progress; None: nobody does.
+            mode: ``resume``: continue the newest bake-off of this config that was cut off, in the same runs, if there
+                is one. ``sync``: the same, but compute nothing. ``fresh``: take nothing from the cache.
+            data_home: Folder where datasets are looked up before they are downloaded.
+        """
+        spec = config.spec
+        uri = resolve_uri(tracking_uri or spec.tracking.uri)
+        return cls(config, uri, experiment or spec.experiment, observer or Observer(), mode, data_home)
+
+    @cached_property
+    def cache(self) -> StepCache:
+        """The cache of finished steps, opened at its first use.
+
+        Raises:
+            StoreError: The store cannot be used.
+        """
+        own = {uri for model in self.config.models for uri in stored_uris(model).values()}
+        resolve = partial(uri_version, tracking_uri=self.uri, own=own)
+        is_fresh = self.mode == "fresh"
+        return StepCache.open(self.config.spec.store, self.observer.report, fresh=is_fresh, resolve=resolve)
+
+    def prepare(self, *, cached: bool = True) -> list[PreparedData]:
+        """Return every dataset under every split; ``cached``: with the folds of earlier bake-offs.
+
+        Raises:
+            DataError: Data that is missing or breaks a rule.
+        """
+        return prepare(self.config, self.data_home, self.observer, self.cache if cached else None)
+
+    def jobs(self, prepared: Sequence[PreparedData]) -> list[Job]:
+        """Return a job for every model on every dataset under every split, in the order of the config."""
+        return jobs_of(self.config, prepared, tracking_uri=self.uri)
+
+    def check_stored(self) -> None:
+        """Look up what models read from the tracking store.
+
+        Raises:
+            ConfigError: A model or run is not there; with its place in the config.
+            TrackingError: The store cannot be reached.
+        """
+        problems = []
+        for model in self.config.models:
+            for parameter, uri in stored_uris(model).items():
+                try:
+                    stored_version(uri, self.uri)
+                except (DataError, TrackingError) as error:
+                    if isinstance(error, TrackingError) and not is_missing(error):
+                        raise
+                    path = (*model.path, "params", parameter) if model.path else ()
+                    problems.append(Problem(path, str(error)))
+        if problems:
+            raise self.config.document.error(problems)
+
+    def look_up_inputs(self, jobs: Sequence[Job]) -> dict[str, str]:
+        """Return the fingerprints of the inputs that models' parameters name and that the config declares.
+
+        A program without a version is run again, and is not compared. Of folders it is reported how much is compared.
+
+        Raises:
+            DataError: Of a declared input it cannot be known whether it has changed.
+        """
+        with self.observer.progress("look up the inputs of models"):
+            for model in self.config.models:
+                try:
+                    names = list(declared_inputs(model, self.config.folder))
+                    self.cache.declare([name for name in names if scheme_of(name) != PROGRAM])
+                except DataError as error:
+                    raise DataError(f"inputs of the model {model.name}: {error}") from None
+                for name in names:
+                    if name.endswith("/") and scheme_of(name) is None:
+                        files, size = folder_size(name)
+                        compared = f"{count_text(files, 'file')} ({size_text(size)})"
+                        self.observer.report(f"{model.name} depends on {compared} in {name}")
+            names = [name for job in jobs for task in job.tasks for name in task.inputs]
+            return self.cache.named(list(dict.fromkeys(names)))
+
+    @contextmanager
+    def open_session(
+        self, inputs: Mapping[str, str], *, workers: int | None = None, here: bool = False
+    ) -> Generator[Session]:
+        """Yield a session of the config's engine, with a folder for its files that no other user can write to.
+
+        Args:
+            inputs: Files that tasks read, with fingerprints, which must be the same on every node.
+            workers: Tasks at a time; None: as in the config.
+            here: Whether nothing is to be computed, so that no other machine is asked.
+
+        Raises:
+            EngineError: The engine cannot run the tasks.
+        """
+        config = self.config
+        engine = Local() if here or config.engine is None else config.engine.component
+        if workers is None and "workers" in config.spec.model_fields_set:
+            workers = config.spec.workers
+        components = [("model", model.type) for model in config.models]
+        components += [("metric", metric.family) for metric in config.metrics]
+        with private_folder() as folder:
+            needs = Needs(
+                folder=folder,
+                plugins=config.plugins,
+                limits=Limits.of(config.spec.limits),
+                workers=workers,
+                components=components,
+                inputs=inputs,
+                base=config.folder,
+                report=self.observer.report,
+            )
+            progress = self.observer.progress("open the engine") if config.engine else nullcontext()
+            with progress, ExitStack() as opened:
+                session = opened.enter_context(engine.open(needs))
+                opened = opened.pop_all()
+            with opened:
+                yield session
+
+    @property
+    def users_per_task(self) -> int | None:
+        """The number of test users above which a model's users are split into ranges; None: never."""
+        engine = Local() if self.config.engine is None else self.config.engine.component
+        return getattr(engine, "users_per_task", None)
