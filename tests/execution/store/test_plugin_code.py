@@ -70,6 +70,27 @@ def test_modules_belong_to_a_plugin_in_whatever_way_it_loads_them(tmp_path: Path
     assert code(name) != before
 
 
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_folders_without_an_init_file_belong_to_a_plugin_too(tmp_path: Path, is_loaded: bool) -> None:
+    name = f"bare_{is_loaded}".lower()
+    statement = f"from {name}.inner import module"
+    file = plugin(tmp_path, name, f"{statement}\n" if is_loaded else f"def late():\n    {statement}\n")
+    module = tmp_path / name / "inner/module.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("X = 1\n")
+    load_plugin_file(file)
+    before = code(name)
+    module.write_text("X = 2\n")
+    assert code(name) != before
+
+
+def test_a_folder_with_the_name_of_a_package_is_not_that_package(tmp_path: Path) -> None:
+    file = plugin(tmp_path, "namesake", "import pluggy\n")
+    (tmp_path / "pluggy").mkdir()
+    load_plugin_file(file)
+    assert "pluggy " in code("namesake")
+
+
 def test_a_module_beside_a_plugin_is_imported_wherever_one_starts(tmp_path: Path) -> None:
     file = plugin(tmp_path / "plugins", "beside", "import beside_helper\n")
     (file.parent / "beside_helper.py").write_text("import beside_second\n")
