@@ -161,20 +161,24 @@ def _variables_read_by(code: bytes) -> set[str]:
     """Return the environment variables that code reads by constant names."""
     found = set()
     for node in ast.walk(ast.parse(code)):
+        name: ast.expr | None = None
         match node:
-            case (
-                ast.Subscript(value=owner, slice=ast.Constant(value=str(name)))
-                | ast.Compare(left=ast.Constant(value=str(name)), comparators=[owner])
-                | ast.Call(
-                    func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *_]
+            case ast.Subscript(ctx=ast.Load()) if _ends(node.value, "environ"):
+                name = node.slice
+            case ast.Compare() if _ends(node.comparators[0], "environ"):
+                name = node.left
+            case ast.Call() if _ends(node.func, "getenv", "environ.get", "environ.pop", "environ.setdefault"):
+                name = next(
+                    iter([*node.args, *(one.value for one in node.keywords if one.arg == "key")]), None
                 )
-            ) if ast.unparse(owner) in ("os.environ", "environ"):
-                found.add(name)
-            case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]) if ast.unparse(
-                function
-            ) in ("os.getenv", "getenv"):
-                found.add(name)
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            found.add(name.value)
     return found
+
+
+def _ends(function: ast.expr, *ends: str) -> bool:
+    """Return whether a dotted name ends with one of these, by whatever name its module was imported."""
+    return f".{ast.unparse(function)}".endswith(tuple(f".{end}" for end in ends))
 
 
 def imported_files(file: Path) -> dict[str, Path]:

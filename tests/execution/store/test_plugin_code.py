@@ -127,14 +127,19 @@ def test_a_copy_of_the_module_beside_a_plugin_is_that_module(
 
 
 @pytest.mark.parametrize(
-    "read", ["os.environ['TASTE']", "os.environ.get('TASTE')", "os.getenv('TASTE', 'sweet')", "'TASTE' in os.environ"]
+    "read",
+    [
+        "os.environ['TASTE']", "os.environ.get('TASTE')", "os.getenv('TASTE', 'sweet')", "'TASTE' in os.environ",
+        "os.getenv(key='TASTE')", "system.environ['TASTE']", "os.environ.setdefault('TASTE', 'sweet')",
+        "os.environ.pop('TASTE')",
+    ],
 )  # fmt: skip
 def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     monkeypatch.setenv("TASTE", "secret-1")
     name = f"taste-{abs(hash(read))}"
-    load_plugin_file(plugin(tmp_path, name, f"import os\ndef taste(): return {read}\n"))
+    load_plugin_file(plugin(tmp_path, name, f"import os, os as system\ndef taste(): return {read}\n"))
     entry = MODELS.entry(name)
     before, without = code(name), versions.code_of(entry, environment=False)
     assert "env:TASTE " in before
@@ -142,3 +147,8 @@ def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
     monkeypatch.setenv("TASTE", "secret-2")
     assert code(name) != before
     assert versions.code_of(entry, environment=False) == without
+
+
+def test_a_variable_that_a_plugin_only_sets_is_none_of_its_inputs(tmp_path: Path) -> None:
+    load_plugin_file(plugin(tmp_path, "setter", "import os\ndef work(): os.environ['TASTE'] = 'sweet'\n"))
+    assert "TASTE" not in code("setter")
