@@ -248,10 +248,17 @@ def _folder_digest(folder: str) -> str:
 
 
 def _files_below(folder: str) -> Iterator[str]:
-    """Yield the files of a folder in a fixed order, without hidden ones and Python's caches."""
-    for at, folders, names in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f != "__pycache__")
-        yield from (os.path.join(at, name) for name in sorted(names) if not name.startswith("."))
+    """Yield the files of a folder and of those that are linked there, in a fixed order.
+
+    Hidden folders and Python's caches do not count.
+    """
+    seen = {os.path.realpath(folder)}  # links may lead back
+    for at, folders, names in os.walk(folder, followlinks=True):
+        below = [f for f in sorted(folders) if not f.startswith(".") and f != "__pycache__"]
+        real = {f: os.path.realpath(os.path.join(at, f)) for f in below}
+        folders[:] = [f for f in below if real[f] not in seen]
+        seen.update(real.values())
+        yield from (os.path.join(at, name) for name in sorted(names))
 
 
 def _digest(content: bytes) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from evalplugin.base.inputs import CHANGED, GLOB, WRITTEN, Signature, fingerprint_of, signature_of
 
-__all__ = ["note_path", "recorded_inputs"]
+__all__ = ["ignore_folder", "note_path", "recorded_inputs"]
 
 # Code that looks for modules and their sources, and no input of a result.
 _IMPORTING = ("importlib", "zipimport", "pkgutil", "pkg_resources", "tokenize", "linecache", "inspect")
@@ -32,6 +32,7 @@ _COARSE = 10_000_000  # nanoseconds: the clock of a file system may lag behind
 
 _active: list[_Recording] = []
 _installed = False
+_ignored: list[str] = []  # folders
 _carried: dict[str, str] = {}  # what plugins have read in this process, and may have in memory
 
 
@@ -85,24 +86,30 @@ class _Recording:
 
 
 @contextmanager
-def recorded_inputs(named: Collection[str] = (), *, carry: bool = False) -> Generator[dict[str, str]]:
+def recorded_inputs(
+    named: Collection[str] = (), *, carry: bool = False, imports: bool = True
+) -> Generator[dict[str, str]]:
     """Yield a mapping that holds, at the end, the inputs that were read inside, with fingerprints.
 
-    What Python code opens or lists is recorded, and what the readers of ``readers`` are asked for; not the files of
-    Python, its packages and the system, nor those that were written first. What another process reads, and what comes
-    over the network or from a database, is not known.
+    What Python code opens, lists or imports is recorded, and what the readers of ``readers`` are asked for; not the
+    files of Python, its packages and the system, nor those that were written first. What another process reads, and
+    what comes over the network or from a database, is not known.
 
     Args:
         named: Inputs that are known to be in use; those that were written to are in the result, as ``WRITTEN``.
         carry: Whether the code may hold in memory what other such code has read in this process, apart from what
             was named there: those inputs are in the result too.
+        imports: Whether modules count.
     """
     _install()
     recording, found = _Recording(), dict[str, str]()
+    modules = set(sys.modules)
     _active.append(recording)
     try:
         yield found
     finally:
+        if imports:
+            _note_modules(set(sys.modules) - modules)
         _active.remove(recording)
         found |= recording.inputs()
         if carry:
@@ -145,6 +152,14 @@ def _note_names(pattern: str) -> None:
             recording.list_names(full)
 
 
+def _note_modules(names: Collection[str]) -> None:
+    """Record the sources of modules: where one was compiled before, its source is not opened."""
+    for name in names:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str):
+            _note(file)
+
+
 def _is_within(name: str, named: Collection[str]) -> bool:
     return name in named or any(name.startswith(one) for one in named if one.endswith("/"))
 
@@ -152,7 +167,13 @@ def _is_within(name: str, named: Collection[str]) -> bool:
 def _is_foreign(path: str) -> bool:
     """Return whether a file is the system's, or of Python and its packages, whose versions count."""
     is_archive = path.endswith(".zip") and path in sys.path  # of modules
-    return is_archive or path.startswith(_foreign_folders()) or "__pycache__" in path
+    is_foreign = path.startswith((*_foreign_folders(), *_ignored))
+    return is_archive or is_foreign or "__pycache__" in path
+
+
+def ignore_folder(folder: Path) -> None:
+    """Take the files of a folder for those of a package from now on: what they are is known by other means."""
+    _ignored.append(f"{folder}{os.sep}")
 
 
 @functools.cache

@@ -171,7 +171,7 @@ class Registry(Generic[T]):
         origin = f"package {point.dist.name}" if point.dist is not None else f"entry point {point.value}"
         if self._own.get(name) == point.value:
             origin = point.module
-        with _with_origin(origin), recorded_inputs(carry=True):
+        with _with_origin(origin), recorded_inputs(carry=True, imports=False):
             try:
                 cls = point.load()
             except EvalpluginError:
@@ -233,7 +233,7 @@ def load_plugin_file(path: Path, *, origin: Path | None = None) -> None:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))
     before = set(sys.modules)
-    with _with_origin(str(origin)), recorded_inputs(carry=True):
+    with _with_origin(str(origin)), recorded_inputs(carry=True, imports=False):
         try:
             spec.loader.exec_module(module)
             _check_imports(path, content)

@@ -40,6 +40,9 @@ class BestModels:
     users_to_tell: int | None
     # Whether more users alone would not tell them, as other seeds move the means as much.
     needs_seeds: bool = False
+    # Of the models that are left out, the one with the fewest users whose score is not the leader's, and how many these
+    # are; None: all models may be the best.
+    fewest: tuple[str, int] | None = None
     segment: str = ""  # a segmentation and one of its groups; empty: all users
     label: str = ""
 
@@ -98,6 +101,15 @@ def best_models(
         rival=None if rival is None else names[rival],
         users_to_tell=users_to_tell if len(kept) > 1 else None,
         needs_seeds=needs_seeds and len(kept) > 1,
+        fewest=min(
+            (
+                (names[i], int(np.count_nonzero(paired_difference(values[:, kept[0]], values[:, i]))))
+                for i in order
+                if not stays[i]
+            ),
+            key=lambda one: one[1],
+            default=None,
+        ),
         segment=segment,
         label=label,
     )

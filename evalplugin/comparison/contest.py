@@ -28,6 +28,8 @@ class Rules:
     candidates: str
     threshold: float | None
     metrics_hash: str  # of the definitions of all metrics
+    ties: str = "id"  # order of items with equal scores; earlier versions had no other
+    cold_users: str = "model"  # who answers users without train data
 
     @property
     def are_given(self) -> bool:
@@ -126,6 +128,8 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
                     candidates=bakeoff.candidates,
                     threshold=bakeoff.threshold,
                     metrics_hash=bakeoff.metrics_hash,
+                    ties=bakeoff.ties,
+                    cold_users=bakeoff.cold_users,
                 ),
                 segments=info.segments,
                 background=info.background,

@@ -9,7 +9,7 @@ from typing import Any
 
 from evalplugin.config.schema import ModelSpec
 
-__all__ = ["has_parameter", "params_at", "points_of"]
+__all__ = ["has_parameter", "parameter_at", "params_at", "points_of"]
 
 
 def points_of(spec: ModelSpec) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -43,3 +43,11 @@ def has_parameter(params: Mapping[str, Any], key: str) -> bool:
             return False
         value = value[part]
     return True
+
+
+def parameter_at(params: Mapping[str, Any], key: str) -> Any:
+    """Return the value under a dotted key; None where there is none."""
+    value: Any = params
+    for part in key.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from evalplugin.base.errors import is_disk_full
-from evalplugin.base.recording import recorded_inputs
+from evalplugin.base.recording import ignore_folder, recorded_inputs
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
@@ -146,6 +146,7 @@ def _call(assignment: Assignment) -> Callable[[], object]:
 
     if assignment.modules is not None:
         sys.path.insert(0, str(assignment.modules))
+        ignore_folder(assignment.modules)  # sent along, as they belong to the code of a plugin
     for plugin in assignment.plugins:
         load_plugin_file(plugin.file, origin=plugin.origin)
     shared = {

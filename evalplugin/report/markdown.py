@@ -18,7 +18,7 @@ from evalplugin.report.decision import LEGEND, decision_tables, error_line, summ
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
-from evalplugin.report.words import MARKS, heading, location, marks_legend, tuning_lines
+from evalplugin.report.words import MARKS, few_users_legend, heading, location, marks_legend, tuning_lines
 
 __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
 
@@ -72,7 +72,11 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in done]
             lines += [*markdown_table(heads, rows), ""]
-        for line in [*seed_lines(comparison), *tuning_lines(comparison)]:
+        for line in [
+            *few_users_legend(comparison.pairs),
+            *seed_lines(comparison),
+            *tuning_lines(comparison),
+        ]:
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]

@@ -14,6 +14,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import RELIABLE_FROM
 from evalplugin.metrics import parse
 from evalplugin.report.seeds import seed_range
+from evalplugin.report.words import MAY_ERR
 
 __all__ = ["Verdict", "best_sentence", "group_sentences", "segment_verdict", "verdict", "verdict_sentence"]
 
@@ -45,9 +46,15 @@ def verdict_sentence(comparison: Comparison, metric: str) -> str:
     pair = _against_baseline(comparison, best)
     if pair is not None:
         sentences.append(f"{best.leader} against {pair.against}: {_difference(comparison, pair)}")
-    elif best.leader == comparison.contest.baseline and len(best.compared) > 1:
+    elif best.leader == comparison.contest.baseline and _is_ahead(comparison, best):
         sentences.append(f"The baseline {best.leader} leads")
     return f"{'. '.join(sentences)}."
+
+
+def _is_ahead(comparison: Comparison, best: BestModels) -> bool:
+    """Return whether the leader's mean is above that of any other model."""
+    means = {row.model: row.cells[best.metric].mean for row in comparison.models if best.metric in row.cells}
+    return any(means[one] != means[best.leader] for one in best.compared[1:2])
 
 
 def best_sentence(best: BestModels) -> str:
@@ -123,7 +130,7 @@ def verdict(comparison: Comparison) -> Verdict:
 
 def _headline(comparison: Comparison, best: BestModels) -> str:
     """Return which models may be the best, and whether users without history decide who leads."""
-    sentence = best_sentence(best)
+    sentence = best_sentence(best) + _few_with_leader(comparison, best)
     known = comparison.best_with_history(best.metric)
     if known is None:
         return sentence
@@ -214,13 +221,24 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
 
 def _few_users(pair: Pair) -> str:
     """Return the warning of a test that rests on few users; empty for others."""
-    differing = pair.paired.differing
+    return _few(pair.paired.differing)
+
+
+def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
+    """Return the warning that few users tell the leader from a model that is left out; empty where that is said."""
+    if best.fewest is None:
+        return ""
+    model, differing = best.fewest
+    pair = _against_baseline(comparison, best)
+    if pair is not None and pair.mark and pair.against == model:
+        return ""  # where the difference is
+    return _few(differing, f" with {best.leader} and {model}")
+
+
+def _few(differing: int, where: str = "") -> str:
     if differing >= RELIABLE_FROM:
         return ""
-    return (
-        f"; only {differing:,} users have different scores: below {RELIABLE_FROM}, a test at 5 % may call equal models "
-        f"different in up to 8 %"
-    )
+    return f"; only {differing:,} users have different scores{where}: below {RELIABLE_FROM}, {MAY_ERR}"
 
 
 def _interval(comparison: Comparison, low: float, high: float) -> str:

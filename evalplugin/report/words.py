@@ -9,18 +9,20 @@ from evalplugin.base.numbers import count_range, number, percent, signed, span
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import Mark, Pair
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.statistics import Test
+from evalplugin.comparison.statistics import RELIABLE_FROM, Test
 from evalplugin.comparison.trends import Point
 from evalplugin.metrics import parse
 
 __all__ = [
     "MARKS",
+    "MAY_ERR",
     "NO_INTERVAL",
     "NO_LINE",
     "PROMOTED",
     "TEST_NAMES",
     "WORSE",
     "direction",
+    "few_users_legend",
     "further_tests",
     "heading",
     "interval_methods",
@@ -44,6 +46,11 @@ _METHODS = {
     "bound": "a bound where hardly any user differs from all others",
     "none": "none (–) where hardly any user differs and the metric has no bounds",
 }
+_SHORT_METHODS = {
+    "exact": "exact where all values are 0 or 1",
+    "bound": "a bound where hardly any user differs",
+}
+MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"  # experiments/statistics
 NO_INTERVAL = "–: no interval, as hardly any user differs from all others and the metric has no bounds"
 
 # Of histories.
@@ -74,6 +81,7 @@ def legend(comparison: Comparison, metric: str) -> list[str]:
     return [
         *([f"Intervals ({percent(comparison.level)}): {methods}."] if methods else []),
         *_test_legend(comparison, metric, pairs),
+        *few_users_legend(pairs),
         *_user_legend(comparison, metric, pairs),
         *_power_legend(pairs),
         *_fold_legend(comparison),
@@ -106,8 +114,8 @@ def tuning_lines(comparison: Comparison) -> list[str]:
         ]
         each = " each" if len(models) > 1 else ""
         lines.append(
-            f"Tuned by {metric} within the train data, {split}; {budget}{each}. Optimism, validation against test: "
-            f"{', '.join(models)}."
+            f"Tuned by {metric} within the train data, {split}; budget: {budget}{each}. Optimism, validation against "
+            f"test: {', '.join(models)}."
         )
     if tuned and (others := [row.model for row in done if row.tuned is None]):
         lines.append(f"Not tuned: {', '.join(others)}.")
@@ -141,10 +149,23 @@ def marks_legend(baseline: str | None, level: float) -> str:
     )
 
 
+def few_users_legend(pairs: Iterable[Pair]) -> list[str]:
+    """Return a line on the marks that rest on few users with different scores; none if none does."""
+    metrics: dict[str, list[str]] = {}
+    for pair in pairs:
+        if pair.mark and pair.paired.differing < RELIABLE_FROM:
+            metrics.setdefault(pair.model, []).append(pair.metric)
+    if not metrics:
+        return []
+    named = "; ".join(f"{model} by {', '.join(of)}" for model, of in metrics.items())
+    return [f"Fewer than {RELIABLE_FROM} users have different scores: {named}. There {MAY_ERR}."]
+
+
 def small_legend(level: float, methods: Iterable[str] = ()) -> str:
     """Return the meaning of the small numbers below means."""
     used = {*methods} - {""}
-    names = " or ".join(sorted(used - {"none"}))
+    methods = sorted(used - {"none"}, key=lambda method: (method in _SHORT_METHODS, method))
+    names = "; ".join(methods if len(methods) == 1 else (_SHORT_METHODS.get(m, m) for m in methods))
     why = f"; {NO_INTERVAL}" if "none" in used else ""
     return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}{why}"
 

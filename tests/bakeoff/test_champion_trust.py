@@ -21,7 +21,7 @@ from evalplugin.features.gate.promotion import with_champion
 pytestmark = pytest.mark.usefixtures("no_drawing")
 
 PLUGIN = '''
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalplugin.models import model
@@ -34,6 +34,8 @@ class Reader:
 
     path: str = "opened"
     size: int = 1
+    how: str = "up"
+    options: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self):
         Path(self.path).touch()
@@ -143,20 +145,27 @@ def test_files_plugins_and_deployed_models_that_a_tag_names_are_not_opened(
 @pytest.mark.parametrize(
     ("params", "is_fitted"),
     [
-        ({"path": "mine", "size": 2}, True),  # what a search of this config may end with
-        ({"path": "opened", "size": 2}, False),
-        ({"path": "mine", "size": "opened"}, False),
+        ({"size": 2}, True),  # what a search of this config may end with
+        ({"size": 9}, True),  # or might, when it had another range
+        ({"size": 2, "how": "down", "options": {"way": "b"}}, True),
+        ({"size": 2, "path": "opened"}, False),
+        ({"size": "opened"}, False),
+        ({"size": 2, "how": "opened"}, False),
+        ({"size": 2, "options": {"way": "opened"}}, False),
+        ({"size": 2, "options": {"way": "b", "path": "opened"}}, False),
     ],
 )
-def test_a_tuned_champion_differs_from_the_model_of_the_config_by_numbers_alone(
+def test_a_tuned_champion_has_texts_of_the_search_of_the_config_alone(
     uri: str, params: dict[str, Any], is_fitted: bool
 ) -> None:
     Path("plugin.py").write_text(PLUGIN)
     load_plugin_file(Path("plugin.py"))
     run_bakeoff(load(shop(uri)))
+    fixed = {"path": "mine", "options": {"way": "a"}}
+    params = {"how": "up", **fixed, **params}
     tamper(uri, "reader", params)
-    mine = {"name": "mine", "type": "reader", "params": {"path": "mine"}, "tune": {"size": [1, 2, 3]}}
-    config = load(shop(uri, mine))
+    search = {"size": [1, 2, 3], "how": ["left", "down"], "options.way": ["a", "b"]}
+    config = load(shop(uri, {"name": "mine", "type": "reader", "params": fixed, "tune": search}))
     if is_fitted:
         gated = with_champion(config, uri)
         assert gated is not None

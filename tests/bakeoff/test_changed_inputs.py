@@ -434,3 +434,30 @@ class Cut:
         held_out = np.resize(numbers, len(data)) < 0.3
         return [Split(data.select(~held_out), data.select(held_out))]
 """
+
+
+@pytest.mark.parametrize("workers", [True, False])
+def test_a_module_that_is_loaded_only_by_the_fit_is_an_input(
+    workers: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    name = f"found_late_{workers}".lower()
+    Path("elsewhere").mkdir()
+    Path(f"elsewhere/{name}.py").write_text("VALUES = [1, 2]\n")
+    top = (
+        "def late():\n"
+        "    import sys\n"
+        "    sys.path.insert(0, os.path.abspath('elsewhere'))\n"
+        f"    import {name}\n"
+        f"    return {name}.VALUES\n"
+    )
+    vendor("late()", top)
+    compute(workers=workers)
+    sys.modules.pop(name, None)
+    assert compute(workers=workers) == []
+    assert fits() == 1
+    Path(f"elsewhere/{name}.py").write_text("VALUES = [2, 1, 3]\n")
+    sys.path[:] = [path for path in sys.path if Path(path).name != "elsewhere"]  # as in another process
+    (line,) = compute(workers=workers)
+    assert f"{name}.py has changed since" in line
+    assert fits() == 2

@@ -101,7 +101,6 @@ def test_fingerprint_of_a_folder_covers_names_and_contents(monkeypatch: pytest.M
     (folder / "a").write_bytes(b"1")
     (folder / "sub/b").write_bytes(b"2")
     seen = {of(f"{folder}/")}
-    (folder / ".hidden").write_bytes(b"3")
     (folder / "__pycache__").mkdir()
     (folder / "__pycache__/c.pyc").write_bytes(b"3")
     assert of(f"{folder}/") in seen
@@ -118,6 +117,21 @@ def test_fingerprint_of_a_folder_covers_names_and_contents(monkeypatch: pytest.M
     before = of(f"{folder}/")
     (folder / "sub/c").write_bytes(b"longer")
     assert of(f"{folder}/") != before
+
+
+def test_hidden_files_and_folders_that_are_linked_count(tmp_path: Path) -> None:
+    folder, other = tmp_path / "program", tmp_path / "other"
+    for one in (folder, folder / ".git", other):
+        one.mkdir()
+    (folder / "data").symlink_to(other)
+    (other / "back").symlink_to(folder)  # a circle
+    found = set()
+    for file in (folder / "run", folder / ".env", other / "weights"):
+        file.write_bytes(b"1")
+        found.add(of(f"{folder}/"))
+    assert len(found) == 3
+    (folder / ".git/index").write_bytes(b"1")
+    assert of(f"{folder}/") in found
 
 
 def test_special_files_are_not_read() -> None:

@@ -214,19 +214,15 @@ def ties_of(frame: pd.DataFrame, **changes: Any) -> list[str]:
     """Return what EV106 finds in the lists of a bake-off of popularity on a table, split by time."""
     frame.to_csv("tied.csv", index=False)  # in a folder of the test
     dataset = {"name": "tied", "type": "csv", "path": str(Path("tied.csv").absolute()), "timestamp": "time"}
-    config = small_config(
-        datasets=[dataset],
-        split={"type": "temporal", "cutoff": 100},
-        models=["popularity"],
-        compare={},
-        **changes,
-    )
+    asked = {"models": ["popularity"], "compare": {}, **changes}
+    config = small_config(datasets=[dataset], split={"type": "temporal", "cutoff": 100}, **asked)
     checked = load({**config, "relevance": {}})
     prepared = prepare(checked, None, Observer())
-    (result,) = dict(results_of(jobs_of(checked, prepared), sequential_executor(Observer()))).values()
-    comparison = compare(contests_of(BakeoffResult(bakeoff(("popularity",)), (result,)))[0])
+    results = list(dict(results_of(jobs_of(checked, prepared), sequential_executor(Observer()))).values())
+    names = tuple(result.model for result in results)
+    comparison = compare(contests_of(BakeoffResult(bakeoff(names), tuple(results)))[0])
     return [
-        found.text for found in of_results["EV106"].find(Results(checked, prepared[0], [result], comparison))
+        found.text for found in of_results["EV106"].find(Results(checked, prepared[0], results, comparison))
     ]
 
 
@@ -250,6 +246,15 @@ def test_ties_of_any_model_are_told_with_what_two_other_orders_give(n: int) -> N
     assert re.search(r"with two other orders 0\.\d+ and 0\.\d+; break ties in the model", text)
     (by_id,) = ties_of(flat(cold=False), recommend={"n": n, "ties": "id"})
     assert "the order of the ids decides" in by_id
+
+
+def test_ties_that_decide_who_leads_say_so() -> None:
+    frame = flat(cold=False)
+    models = ["popularity", {"name": "chance", "type": "random"}]
+    found = [ties_of(frame, recommend={"n": 20}, models=models, seed=seed) for seed in range(4)]
+    texts = [text for (text,) in found]
+    assert any(" of which popularity would lead; break ties" in text for text in texts)
+    assert any(" of which popularity would not lead; break ties" in text for text in texts)
 
 
 def test_ties_of_users_without_history_are_not_the_models() -> None:

@@ -311,6 +311,7 @@ def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) ->
     comparison = compare(contest)
     assert comparison.may_be_best == ("one", "twin")
     assert comparison.best["rr"].users_to_tell is None
+    assert "leads" not in verdict_sentence(comparison, "rr")  # the baseline does not lead its twin
     assert best_sentence(comparison.best["rr"]) == (
         "Any of one, twin may be the best by rr (95 % confidence); one and twin have equal means, which no number of "
         "users tells apart"
@@ -360,9 +361,42 @@ def test_a_verdict_by_few_differing_users_says_that_the_test_is_not_reliable(
     assert (told in verdict_sentence(comparison, "ndcg@10")) == is_warned
 
 
+def test_a_best_model_by_few_differing_users_and_marks_by_few_say_so(make: SimpleNamespace) -> None:
+    base = make.model_result("base", 0.5)
+    values = base.per_user.values.copy()
+    values[3:18] += 0.05
+    better = make.model_result("better", scores=replace(base.per_user, values=values))
+
+    def compared(baseline: str | None) -> Comparison:
+        bakeoff = make.bakeoff(["base", "better"], baseline=baseline)
+        return compare(contests_of(BakeoffResult(bakeoff, (base, better)))[0])
+
+    few = (
+        "only 15 users have different scores with better and base: below 30, a test at 5 % may call equal models "
+        "different in up to 8 %"
+    )
+    assert verdict_sentence(compared(None), "ndcg@10") == (
+        f"better is the best by ndcg@10 (95 % confidence); {few}."
+    )
+    assert f"; {few}. The baseline better leads." in verdict_sentence(compared("better"), "ndcg@10")
+    # With the baseline it is said once, where the difference is.
+    assert verdict_sentence(compared("base"), "ndcg@10").count("below 30") == 1
+    comparison = compared("better")
+    line = (
+        "Fewer than 30 users have different scores: base by ndcg@10. There a test at 5 % may call equal models "
+        "different in up to 8 %."
+    )
+    assert line in legend(comparison, "ndcg@10")
+    assert "base by ndcg@10" in leaderboard_markdown(make.bakeoff(["base", "better"]), [comparison])
+
+
 def test_a_mean_without_an_honest_interval_has_a_dash_and_a_reason() -> None:
     cell = Cell("dcg@10", 0.0, method="none", users=50)
     assert mean_cell(cell).small == "–"
+    assert small_legend(0.95, ["bound", "bootstrap", "exact"]) == (
+        "Small: 95 % interval of the mean (bootstrap; a bound where hardly any user differs; exact where all values "
+        "are 0 or 1)"
+    )
     assert small_legend(0.95, ["none", "exact"]) == (
         "Small: 95 % interval of the mean (exact); –: no interval, as hardly any user differs from all others and the "
         "metric has no bounds"

@@ -33,8 +33,8 @@ def test_all_renderers_say_what_was_tuned(result: BakeoffResult, comparison: Com
     optimism = {m.model: m.optimism for m in result.models if m.tuning}
     tuned, others = tuning_lines(comparison)
     assert tuned == (
-        "Tuned by ndcg@10 within the train data, last_n(n=1); 24 trials each. Optimism, validation against test: "
-        f"svd {optimism['svd']:+.4f}, knn {optimism['knn']:+.4f}."
+        "Tuned by ndcg@10 within the train data, last_n(n=1); budget: 24 trials each. Optimism, validation against "
+        f"test: svd {optimism['svd']:+.4f}, knn {optimism['knn']:+.4f}."
     )
     assert others == "Not tuned: random."
     for text in (compare_markdown([comparison]), leaderboard_markdown(result.bakeoff, [comparison])):
@@ -54,7 +54,7 @@ def test_runs_that_were_tuned_otherwise_have_a_line_of_their_own(make: SimpleNam
     (comparison,) = make.comparisons(BakeoffResult(make.bakeoff(("knn", "svd"), baseline=None), models))
     lines = tuning_lines(comparison)
     assert len(lines) == 2
-    assert lines[0].startswith("Tuned by rr within the train data, random; 600 s. Optimism")
+    assert lines[0].startswith("Tuned by rr within the train data, random; budget: 600 s. Optimism")
     assert "each" not in lines[0]
 
 

@@ -31,7 +31,15 @@ from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import NO_INTERVAL, heading, location, marks_legend, small_legend, tuning_lines
+from evalplugin.report.words import (
+    NO_INTERVAL,
+    few_users_legend,
+    heading,
+    location,
+    marks_legend,
+    small_legend,
+    tuning_lines,
+)
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -176,6 +184,8 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         yield f"[dim]{small_legend(LEVEL, (cell.method for cell in cells))}.[/dim]"
     if any(cell.mark for cell in cells):
         yield f"[dim]{coloured(marks_legend(bakeoff.baseline, LEVEL))}[/dim]"
+        for comparison in comparisons:
+            yield from (f"[dim]{escape(line)}[/dim]" for line in few_users_legend(comparison.pairs))
     primary = [row.cells[bakeoff.primary] for row in rows if bakeoff.primary in row.cells]
     if primary and primary[0].summary is not None:
         users = count_range([cell.users for cell in primary])

@@ -22,8 +22,8 @@ __all__ = [
     "sign_flip_tests",
 ]
 
-# Users with different scores from whom on a test at 5 % calls models of equal means different in at most 6 %, also
-# where one serves twice as many half as well; below it is up to 8 % (experiments/statistics).
+# Users with different scores from whom on a test at 5 % calls models of equal means different in 5.5 % on average and
+# at most 6.3 %, also where one serves twice as many half as well; below it is up to 8 % (experiments/statistics).
 RELIABLE_FROM = 30
 # The flips' own normal limit from so many differences on. It is furthest off for 0/1 scores, whose sums are whole
 # numbers: by 0.0017 at p = 0.05 and 0.0004 at 0.01, where 10,000 random flips err by 0.0022 and 0.0010.

@@ -97,6 +97,11 @@ def private_folder() -> Iterator[Path]:
                     f"the folder {root} is not yours alone, so that others could replace what worker processes "
                     f"read: remove it, or {elsewhere}"
                 )
+            if (open_to := next(filter(_can_be_renamed_in, root.resolve().parents), None)) is not None:
+                raise StoreError(
+                    f"others can write to {open_to}, and so replace what worker processes read in {root}: let each "
+                    f"rename only what is his own (chmod +t {open_to}), or {elsewhere}"
+                )
             lock = FileLock(root / "lock", mode=0o600)
             scratch = Scratch(root, lambda: lock)
             with lock:
@@ -114,3 +119,9 @@ def _is_private(folder: Path) -> bool:
     if os.name != "posix":
         return stat.S_ISDIR(status.st_mode)  # the folder for temporary files is the user's own
     return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
+
+
+def _can_be_renamed_in(folder: Path) -> bool:
+    """Return whether other users may rename what is in a folder."""
+    mode = folder.stat().st_mode
+    return os.name == "posix" and bool(mode & 0o022) and not mode & stat.S_ISVTX

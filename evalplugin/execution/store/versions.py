@@ -10,8 +10,9 @@ import platform
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
+from importlib.machinery import PathFinder
 from importlib.metadata import PackageNotFoundError, distributions, version
 from modulefinder import ModuleFinder
 from pathlib import Path
@@ -24,6 +25,7 @@ __all__ = ["code_of", "imported_files", "own_code", "package_versions", "task_mo
 
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
 _OF_TASK = ("data", "metrics", "models")  # packages whose components are all among its imports
+_MODULE, _PACKAGE = 1, 5  # in modulefinder's numbers
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
@@ -112,7 +114,7 @@ def code_of(entry: Entry[Any], *, environment: bool = True) -> str | None:
     Packages that a component of evalplugin requires count with their versions. The direct and indirect imports of a
     plugin file belong to its code: by a hash of the user's own files, and by the versions of packages; with
     ``environment`` also the values, as hashes, of environment variables that these files read by constant names. An
-    import by a computed name is found if it was made while the plugin was loaded.
+    import by a computed name is found if it was made while the plugin was loaded; later ones are recorded inputs.
     """
     if entry.is_own:
         parts = [own_code(), *(f"{name} {_version(name)}" for name in getattr(entry.cls, "requires", ()))]
@@ -159,20 +161,24 @@ def _variables_read_by(code: bytes) -> set[str]:
     """Return the environment variables that code reads by constant names."""
     found = set()
     for node in ast.walk(ast.parse(code)):
+        name: ast.expr | None = None
         match node:
-            case (
-                ast.Subscript(value=owner, slice=ast.Constant(value=str(name)))
-                | ast.Compare(left=ast.Constant(value=str(name)), comparators=[owner])
-                | ast.Call(
-                    func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *_]
+            case ast.Subscript(ctx=ast.Load()) if _ends(node.value, "environ"):
+                name = node.slice
+            case ast.Compare() if _ends(node.comparators[0], "environ"):
+                name = node.left
+            case ast.Call() if _ends(node.func, "getenv", "environ.get", "environ.pop", "environ.setdefault"):
+                name = next(
+                    iter([*node.args, *(one.value for one in node.keywords if one.arg == "key")]), None
                 )
-            ) if ast.unparse(owner) in ("os.environ", "environ"):
-                found.add(name)
-            case ast.Call(func=function, args=[ast.Constant(value=str(name)), *_]) if ast.unparse(
-                function
-            ) in ("os.getenv", "getenv"):
-                found.add(name)
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            found.add(name.value)
     return found
+
+
+def _ends(function: ast.expr, *ends: str) -> bool:
+    """Return whether a dotted name ends with one of these, by whatever name its module was imported."""
+    return f".{ast.unparse(function)}".endswith(tuple(f".{end}" for end in ends))
 
 
 def imported_files(file: Path) -> dict[str, Path]:
@@ -213,11 +219,38 @@ class _OwnModules(ModuleFinder):
         full = name if parent is None else f"{parent.__name__}.{name}"
         if full in self.excludes:
             raise ImportError(name)
+        if folders := _namespace(full, path):
+            return None, folders, ("", "", _PACKAGE)
         if (source := _own_source(full, top_level=parent is None)) is None:
-            return super().find_module(name, path, parent)
+            try:
+                return super().find_module(name, path, parent)
+            except AttributeError:  # a folder that is no package, but has the name of one
+                raise ImportError(name) from None
         if source.name == "__init__.py":
-            return None, str(source.parent), ("", "", 5)  # a package, in modulefinder's words
-        return source.open("rb"), str(source), (".py", "rb", 1)  # a module
+            return None, str(source.parent), ("", "", _PACKAGE)
+        return source.open("rb"), str(source), (".py", "rb", _MODULE)
+
+    def load_package(self, fqname: str, pathname: Any) -> Any:
+        if isinstance(pathname, str):
+            return super().load_package(fqname, pathname)
+        module: Any = self.add_module(fqname)
+        module.__path__ = pathname
+        return module
+
+
+def _namespace(name: str, path: Sequence[str] | None) -> list[str]:
+    """Return the folders of the user that are a package without an ``__init__.py``; none for any other module."""
+    spec = None
+    with suppress(ImportError, ValueError, AttributeError):
+        if name in sys.modules:
+            spec = sys.modules[name].__spec__
+        elif path is None:
+            spec = importlib.util.find_spec(name)
+        else:  # by its own name: a search by the full one needs the packages around it, imported
+            spec = PathFinder.find_spec(name.rpartition(".")[2], path)
+    if spec is None or spec.origin is not None:
+        return []
+    return [one for one in spec.submodule_search_locations or () if not _is_installed(Path(one).resolve())]
 
 
 def _own_source(name: str, *, top_level: bool) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
@@ -145,8 +146,25 @@ def _ties(results: Results, model: ModelResult, k: int, again: _OtherOrders) -> 
         return None
     first, *rest = map(number, means)
     return (
-        f"{text}: {primary} is {first}, with two other orders {' and '.join(rest)}; break ties in the model"
+        f"{text}: {primary} is {first}, with two other orders {' and '.join(rest)}{_turned(results, model, means)}; "
+        f"break ties in the model"
     )
+
+
+def _turned(results: Results, model: ModelResult, means: list[float]) -> str:
+    """Return that a model would lead, or would not, by another order of ties: the first mean is the one it has."""
+    primary = results.comparison.contest.primary
+    sign = -1 if parse(primary).metric.higher_is_better is False else 1
+    rows = [row for row in results.comparison.models if row.model != model.model and primary in row.cells]
+    others = [sign * row.cells[primary].mean for row in rows if math.isfinite(row.cells[primary].mean)]
+    if not others or parse(primary).metric.higher_is_better is None:
+        return ""
+    leads, *otherwise = (sign * mean > max(others) for mean in means)
+    turned = sum(one != leads for one in otherwise)
+    if not turned:
+        return ""
+    which = "one" if turned < len(otherwise) else "both"
+    return f", with {which} of which {model.model} would {'not ' if leads else ''}lead"
 
 
 def _tied(top_n: pa.Table | None, folds: tuple[Split, ...], k: int) -> float:

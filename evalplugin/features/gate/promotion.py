@@ -22,6 +22,7 @@ from evalplugin.comparison.gate import (
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate import Gate
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of
+from evalplugin.config.grid import parameter_at, params_at
 from evalplugin.config.inputs import inputs_at
 from evalplugin.data import Interactions
 from evalplugin.execution.engines import Call, Session, run_calls
@@ -119,12 +120,12 @@ def _is_same(model: ModelRecipe, type: str, params: Mapping[str, Any]) -> bool:
 
 
 def _is_tuned_as(model: ModelRecipe, recipe: Recipe) -> bool:
-    """Return whether a recipe is that of a tuned model with other numbers, which name nothing that could be opened."""
-    tuned = set(model.space or ()) & set(recipe.params)
-    if model.type != recipe.type or not all(isinstance(recipe.params[key], int | float) for key in tuned):
-        return False
-    fixed = [{k: v for k, v in one.params.items() if k not in tuned} for one in (model, recipe)]
-    return bool(tuned) and fixed[0] == fixed[1] and list(model.inputs) == list(recipe.inputs)
+    """Return whether a recipe is one that the search of a config's model may find, or such a one with other numbers."""
+    found = {key: (space, parameter_at(recipe.params, key)) for key, space in (model.space or {}).items()}
+    # Numbers name nothing that could be opened: a range may have been another when they were found.
+    tuned = {key: at for key, (space, at) in found.items() if isinstance(at, int | float) or space.holds(at)}
+    is_found = model.type == recipe.type and params_at(model.params, tuned) == dict(recipe.params)
+    return is_found and list(model.inputs) == list(recipe.inputs)
 
 
 def _check_harmless(recipe: Recipe) -> None:

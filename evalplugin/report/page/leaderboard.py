@@ -12,7 +12,7 @@ from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
 from evalplugin.report.seeds import seed_texts
-from evalplugin.report.words import direction, marks_legend
+from evalplugin.report.words import direction, few_users_legend, marks_legend
 
 __all__ = ["leaderboard"]
 
@@ -91,6 +91,7 @@ def _note(comparison: Comparison) -> str:
     ]
     if any(cell.mark for row in comparison.models for cell in row.cells.values()):
         sentences.append(marks_legend(comparison.contest.baseline, comparison.level))
+        sentences += few_users_legend(comparison.pairs)
     if comparison.n_folds > 1:
         sentences.append("Users' values are averaged over folds.")
     if comparison.n_seeds > 1:

@@ -111,6 +111,8 @@ _RULES: dict[str, tuple[Callable[[LoggedRun], Any], bool]] = {
     "folds": (lambda run: run.folds, True),
     "length of the lists": (_length, False),
     "candidates": (lambda run: run.rules.candidates, False),
+    "order of equal scores": (lambda run: run.rules.ties, False),
+    "users without train data": (lambda run: run.rules.cold_users, False),
     "relevance threshold": (lambda run: run.rules.threshold, True),
 }
 

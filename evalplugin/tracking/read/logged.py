@@ -167,6 +167,8 @@ class LoggedRun:
             candidates=self._needed("eval.candidates"),
             threshold=None if threshold is None else self._number("eval.threshold", float),
             metrics_hash=self.tag("metrics_hash"),
+            ties=self.param("eval.ties") or Rules.ties,
+            cold_users=self.param("eval.cold_users") or Rules.cold_users,
         )
 
     @cached_property

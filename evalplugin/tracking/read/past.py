@@ -26,7 +26,15 @@ LAST = 30  # bake-offs that a trend shows by default
 _MODELS = 4  # of a bake-off, where their number is not known: too large pages cost milliseconds a run
 _ROLE = "tags.`evalplugin.role` = '{}'"
 # Parameters that must be the same for the values of two bake-offs to be comparable.
-_RULES = ("eval.n", "eval.candidates", "eval.threshold", "split.type", "split.folds")
+_RULES = (
+    "eval.n",
+    "eval.candidates",
+    "eval.ties",
+    "eval.cold_users",
+    "eval.threshold",
+    "split.type",
+    "split.folds",
+)
 
 
 def last_finished(uri: str, experiment: str, config: str) -> LoggedRun | None:

@@ -70,6 +70,27 @@ def test_modules_belong_to_a_plugin_in_whatever_way_it_loads_them(tmp_path: Path
     assert code(name) != before
 
 
+@pytest.mark.parametrize("is_loaded", [True, False])
+def test_folders_without_an_init_file_belong_to_a_plugin_too(tmp_path: Path, is_loaded: bool) -> None:
+    name = f"bare_{is_loaded}".lower()
+    statement = f"from {name}.inner import module"
+    file = plugin(tmp_path, name, f"{statement}\n" if is_loaded else f"def late():\n    {statement}\n")
+    module = tmp_path / name / "inner/module.py"
+    module.parent.mkdir(parents=True)
+    module.write_text("X = 1\n")
+    load_plugin_file(file)
+    before = code(name)
+    module.write_text("X = 2\n")
+    assert code(name) != before
+
+
+def test_a_folder_with_the_name_of_a_package_is_not_that_package(tmp_path: Path) -> None:
+    file = plugin(tmp_path, "namesake", "import pluggy\n")
+    (tmp_path / "pluggy").mkdir()
+    load_plugin_file(file)
+    assert "pluggy " in code("namesake")
+
+
 def test_a_module_beside_a_plugin_is_imported_wherever_one_starts(tmp_path: Path) -> None:
     file = plugin(tmp_path / "plugins", "beside", "import beside_helper\n")
     (file.parent / "beside_helper.py").write_text("import beside_second\n")
@@ -106,14 +127,19 @@ def test_a_copy_of_the_module_beside_a_plugin_is_that_module(
 
 
 @pytest.mark.parametrize(
-    "read", ["os.environ['TASTE']", "os.environ.get('TASTE')", "os.getenv('TASTE', 'sweet')", "'TASTE' in os.environ"]
+    "read",
+    [
+        "os.environ['TASTE']", "os.environ.get('TASTE')", "os.getenv('TASTE', 'sweet')", "'TASTE' in os.environ",
+        "os.getenv(key='TASTE')", "system.environ['TASTE']", "os.environ.setdefault('TASTE', 'sweet')",
+        "os.environ.pop('TASTE')",
+    ],
 )  # fmt: skip
 def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: str
 ) -> None:
     monkeypatch.setenv("TASTE", "secret-1")
     name = f"taste-{abs(hash(read))}"
-    load_plugin_file(plugin(tmp_path, name, f"import os\ndef taste(): return {read}\n"))
+    load_plugin_file(plugin(tmp_path, name, f"import os, os as system\ndef taste(): return {read}\n"))
     entry = MODELS.entry(name)
     before, without = code(name), versions.code_of(entry, environment=False)
     assert "env:TASTE " in before
@@ -121,3 +147,8 @@ def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
     monkeypatch.setenv("TASTE", "secret-2")
     assert code(name) != before
     assert versions.code_of(entry, environment=False) == without
+
+
+def test_a_variable_that_a_plugin_only_sets_is_none_of_its_inputs(tmp_path: Path) -> None:
+    load_plugin_file(plugin(tmp_path, "setter", "import os\ndef work(): os.environ['TASTE'] = 'sweet'\n"))
+    assert "TASTE" not in code("setter")

@@ -95,6 +95,20 @@ def test_private_folder_refuses_a_root_that_others_could_replace(temporary: Path
         pass
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_private_folder_refuses_to_be_where_others_could_rename_it(temporary: Path, mode: int) -> None:
+    place = temporary.parent
+    place.chmod(mode)
+    with (
+        pytest.raises(StoreError, match=rf"others can write to {place}.*chmod \+t.*TMPDIR"),
+        private_folder(),
+    ):
+        pass
+    place.chmod(0o1000 | mode)  # where each may rename what is his own alone, as in /tmp
+    with private_folder():
+        pass
+
+
 def test_private_folder_names_tmpdir_where_it_cannot_be_made(temporary: Path) -> None:
     temporary.write_text("")
     with pytest.raises(StoreError, match=r"cannot write to .*TMPDIR"), private_folder():

@@ -21,6 +21,7 @@ from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.theme import DARK, LIGHT, contrast, for_dark
 from evalplugin.report.palette import BASELINE_COLOUR, PALETTE
 from evalplugin.report.verdict import verdict
+from evalplugin.report.words import MAY_ERR
 
 MODELS = ("knn", "base", "svd")  # best first
 
@@ -344,13 +345,17 @@ def test_a_leader_that_is_shown_to_be_the_best(comparison: Comparison) -> None:
     assert "over 39 users; 1 more without a value" in lines["Mean"]
 
 
+def _few(models: str) -> str:
+    return f"only 29 users have different scores with {models}: below 30, {MAY_ERR}"
+
+
 @pytest.mark.parametrize(
     ("edge", "status", "headline"),
     [
-        ("no baseline", "one", "knn is the best by ndcg@10 (95 % confidence)"),
+        ("no baseline", "one", f"knn is the best by ndcg@10 (95 % confidence); {_few('knn and base')}"),
         ("one model", "none", "base is the only model with a value of ndcg@10"),
         ("no model", "none", "No model has a value of ndcg@10"),
-        ("baseline leads", "one", "base is the best by ndcg@10 (95 % confidence)"),
+        ("baseline leads", "one", f"base is the best by ndcg@10 (95 % confidence); {_few('base and knn')}"),
         ("lower is better", "one", "knn is the best by rmse (95 % confidence)"),
         (
             "neither is better",

@@ -21,6 +21,7 @@ from evalplugin.base.errors import DataError, TrackingError, UnknownNameError
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.tracking.read.contests import read_contests, with_lists
+from evalplugin.tracking.read.past import read_past
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 
@@ -379,6 +380,15 @@ def test_candidates_drawn_from_other_seeds_are_other_candidates(uri: str) -> Non
         DataError, match=r"candidates: sampled, 9 negatives, seed 2 in .*; sampled, 9 negatives, seed 1"
     ):
         read_contests(uri, runs=run_ids(uri, "random", "shop"))
+
+
+def test_lists_with_other_orders_of_equal_scores_are_not_compared(uri: str) -> None:
+    for ties in ("hashed", "id"):
+        evalplugin.run(config(recommend={"n": 20, "ties": ties}), tracking_uri=uri)
+    with pytest.raises(DataError, match=r"order of equal scores: id in random .*; hashed in random"):
+        read_contests(uri, runs=run_ids(uri, "random", "shop"))
+    first, second = read_past(uri, experiment="shop")
+    assert first.models[0].settings != second.models[0].settings
 
 
 def test_missing_per_user_scores_are_an_error_with_the_run(uri: str) -> None:
