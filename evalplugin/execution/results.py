@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -57,15 +57,34 @@ class Finding:
 
 @dataclass(frozen=True)
 class Costs:
-    """The time and memory of one model, all folds together; of several seeds, the mean of one's time."""
+    """Time and memory of some work: of a call, a task, or a model with all its folds.
 
-    fit_seconds: float
-    recommend_seconds: float
-    score_seconds: float
+    ``a + b`` has the seconds of both and the higher peak.
+    """
+
+    WORK: ClassVar = ("fit_seconds", "recommend_seconds", "score_seconds")  # what ``seconds`` adds
+
+    fit_seconds: float = 0.0
+    recommend_seconds: float = 0.0
+    score_seconds: float = 0.0
     # How much the resident memory of the process grew at most while the model ran, in 2**20 bytes: without data,
     # libraries and what other models hold. NaN where the system has no count.
-    peak_memory_mb: float
+    peak_memory_mb: float = math.nan
     start_seconds: float = 0.0  # importing libraries and loading compiled code, apart from the work
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of fitting, recommending and scoring."""
+        return self.fit_seconds + self.recommend_seconds + self.score_seconds
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(
+            self.fit_seconds + other.fit_seconds,
+            self.recommend_seconds + other.recommend_seconds,
+            self.score_seconds + other.score_seconds,
+            float(np.fmax(self.peak_memory_mb, other.peak_memory_mb)),
+            self.start_seconds + other.start_seconds,
+        )
 
 
 @dataclass(frozen=True)
@@ -141,8 +160,7 @@ class Tuning:
     @property
     def seconds(self) -> float:
         """What all trials cost, in this bake-off or when they were computed."""
-        names = ("fit_seconds", "recommend_seconds", "score_seconds")
-        return sum(value or 0.0 for name in names for value in self.trials[name].to_pylist())
+        return sum(value or 0.0 for name in Costs.WORK for value in self.trials[name].to_pylist())
 
     def count(self, state: Literal["done", "dropped", "failed"]) -> int:
         """Return how many trials have ended so, on all folds together."""

@@ -43,6 +43,7 @@ __all__ = [
     "list_users",
     "run_task",
     "start_model",
+    "task_costs",
 ]
 
 # Cutoffs of the metric-at-k curves, as far as the lists reach.
@@ -124,15 +125,14 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
             watch.time("score"),
         ):
             per_user = _scores(task, lists.top_n, lists.predictions, curve_ks(task.n, task.metrics))
-    costs = lists.costs
-    predicting = costs.score_seconds if task.needs_predictions else 0.0
-    highest = float(np.fmax(peak.mb, costs.peak_memory_mb))
-    return TaskResult(
-        lists,
-        per_user,
-        replace(costs, score_seconds=predicting + watch.seconds["score"], peak_memory_mb=highest),
-        inputs,
-    )
+    scoring = Costs(score_seconds=watch.seconds["score"], peak_memory_mb=peak.mb)
+    return TaskResult(lists, per_user, task_costs(task, lists, scoring), inputs)
+
+
+def task_costs(task: Task, lists: Lists, scoring: Costs) -> Costs:
+    """Return the costs of a task: of its lists and of scoring them; predictions count where a metric needs them."""
+    made = lists.costs if task.needs_predictions else replace(lists.costs, score_seconds=0.0)
+    return made + scoring
 
 
 def _scores(

@@ -33,7 +33,6 @@ __all__ = ["GENERATION", "Outcome", "Study", "Trial"]
 GENERATION = (
     4  # trials that are asked for before any of them is told, so that workers never change what is asked
 )
-_NO_COSTS = Costs(0.0, 0.0, 0.0, float("nan"))
 _BARREN = 5  # generations of failures, after which a study ends
 _DRAWS = 100  # random points, after which the untried ones are searched for in order
 
@@ -45,7 +44,7 @@ class Outcome:
     state: Literal["done", "dropped", "failed"]
     value: float | None = None  # mean of the metric over the users seen; None: it failed
     users: int = 0  # seen
-    costs: Costs = _NO_COSTS
+    costs: Costs = field(default_factory=Costs)
     scores: Floats | None = field(
         default=None, repr=False
     )  # of every user, for a race; None: not for each of them
@@ -55,7 +54,7 @@ class Outcome:
     @property
     def seconds(self) -> float:
         """What it counts in the budget."""
-        return self.costs.fit_seconds + self.costs.recommend_seconds + self.costs.score_seconds
+        return self.costs.seconds
 
 
 @dataclass(eq=False)

@@ -14,7 +14,7 @@ from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import Space, is_same
 from evalplugin.execution.isolation import last_line
-from evalplugin.execution.results import Tuning
+from evalplugin.execution.results import Costs, Tuning
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.tuning.study import Outcome, Study, Trial
 
@@ -68,7 +68,7 @@ def _table(studies: Sequence[Study]) -> pa.Table:
         "value": pa.array([outcome.value for _, _, outcome in told], pa.float64()),
         "users": pa.array([outcome.users for _, _, outcome in told], pa.int64()),
     }
-    for name in ("fit_seconds", "recommend_seconds", "score_seconds"):
+    for name in Costs.WORK:
         columns[name] = pa.array([getattr(outcome.costs, name) for _, _, outcome in told], pa.float64())
     columns["cached"] = pa.array([outcome.cached for _, _, outcome in told], pa.bool_())
     columns["best"] = pa.array([trial is study.best for study, trial, _ in told], pa.bool_())
