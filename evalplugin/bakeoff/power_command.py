@@ -249,7 +249,7 @@ def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
 
 def _spreads(contest: Contest, metric: str) -> Iterator[PowerRow]:
     """Yield the spread between the leader and each other model that is not the same for every user."""
-    direction = -1.0 if parse(metric).metric.higher_is_better is False else 1.0
+    direction = parse(metric).direction or 1
     scored = [m for m in contest.models if m.scores is not None and has_scores(m.scores, metric)]
     if len(scored) < 2 or parse(metric).metric.scope != "user":
         return

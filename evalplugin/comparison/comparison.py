@@ -302,10 +302,9 @@ def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
 
 
 def _mark(pair: Pair, is_shown: bool) -> Mark:
-    up = pair.higher_is_better
-    if up is None or not is_shown:
+    if not pair.direction or not is_shown:
         return ""
-    return "+" if (pair.paired.interval.mean > 0) == up else "-"
+    return "+" if (pair.paired.interval.mean > 0) == (pair.direction > 0) else "-"
 
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
@@ -371,11 +370,10 @@ def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
 
 def _ranked(primary: str, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
     """Return the rows best first, those without a value after them, those that failed last."""
-    lower_is_better = parse(primary).metric.higher_is_better is False
+    direction = parse(primary).direction or 1
 
     def loss(row: ComparedModel) -> float:
-        mean = row.cells[primary].mean if primary in row.cells else math.nan
-        return mean if lower_is_better else -mean
+        return -direction * (row.cells[primary].mean if primary in row.cells else math.nan)
 
     # Sorting is stable, so that equal models remain in config order.
     ordered = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)

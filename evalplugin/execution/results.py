@@ -146,11 +146,6 @@ class Tuning:
             object.__setattr__(self, "trials", self.trials.set_column(column, "error", [safe]))
 
     @property
-    def higher_is_better(self) -> bool:
-        """Whether higher values of the metric are better."""
-        return parse(self.metric).metric.higher_is_better is not False
-
-    @property
     def defaults(self) -> float:
         """Mean over the folds of the value of the defaults; NaN where they failed."""
         first = self.trials.filter(np.asarray(self.trials["trial"]) == 0)["value"]
@@ -168,7 +163,7 @@ class Tuning:
 
     def optimism(self, test: float) -> float:
         """Return by how much the value on the validation data is better than one on the test data."""
-        return self.validation - test if self.higher_is_better else test - self.validation
+        return parse(self.metric).direction * (self.validation - test)
 
 
 @dataclass(frozen=True)

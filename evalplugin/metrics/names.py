@@ -45,6 +45,12 @@ class MetricSpec:
         parameters = f"({', '.join(given)})" if given else ""
         return f"{self.family}{parameters}{'' if self.k is None else f'@{self.k}'}"
 
+    @property
+    def direction(self) -> int:
+        """1 where higher values are better, -1 where lower ones are, 0 where neither are."""
+        up = self.metric.higher_is_better
+        return 0 if up is None else 1 if up else -1
+
     def at(self, k: int | None) -> MetricSpec:
         """Return the same metric at another cutoff; None is the whole list."""
         return dataclasses.replace(self, k=k)

@@ -49,8 +49,7 @@ def forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figu
         label = name if against is None else f"{name}: difference {against}"
         if any(math.isfinite(line.low) for line in lines):
             label += f", {percent(comparison.level)} intervals"
-        up = parse(name).metric.higher_is_better
-        label += "" if up is None else "  (right is better)" if up else "  (left is better)"
+        label += {1: "  (right is better)", -1: "  (left is better)", 0: ""}[parse(name).direction]
         axes.set_xlabel(label, fontsize=10, color=QUIET, parse_math=False)
     return figure
 

@@ -16,7 +16,7 @@ from evalplugin.report.seeds import seed_lines, seed_texts
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.words import (
     TEST_NAMES,
-    direction,
+    better_words,
     further_tests,
     heading,
     legend,
@@ -95,7 +95,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
         cells += [TextCell(*seed_texts(row, metric))] if comparison.n_seeds > 1 else []
         cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
         shown.append(tuple(cells))
-    better = direction(parse(metric).metric.higher_is_better)
+    better = better_words(metric)
     primary = comparison.contest.primary
     order = "" if metric == primary else f"in the order of {primary}"
     title = ", ".join(filter(None, (heading(metric), better, order)))
@@ -186,11 +186,11 @@ def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
     if not means:
         return TextCell(UNDEFINED)
     text = f"{number(min(means))}–{number(max(means))}"
-    up = parse(metric).metric.higher_is_better
+    direction = parse(metric).direction
     base = next((_fold_means(r, metric) for r in comparison.models if r.is_baseline), [])
-    if row.is_baseline or up is None or len(base) != len(means):
+    if row.is_baseline or not direction or len(base) != len(means):
         return TextCell(text)
-    ahead = sum(a > b if up else a < b for a, b in zip(means, base, strict=True))
+    ahead = sum(direction * a > direction * b for a, b in zip(means, base, strict=True))
     return TextCell(text, f"ahead in {ahead} of {len(means)}")
 
 

@@ -20,7 +20,7 @@ __all__ = [
     "PROMOTED",
     "TEST_NAMES",
     "WORSE",
-    "direction",
+    "better_words",
     "further_tests",
     "heading",
     "interval_methods",
@@ -62,9 +62,9 @@ def heading(metric: str) -> str:
     return " ".join(filter(None, (metric, parse(metric).metric.unit)))
 
 
-def direction(higher_is_better: bool | None) -> str:
+def better_words(metric: str) -> str:
     """Return "higher is better" or "lower is better"; empty for a metric without a better direction."""
-    return "" if higher_is_better is None else "higher is better" if higher_is_better else "lower is better"
+    return {1: "higher is better", -1: "lower is better", 0: ""}[parse(metric).direction]
 
 
 def legend(comparison: Comparison, metric: str) -> list[str]:

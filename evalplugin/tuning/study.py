@@ -102,16 +102,11 @@ class Study:
             # The joint sampler of conditional spaces is marked as experimental.
             sampler = optuna.samplers.TPESampler(seed=seed, group=self.space.is_conditional)
             self._study = optuna.create_study(
-                direction="maximize" if self.higher_is_better else "minimize",
+                direction="maximize" if self.plan.metric.direction > 0 else "minimize",
                 sampler=sampler,
                 pruner=optuna.pruners.NopPruner(),
             )
             self._random = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-
-    @property
-    def higher_is_better(self) -> bool:
-        """The direction of the metric."""
-        return bool(self.plan.metric.metric.higher_is_better)
 
     @cached_property
     def n_users(self) -> int:
@@ -143,8 +138,7 @@ class Study:
     def best(self) -> Trial | None:
         """The incumbent: the trial with the best value on all users, of equal ones the first."""
         done = [t for t in self.trials if t.outcome is not None and t.outcome.state == "done"]
-        sign = 1.0 if self.higher_is_better else -1.0
-        return max(done, key=lambda t: sign * _value(t), default=None)
+        return max(done, key=lambda t: self.plan.metric.direction * _value(t), default=None)
 
     def ask(self) -> list[Trial]:
         """Return the trials of the next generation; none when the study has ended."""
@@ -227,7 +221,7 @@ class Study:
             return None
         users = np.unique(self.base.split.test.user)
         order = generator(self.base.seed, *self.base.stream, "race").permutation(len(users))
-        return Race(users[order], best.outcome.scores[order], self.higher_is_better)
+        return Race(users[order], best.outcome.scores[order], self.plan.metric.direction > 0)
 
     def _tell(self, trial: Trial) -> None:
         import optuna

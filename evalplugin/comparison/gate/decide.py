@@ -146,8 +146,8 @@ def check_decisions(budget: Budget) -> None:
 
 
 def _check_metric(metric: str) -> None:
-    definition = parse(metric).metric
-    if definition.scope != "user" or definition.higher_is_better is None:
+    spec = parse(metric)
+    if spec.metric.scope != "user" or not spec.direction:
         raise DataError(
             f"the gate cannot decide by {metric!r}: it needs a metric with a value for each user, where higher or "
             f"lower is better"
@@ -258,7 +258,7 @@ def _found(condition: Condition) -> str:
     if condition.kind in ("users", "cost"):
         return f"{condition.name} {condition.measured_text}"
     if condition.kind == "gain":
-        lower = parse(condition.name).metric.higher_is_better is False
+        lower = parse(condition.name).direction < 0
         measured = f"gain {condition.measured_text} {condition.name}{' (lower is better)' if lower else ''}"
     else:
         place = "in " if condition.kind == "segment" else ""
