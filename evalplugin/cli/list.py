@@ -45,7 +45,7 @@ def list_(kind: str) -> int:
     width = max(len(entry.name) for entry in entries)
     for entry in entries:
         # The origin of built-in components is left out.
-        origin = "" if entry.origin.startswith("evalplugin.") else f"  [{entry.origin}]"
+        origin = "" if entry.is_own else f"  [{entry.origin}]"
         echo(f"{entry.name:<{width}}  {entry.summary}{origin}")
     return EXIT_DONE
 

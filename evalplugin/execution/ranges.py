@@ -31,7 +31,6 @@ from evalplugin.execution.tasks import (
     start_model,
     task_costs,
 )
-from evalplugin.metrics import METRICS
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import Request, ScorerState, check_mergeable
 from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread
@@ -119,9 +118,12 @@ def run_range(fitted: bytes, users: Codes, **task: Any) -> RangeResult:
             start_model(model, watch)
             made = list_users(model, part, "", Observer(), watch)
         lists = replace(made, costs=costs_of(watch, peak), inputs=inputs)
-        metrics = all(METRICS.entry(metric.family).is_own for metric in part.metrics)
         scoring = Stopwatch()
-        with recorded_inputs(carry=not metrics) as read, peak_memory() as peak, scoring.time("score"):
+        with (
+            recorded_inputs(carry=part.scores_by_plugins) as read,
+            peak_memory() as peak,
+            scoring.time("score"),
+        ):
             state = score_part(
                 lists.top_n,
                 part.split.test,

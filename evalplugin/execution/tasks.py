@@ -21,7 +21,7 @@ from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
-from evalplugin.metrics import METRICS, MetricSpec
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
@@ -93,8 +93,12 @@ class Task:
     @property
     def runs_plugins(self) -> bool:
         """Whether code runs in it that is not ours."""
-        metrics = all(METRICS.entry(metric.family).is_own for metric in self.metrics)
-        return not (metrics and MODELS.entry(self.model.type).is_own)
+        return self.scores_by_plugins or not MODELS.entry(self.model.type).is_own
+
+    @property
+    def scores_by_plugins(self) -> bool:
+        """Whether a metric is not ours."""
+        return not all(metric.is_own for metric in self.metrics)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +123,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
         lists = task.lists or _make_recorded_lists(task, label, observer)
         watch = Stopwatch()
         with (
-            recorded_inputs(carry=not all(METRICS.entry(m.family).is_own for m in task.metrics)) as inputs,
+            recorded_inputs(carry=task.scores_by_plugins) as inputs,
             peak_memory() as peak,
             observer.progress(f"score {label}"),
             watch.time("score"),
@@ -163,8 +167,7 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
 
 
 def _make_recorded_lists(task: Task, label: str, observer: Observer) -> Lists:
-    is_plugin = not MODELS.entry(task.model.type).is_own
-    with recorded_inputs(task.inputs, carry=is_plugin) as inputs:
+    with recorded_inputs(task.inputs, carry=not MODELS.entry(task.model.type).is_own) as inputs:
         lists = _make_lists(task, label, observer)
     return replace(lists, inputs=inputs)
 
