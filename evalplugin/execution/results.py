@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,39 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Bakeoff", "BakeoffResult", "Costs", "DataInfo", "Finding", "ModelResult", "Tuning", "new_id"]
+__all__ = [
+    "Bakeoff",
+    "BakeoffResult",
+    "Costs",
+    "DataInfo",
+    "DataSplit",
+    "Finding",
+    "ModelResult",
+    "Tuning",
+    "new_id",
+]
+
+
+class _OnDataSplit(Protocol):
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def split(self) -> str: ...
+
+
+class DataSplit(NamedTuple):
+    """A dataset and a split by their names in the config; as text ``shop, last_n``."""
+
+    dataset: str
+    split: str  # may be empty
+
+    @classmethod
+    def of(cls, value: _OnDataSplit) -> DataSplit:
+        """Return the dataset and split that a value names in ``dataset`` and ``split``."""
+        return cls(value.dataset, value.split)
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, self))
 
 
 @dataclass(frozen=True)
@@ -42,7 +74,7 @@ class Finding:
     @property
     def line(self) -> str:
         """The finding for people: ``EV114 shop: relevance.threshold is not set, ...``."""
-        where = ", ".join(filter(None, (self.dataset, self.split)))
+        where = str(DataSplit.of(self))
         return f"{self.code} {where}: {self.text}" if where else f"{self.code} {self.text}"
 
     @classmethod

@@ -10,7 +10,7 @@ from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import Interval, Test
-from evalplugin.execution.results import Costs
+from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.seeds import seed_lines, seed_texts
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
@@ -20,7 +20,6 @@ from evalplugin.report.words import (
     further_tests,
     heading,
     legend,
-    location,
     segment_legend,
 )
 
@@ -99,7 +98,7 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
     primary = comparison.contest.primary
     order = "" if metric == primary else f"in the order of {primary}"
     title = ", ".join(filter(None, (heading(metric), better, order)))
-    return TextTable(f"{_location(comparison)}: {title}", tuple(heads), tuple(shown))
+    return TextTable(f"{DataSplit.of(comparison.contest)}: {title}", tuple(heads), tuple(shown))
 
 
 def pairs_table(comparison: Comparison, metric: str) -> TextTable:
@@ -107,7 +106,7 @@ def pairs_table(comparison: Comparison, metric: str) -> TextTable:
     tests = further_tests(comparison)
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     rows = [(TextCell(pair.model), TextCell(pair.against), *_pair_cells(pair, tests)) for pair in pairs]
-    title = f"{_location(comparison)}: {heading(metric)}, model against model"
+    title = f"{DataSplit.of(comparison.contest)}: {heading(metric)}, model against model"
     return TextTable(title, ("model", "against", *_pair_heads(tests)), tuple(rows))
 
 
@@ -125,7 +124,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         rows.append((label, name, mean, *differences))
         group = cell.label
     return TextTable(
-        f"{_location(comparison)}: {heading(metric)} by {segment}",
+        f"{DataSplit.of(comparison.contest)}: {heading(metric)} by {segment}",
         (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
         tuple(rows),
         verdict=segment_verdict(comparison, segment, metric),
@@ -154,10 +153,6 @@ def cost_texts(costs: Costs) -> list[str]:
     """Return a model's costs under ``COST_HEADS``."""
     times = (costs.start_seconds, costs.fit_seconds, costs.recommend_seconds, costs.score_seconds)
     return [*map(seconds, times), memory(costs.peak_memory_mb)]
-
-
-def _location(comparison: Comparison) -> str:
-    return location(comparison.contest.dataset, comparison.contest.split)
 
 
 def _pair_heads(tests: Iterable[Test]) -> list[str]:

@@ -25,7 +25,6 @@ __all__ = [
     "heading",
     "interval_methods",
     "legend",
-    "location",
     "marks_legend",
     "permutation_test",
     "segment_legend",
@@ -50,11 +49,6 @@ NO_INTERVAL = "–: no interval, as hardly any user differs from all others and 
 PROMOTED = "★ promoted then"
 WORSE = "▼ worse than in the bake-off before"
 NO_LINE = "no line where type, parameters or rules changed"
-
-
-def location(dataset: str, split: str) -> str:
-    """Return dataset and split as one text; a split without a name is left out."""
-    return ", ".join(filter(None, (dataset, split)))
 
 
 def heading(metric: str) -> str:

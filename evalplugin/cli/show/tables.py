@@ -26,12 +26,13 @@ from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
+from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
-from evalplugin.report.words import NO_INTERVAL, heading, location, marks_legend, small_legend, tuning_lines
+from evalplugin.report.words import NO_INTERVAL, heading, marks_legend, small_legend, tuning_lines
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -112,7 +113,7 @@ def show_outcome(outcome: Outcome) -> None:
 def _verdict(comparison: Comparison, *, named: bool) -> str:
     contest = comparison.contest
     sentence = verdict_sentence(comparison, contest.primary)
-    return f"{location(contest.dataset, contest.split)}: {sentence}" if named else sentence
+    return f"{DataSplit.of(contest)}: {sentence}" if named else sentence
 
 
 def show_scores(rows: Sequence[Row], *, title: str) -> None:
@@ -139,7 +140,7 @@ def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
 
 def _show_leaderboard(console: Console, comparison: Comparison) -> None:
     rows, metrics = comparison.models, comparison.contest.metrics
-    title = location(comparison.contest.dataset, comparison.contest.split)
+    title = str(DataSplit.of(comparison.contest))
     names = max([len("model"), *(len(row.model) for row in rows)])
     fitting = max(1, (min(console.width, WIDTH) - names - 8) // 17)
     chunks = [metrics[i : i + fitting] for i in range(0, len(metrics), fitting)]
@@ -183,7 +184,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         why = f"; {without:,} without a score, as none of their held-out items is relevant" if without else ""
         yield f"Users: {users} counted{why}."
     for comparison in comparisons:
-        where = location(comparison.contest.dataset, comparison.contest.split) if len(comparisons) > 1 else ""
+        where = str(DataSplit.of(comparison.contest)) if len(comparisons) > 1 else ""
         for line in [*seed_lines(comparison), *tuning_lines(comparison)]:
             yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]

@@ -13,6 +13,7 @@ from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
 from evalplugin.comparison.gate.decision import NEAR, Budget, Condition, Decision
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
+from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 
 __all__ = [
@@ -36,10 +37,10 @@ def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
     fitting = [c for c in contests if gate.dataset in (None, c.dataset) and gate.split in (None, c.split)]
     if len(fitting) == 1:
         return fitting[0]
-    known = "; ".join(", ".join(filter(None, (c.dataset, c.split))) for c in contests)
+    known = "; ".join(str(DataSplit.of(contest)) for contest in contests)
     if fitting:
         raise DataError(f"a gate decides on one dataset and split, and there are several: {known}; name them")
-    named = ", ".join(filter(None, (gate.dataset, gate.split)))
+    named = DataSplit(gate.dataset or "", gate.split or "")
     raise DataError(f"the gate is to decide on {named}, where nothing was compared; there is: {known}")
 
 

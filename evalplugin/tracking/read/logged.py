@@ -20,7 +20,7 @@ from evalplugin.base.inputs import CHANGED
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Costs
+from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
@@ -98,9 +98,9 @@ class LoggedRun:
         return self.tag("bakeoff")
 
     @property
-    def data_name(self) -> str:
-        """The names of dataset and split, for messages."""
-        return ", ".join(filter(None, (self.tag("dataset"), self.tag("split"))))
+    def data_split(self) -> DataSplit:
+        """The dataset and the split."""
+        return DataSplit(self.tag("dataset"), self.tag("split"))
 
     def tag(self, key: str) -> str:
         """Return a tag of ours; empty where there is none."""

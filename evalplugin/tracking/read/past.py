@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, get_args
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Outcome
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
+from evalplugin.execution.results import DataSplit
 from evalplugin.tracking.connection import FAIL_FAST, connect, connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
@@ -140,7 +141,7 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
             )
             decision = {}
     sound = [run for run in runs if not run.damage]
-    decided = None if summary is None else (summary.tag("decided_dataset"), summary.tag("decided_split"))
+    names = [] if summary is None else [summary.tag("decided_dataset"), summary.tag("decided_split")]
     return PastBakeoff(
         id=name,
         at=min(run.started for run in runs),
@@ -151,7 +152,7 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
         champion=decision.get("champion"),
         promoted=decision.get("promoted"),
         unregistered=summary is not None and _is_unregistered(summary),
-        decided=decided if decided is not None and all(decided) else None,
+        decided=DataSplit(*names) if names and all(names) else None,
         damaged=tuple(damaged),
     )
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.secrets import redact
+from evalplugin.execution.results import DataSplit
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.query import PAGE_SIZE, pages, search_runs
 
@@ -129,7 +130,7 @@ class _Scope:
         done, undone = _done(runs)
         latest: dict[tuple[str, ...], LoggedRun] = {}
         for run in done:
-            latest.setdefault((run.tag("dataset"), run.tag("split"), run.model), run)
+            latest.setdefault((*run.data_split, run.model), run)
         return Found(
             tuple(in_config_order(latest.values())), ", ".join(self.experiments.values()), (*notes, *undone)
         )
@@ -186,9 +187,9 @@ class _Scope:
             raise DataError(
                 f"{name!r} is a run of several experiments: choose one with --experiment: {', '.join(experiments)}"
             )
-        latest: dict[tuple[str, str], LoggedRun] = {}
+        latest: dict[DataSplit, LoggedRun] = {}
         for run in runs:
-            latest.setdefault((run.tag("dataset"), run.tag("split")), run)
+            latest.setdefault(run.data_split, run)
         return list(latest.values())
 
     def _called(self, key: str, name: str) -> list[LoggedRun]:

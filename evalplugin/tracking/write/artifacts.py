@@ -17,7 +17,7 @@ import numpy.typing as npt
 from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.report.drawing import Drawing, FigureRequest, Request, draw
 from evalplugin.report.figures import Curve, axis_limits
@@ -55,9 +55,7 @@ class Pictures(NamedTuple):
     """The pictures of a bake-off, which are being drawn."""
 
     drawing: Drawing
-    places: Sequence[
-        tuple[tuple[str, str], str]
-    ]  # of each request: dataset and split, and the name of the file
+    places: Sequence[tuple[DataSplit, str]]  # of each request, with the name of the file
 
 
 def model_artifacts(
@@ -127,7 +125,7 @@ def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[b
             if m.per_user is not None and metric in m.per_user.metrics
         ]
         limits = axis_limits(metric, [values for _, values in scored])
-        for data, group in groupby(scored, key=lambda pair: (pair[0].data.dataset, pair[0].data.split)):
+        for data, group in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
             curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
             requests.append(FigureRequest(metric, curves, limits, subtitles))
@@ -151,7 +149,7 @@ def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Art
     return found
 
 
-def _subtitle(curve: Curve, data: tuple[str, str]) -> str:
+def _subtitle(curve: Curve, data: DataSplit) -> str:
     defined = curve.values[np.isfinite(curve.values)]
     users = f"{len(defined):,} users"
     zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""

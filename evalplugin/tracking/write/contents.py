@@ -14,7 +14,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.drift import DescribedData
-from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.execution.results import Bakeoff, DataSplit, ModelResult
 from evalplugin.report.data_card import card_markdown
 from evalplugin.report.decision import title_of
 from evalplugin.report.markdown import decision_markdown, escape, leaderboard_markdown
@@ -23,7 +23,6 @@ from evalplugin.report.palette import model_colours
 from evalplugin.report.ranks import rank_png
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.verdict import verdict, verdict_sentence
-from evalplugin.report.words import location
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
 from evalplugin.tracking.read.cards import CARD
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
@@ -80,7 +79,9 @@ def summary_name(comparisons: Sequence[Comparison]) -> str:
     """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
     names = [verdict(one).headline for one in comparisons]
     if len(comparisons) > 1:
-        names = [f"{name} on {_place(one)}" for name, one in zip(names, comparisons, strict=True)]
+        names = [
+            f"{name} on {DataSplit.of(one.contest)}" for name, one in zip(names, comparisons, strict=True)
+        ]
     return shorten("; ".join(names), MAX_KEY_LENGTH)
 
 
@@ -146,7 +147,7 @@ def compared_summary(
 
 def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
     """Yield the tag of the models that may be the best: a list, or lists by dataset and split."""
-    best = {_place(one): one.may_be_best for one in comparisons}
+    best = {str(DataSplit.of(one.contest)): one.may_be_best for one in comparisons}
     text = json.dumps(best if len(best) > 1 else next(iter(best.values())), ensure_ascii=False)
     if len(text) <= MAX_TAG:  # shortened it would be no JSON
         yield Tag(_BEST, text)
@@ -177,12 +178,8 @@ def _verdict_lines(comparisons: Sequence[Comparison], decision: Decision | None)
     if decision is not None:
         yield f"**{escape(title_of(decision))}.** {escape(decision.reason)}"
     for one in comparisons:
-        where = f"{escape(_place(one))}: " if len(comparisons) > 1 else ""
+        where = f"{escape(str(DataSplit.of(one.contest)))}: " if len(comparisons) > 1 else ""
         yield f"{where}{escape(verdict_sentence(one, one.contest.primary))}"
-
-
-def _place(comparison: Comparison) -> str:
-    return location(comparison.contest.dataset, comparison.contest.split)
 
 
 def inputs_files(inputs: Inputs) -> Iterator[Artifact]:
