@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import tempfile
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.files import file_digest
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import connect, tracking_call
@@ -215,7 +215,7 @@ def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
         "model_params": json.dumps(evidence.params, sort_keys=True),
         "dataset": evidence.dataset,
         "data_digest": evidence.data_digest,
-        "lists_digest": hashlib.sha256(arrays.read_bytes()).hexdigest()[:32],
+        "lists_digest": file_digest(arrays)[:32],
         "outcome": evidence.outcome,
         "reason": shorten(redact(evidence.reason)),
         # NaN is no JSON, and what is undefined is no evidence.

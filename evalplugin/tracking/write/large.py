@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import tempfile
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.base.files import file_digest
 from evalplugin.base.units import size_text
 from evalplugin.tracking.manifest import FORMAT, Manifest, manifest_path, sample_path
 from evalplugin.tracking.objects import remove_object, uri_below, write_object
@@ -109,8 +109,7 @@ def _move(folder: Path, path: str, uri: str) -> None:
     import pyarrow.parquet as pq
 
     file = folder / path
-    with file.open("rb") as source:
-        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    digest = file_digest(file)
     write_object(file, uri)
     users, rows = _write_sample(file, folder / sample_path(path))
     with pq.ParquetFile(file) as table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.base.files import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
 from evalplugin.tracking.names import shorten
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
@@ -123,12 +123,7 @@ def log_items(
 
 def _checksums(folder: Path, paths: Sequence[str]) -> dict[str, str]:
     """Return the SHA-256 of the files for programs, which are compared when the run is read back, by path."""
-    found = {}
-    for path in paths:
-        if path.startswith("data/"):
-            with (folder / path).open("rb") as file:
-                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
 
 
 def without_credentials(item: Item) -> Item:
