@@ -14,7 +14,7 @@ from evalplugin.execution.engines.local import Local
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.pace import Pace
 from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
-from evalplugin.execution.runner import Executor, Job, results_of
+from evalplugin.execution.runner import Job, TaskExecutor, results_of
 from evalplugin.execution.store import private_folder
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.worker import Limits
@@ -88,7 +88,7 @@ def report_seeds(config: CheckedConfig, jobs: Sequence[Job], observer: Observer)
 def run_tasks(
     bakeoff: Bakeoff,
     jobs: Sequence[Job],
-    execute: Executor,
+    execute: TaskExecutor,
     cache: StepCache,
     tracker: MlflowTracker,
     observer: Observer,

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.base.files import partial_path, written_whole
 from evalplugin.base.repeated_reads import S3Reader
-from evalplugin.base.stores import Store, is_remote, local_path, place, store_of, store_reason
+from evalplugin.base.stores import FileStore, is_remote, local_path, place, store_of, store_reason
 from evalplugin.base.text import shorten
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def objects_at(uri: str) -> list[RemoteFile]:
         return _matching(store, uri)
 
 
-def _matching(store: Store, uri: str) -> list[RemoteFile]:
+def _matching(store: FileStore, uri: str) -> list[RemoteFile]:
     path = store.path_of(uri)
     if not glob.has_magic(path):
         return []
@@ -253,18 +253,18 @@ def _regex_of_name(pattern: str) -> str:
     return found
 
 
-def _listed(store: Store, path: str, *, recursive: bool) -> list[FileInfo]:
+def _listed(store: FileStore, path: str, *, recursive: bool) -> list[FileInfo]:
     from pyarrow.fs import FileSelector, FileType
 
     found = store.files.get_file_info(FileSelector(path, recursive=recursive, allow_not_found=True))
     return [one for one in found if one.type == FileType.File]
 
 
-def _file(store: Store, info: FileInfo) -> RemoteFile:
+def _file(store: FileStore, info: FileInfo) -> RemoteFile:
     return RemoteFile(store.uri_of(info.path), info.size or 0, info.mtime_ns or 0)
 
 
-def _missing(store: Store, uri: str) -> str:
+def _missing(store: FileStore, uri: str) -> str:
     """Return the message that there is nothing at a URI."""
     from pyarrow.fs import FileSelector, FileType
 
@@ -331,7 +331,7 @@ def open_output(target: str | Path) -> Iterator[IO[bytes]]:
             _upload(store, file.name, store.path_of(uri))
 
 
-def _upload(store: Store, source: str, path: str) -> None:
+def _upload(store: FileStore, source: str, path: str) -> None:
     target = path
     if not store.writes_whole:
         target = f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.{os.getpid()}.tmp"
@@ -346,7 +346,7 @@ def _upload(store: Store, source: str, path: str) -> None:
         raise
 
 
-def _write_at_once(store: Store, source: str, path: str) -> None:
+def _write_at_once(store: FileStore, source: str, path: str) -> None:
     """Write a file in one call of compiled code: a stream that Python drops half-way completes what is cut short."""
     import pyarrow as pa
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.base.numbers import share
 from evalplugin.checks.base import Found, data_check
-from evalplugin.checks.copies import LEAST, NEAR, find_copies
+from evalplugin.checks.copies import LEAST, NEAR_COPY, find_copies
 from evalplugin.checks.settings import kind_of_values
 from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions
@@ -106,7 +106,7 @@ def _copies(data: Interactions, users: int) -> Iterator[str]:
             (found.at_other_times, "with the same items and ratings at other times"),
             (
                 found.near,
-                f"near copies, with the same {kinds[0][:-1]} of {share(NEAR)} or more of their items",
+                f"near copies, with the same {kinds[0][:-1]} of {share(NEAR_COPY)} or more of their items",
             ),
         ]
         counted = ", ".join(f"{count:,} {text}" for count, text in parts if count)

@@ -39,7 +39,7 @@ _VALUES_OF_EVERY_PAIR = (
     2**19
 )  # users times models squared, up to which all metrics are compared for every pair
 
-Pairs = Literal["baseline", "all"]
+Pairing = Literal["baseline", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Comparison:
     contest: Contest
     level: float
     intervals: Method  # of differences
-    pairing: Pairs
+    pairing: Pairing
     models: tuple[ComparedModel, ...]  # best first, failed last
     pairs: tuple[Pair, ...]  # by metric, then in the order of the models
 
@@ -158,7 +158,7 @@ class Comparison:
 def compare(
     contest: Contest,
     *,
-    pairs: Pairs = "baseline",
+    pairs: Pairing = "baseline",
     level: float = LEVEL,
     intervals: Method = "auto",
     tests: Sequence[Test] = (),
@@ -203,7 +203,7 @@ def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair])
 def _pairs(
     contest: Contest,
     models: Sequence[ComparedModel],
-    pairing: Pairs,
+    pairing: Pairing,
     level: float,
     intervals: Method,
     tests: Sequence[Test],
@@ -228,7 +228,7 @@ def _batches(
     return (metrics[start : start + size] for start in range(0, len(metrics), size))
 
 
-def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str, str]]:
+def _pairing(models: Sequence[ComparedModel], pairing: Pairing) -> list[tuple[str, str]]:
     """Return the pairs to compare: all with the baseline, or every two, the better one first but for the baseline."""
     done = [row for row in models if row.scores is not None]
     if pairing == "all":

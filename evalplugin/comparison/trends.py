@@ -13,9 +13,9 @@ from evalplugin.comparison.cells import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 
-__all__ = ["Change", "History", "PastBakeoff", "PastModel", "Point", "Role", "Value", "history_of"]
+__all__ = ["Change", "History", "ModelRole", "PastBakeoff", "PastModel", "Point", "Value", "history_of"]
 
-Role = Literal["champion", "promoted", "baseline", "challenger"]
+ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Point:
     bakeoff: PastBakeoff
     model: PastModel
     value: Value | None  # None: it failed, or was not scored by this metric
-    role: Role
+    role: ModelRole
     outcome: str | None  # of the decision on its dataset and split
     change: Change | None  # None: no value before it, or not comparable with it
     line: int  # from 0, one more where the model's type, parameters or settings differ from those before
@@ -214,7 +214,7 @@ def _rules(model: PastModel, metric: str) -> tuple[str | None, str]:
     return model.definitions.get(metric), model.settings
 
 
-def _role(bakeoff: PastBakeoff, model: PastModel) -> Role:
+def _role(bakeoff: PastBakeoff, model: PastModel) -> ModelRole:
     if bakeoff.decided_on(DataSplit.of(model)):
         if model.model == bakeoff.promoted:
             return "promoted"

@@ -19,8 +19,8 @@ from evalplugin.base.recording import recorded_inputs
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.execution.tasks import (
-    Lists,
     Task,
+    TaskLists,
     TaskResult,
     costs_of,
     curve_ks,
@@ -54,7 +54,7 @@ class Fitted:
 class RangeResult:
     """What the users of a range contribute to the result of a task."""
 
-    lists: Lists
+    lists: TaskLists
     state: ScorerState
     costs: Costs  # of scoring alone
     inputs: Inputs = field(default_factory=dict)  # files that scoring has read, with fingerprints
@@ -147,7 +147,7 @@ def merged_result(task: Task, fitted: Fitted, parts: Sequence[RangeResult]) -> T
         predictions = np.empty(len(task.split.test))
         for users, one in zip(fitted.ranges, lists, strict=True):
             predictions[np.isin(task.split.test.user, users)] = one.predictions
-    made = Lists(
+    made = TaskLists(
         top_n=top_n,
         predictions=predictions,
         costs=sum((part.costs for part in lists), fitted.costs),

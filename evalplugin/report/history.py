@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, number, span
 from evalplugin.comparison.cells import LEVEL
-from evalplugin.comparison.trends import History, Point, Role
+from evalplugin.comparison.trends import History, ModelRole, Point
 from evalplugin.execution.results import DataSplit
 from evalplugin.report.decision import outcome_words
 from evalplugin.report.tables import TextCell, TextTable
@@ -15,7 +15,7 @@ from evalplugin.report.words import PROMOTED, small_legend, worse_legend, worsen
 
 __all__ = ["history_tables", "worse_lines"]
 
-_SIGNS: dict[Role, str] = {"promoted": " ★", "champion": " ☆", "baseline": "", "challenger": ""}
+_SIGNS: dict[ModelRole, str] = {"promoted": " ★", "champion": " ☆", "baseline": "", "challenger": ""}
 
 
 def history_tables(history: History) -> list[TextTable]:
@@ -69,7 +69,7 @@ def _legend(history: History) -> Iterator[str]:
     if any(p.value is not None and not math.isnan(p.value.low) for p in known):
         yield f"{small_legend(LEVEL)}."
     roles = {p.role for p in known}
-    signs: dict[Role, str] = {"champion": "☆ champion then", "promoted": PROMOTED}
+    signs: dict[ModelRole, str] = {"champion": "☆ champion then", "promoted": PROMOTED}
     if shown := [text for role, text in signs.items() if role in roles]:
         yield f"{', '.join(shown)}."
     if history.higher_is_better is None:

@@ -28,7 +28,7 @@ from evalplugin.tuning.space import SearchSpace
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["GENERATION", "Outcome", "Study", "Trial"]
+__all__ = ["GENERATION", "Study", "Trial", "TrialOutcome"]
 
 GENERATION = (
     4  # trials that are asked for before any of them is told, so that workers never change what is asked
@@ -38,7 +38,7 @@ _DRAWS = 100  # random points, after which the untried ones are searched for in 
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class TrialOutcome:
     """The outcome of a trial."""
 
     state: Literal["done", "dropped", "failed"]
@@ -65,7 +65,7 @@ class Trial:
     values: Mapping[str, Any]  # of the tuned parameters whose condition is met
     task: Task
     asked: optuna.Trial | None  # None: the defaults, which Optuna has not suggested
-    outcome: Outcome | None = None
+    outcome: TrialOutcome | None = None
 
 
 @dataclass(eq=False)
@@ -195,18 +195,18 @@ class Study:
         succeeded = any(trial.outcome is not None and trial.outcome.state != "failed" for trial in trials)
         self._barren = 0 if succeeded else self._barren + 1
 
-    def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> Outcome:
+    def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> TrialOutcome:
         """Return the outcome of a trial's task."""
         if isinstance(result, TaskFailure):
-            return Outcome("failed", cached=cached, failure=result)
+            return TrialOutcome("failed", cached=cached, failure=result)
         name, scores = self.plan.metric.name, result.per_user
         value, users = scores.means[name], len(scores.users)
         if np.isnan(value):
             text = f"{name} is undefined for all {users:,} users of the validation data"
-            return Outcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
+            return TrialOutcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
         column = scores.column(name) if name in scores.metrics else None
         state: Literal["done", "dropped"] = "done" if users == self.n_users else "dropped"
-        return Outcome(state, value, users, result.costs, column if state == "done" else None, cached)
+        return TrialOutcome(state, value, users, result.costs, column if state == "done" else None, cached)
 
     def _params_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return all parameters, as the model has them; where it refuses them, so that the trial fails, as chosen."""

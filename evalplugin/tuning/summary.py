@@ -16,7 +16,7 @@ from evalplugin.config.tuning import Space, is_same
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Tuning
 from evalplugin.metrics.moments import mean_of_defined
-from evalplugin.tuning.study import Outcome, Study, Trial
+from evalplugin.tuning.study import Study, Trial, TrialOutcome
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +51,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _best(study: Study) -> Iterator[tuple[Trial, Outcome]]:
+def _best(study: Study) -> Iterator[tuple[Trial, TrialOutcome]]:
     if (trial := study.best) is not None and trial.outcome is not None:
         yield trial, trial.outcome
 

@@ -14,7 +14,7 @@ from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
 from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import (
-    MARKS,
+    STYLED_MARKS,
     WIDTH,
     coloured,
     new_table,
@@ -166,7 +166,7 @@ def _leaderboard_cells(row: ComparedModel, metrics: Sequence[str] | None, n: int
 
 def _aligned(cell: TextCell) -> str:
     """Return a right-aligned cell whose numbers are in one column, with and without a mark."""
-    text = cell.text + (MARKS[cell.mark] or "  ")
+    text = cell.text + (STYLED_MARKS[cell.mark] or "  ")
     return f"{text}\n[dim]{cell.small}  [/dim]" if cell.small else text
 
 

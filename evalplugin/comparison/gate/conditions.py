@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate.decision import Condition, Kind
+from evalplugin.comparison.gate.decision import Condition, ConditionKind
 from evalplugin.comparison.statistics import (
     SeedSpread,
     bound_with_seeds,
@@ -22,6 +22,7 @@ from evalplugin.comparison.statistics import (
     standard_deviation,
     users_needed,
 )
+from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -29,7 +30,6 @@ from evalplugin.metrics.scores import PerUserScores
 
 __all__ = ["Judge", "has_scores"]
 
-Column = npt.NDArray[np.float64]  # (users,)
 
 _UNDEFINED_SHARE = "a share is undefined of a mean below 0"
 
@@ -286,7 +286,7 @@ class _Tested:
         tested = level if by_minimum or distance > 0 else keeping
         return replace(gain, users_needed=users_needed(sd, math.sqrt(left), level=tested, one_sided=True))
 
-    def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
+    def condition(self, challenger: str, kind: ConditionKind, name: str, confidence: float) -> Condition:
         bound = bound_with_seeds(self.excess, self.seeds, level=confidence) + self.limit
         rule = "loss below" if self.loss else "gain above"
         return Condition(

@@ -11,7 +11,7 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
-from evalplugin.comparison.gate.decision import NEAR, Budget, Condition, Decision
+from evalplugin.comparison.gate.decision import NEAR, Condition, Decision, DecisionBudget
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
@@ -45,7 +45,12 @@ def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
 
 
 def decide(
-    contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] = (), budget: Budget | None = None
+    contest: Contest,
+    gate: Gate,
+    champion: str,
+    *,
+    notes: Sequence[str] = (),
+    budget: DecisionBudget | None = None,
 ) -> Decision:
     """Decide whether a challenger of the contest replaces the champion.
 
@@ -67,7 +72,7 @@ def decide(
             decisions were taken than ``gate.decisions``.
     """
     if gate.decisions is not None:
-        budget = budget or Budget(gate.decisions)
+        budget = budget or DecisionBudget(gate.decisions)
         check_decisions(budget)
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
     _check_metric(metric)
@@ -133,7 +138,7 @@ def check_challengers(gate: Gate, champion: str) -> None:
         )
 
 
-def check_decisions(budget: Budget) -> None:
+def check_decisions(budget: DecisionBudget) -> None:
     """Check that a gate has not taken more decisions than it says.
 
     Raises:

@@ -20,12 +20,12 @@ from evalplugin.lists.spark.buckets import (
     BucketScoring,
     SharedCatalogue,
     UnorderedTable,
-    merged,
     merged_batches,
+    merged_state,
     with_stable_error,
 )
 from evalplugin.lists.spark.probe import check_workers, is_connect
-from evalplugin.lists.spark.rows import packed_rows, rows_of
+from evalplugin.lists.spark.rows import packed_rows, rows_in
 from evalplugin.lists.spark.scores import SparkScores
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.scoring import check_request
@@ -263,7 +263,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
         return merged_batches(batches)
 
     def unpack(batches: Any) -> Any:
-        return rows_of(batches)
+        return rows_in(batches)
 
     metrics = [spec.name for spec in scoring.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
@@ -277,7 +277,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
         outcomes = scored.select("outcome")
         if n_buckets > _STATES:
             outcomes = outcomes.mapInArrow(merge, "outcome binary")
-        outcome = merged(outcomes.toArrow().column(0).to_pylist())
+        outcome = merged_state(outcomes.toArrow().column(0).to_pylist())
         if isinstance(outcome, str):
             raise DataError(outcome)
     except BaseException:

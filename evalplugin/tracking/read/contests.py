@@ -19,7 +19,7 @@ from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.agreement import agree
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.tables import ids_of, sorted_as_text, with_ids_of_one_kind
+from evalplugin.tracking.read.tables import raw_ids, sorted_as_text, with_ids_of_one_kind
 from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["read_contests", "with_lists"]
@@ -113,7 +113,7 @@ def _with_ids_of_one_kind(contest: Contest) -> Contest:
     background = contest.background
     if background is not None:
         truth, titles = next(tables), background.titles
-        if ids_of(truth["item"]).dtype == object:
+        if raw_ids(truth["item"]).dtype == object:
             titles = {str(item): title for item, title in titles.items()}
         background = Background(truth, next(tables), titles)
     return replace(contest, models=tuple(models), background=background)

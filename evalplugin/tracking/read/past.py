@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.comparison.gate import Outcome
+from evalplugin.comparison.gate import GateOutcome
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.execution.results import DataSplit
 from evalplugin.tracking.connection import FAIL_FAST, connect, connect_to_existing, tracking_call
@@ -135,7 +135,7 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
     damaged = [sentence for run in runs if (sentence := run.damage)]
     if summary is not None:
         decision = {key: summary.tag(key) or None for key in ("outcome", "champion", "promoted")}
-        if (outcome := decision["outcome"]) is not None and outcome not in get_args(Outcome):
+        if (outcome := decision["outcome"]) is not None and outcome not in get_args(GateOutcome):
             damaged.append(
                 f"{summary} has the tag evalplugin.outcome = {outcome!r}, which no gate has decided"
             )

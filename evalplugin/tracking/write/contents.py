@@ -23,7 +23,7 @@ from evalplugin.report.palette import model_colours
 from evalplugin.report.ranks import rank_png
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.verdict import verdict, verdict_sentence
-from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
+from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten_value
 from evalplugin.tracking.read.cards import CARD
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
 from evalplugin.tracking.write.items import Artifact, Item, Tag
@@ -82,7 +82,7 @@ def summary_name(comparisons: Sequence[Comparison]) -> str:
         names = [
             f"{name} on {DataSplit.of(one.contest)}" for name, one in zip(names, comparisons, strict=True)
         ]
-    return shorten("; ".join(names), MAX_KEY_LENGTH)
+    return shorten_value("; ".join(names), MAX_KEY_LENGTH)
 
 
 def summary_items(

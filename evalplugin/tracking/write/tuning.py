@@ -13,7 +13,7 @@ import numpy as np
 from evalplugin.base.numbers import number
 from evalplugin.base.units import count_text
 from evalplugin.execution.results import BakeoffResult, DataSplit, ModelResult, Tuning
-from evalplugin.report.drawing import Request
+from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.importance import importance
 from evalplugin.report.palette import model_colours
 from evalplugin.report.studies import (
@@ -49,7 +49,7 @@ def tuning_params(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def study_requests(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, Request]]:
+def study_requests(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
     """Yield the requests of the pictures of tuning, each behind dataset and split, and the file's name.
 
     None without a tuned model. Else every model gets them, tuned or not: MLflow's compare page shows the files that all
