@@ -84,9 +84,9 @@ def _own_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def _restored_registries() -> Iterator[None]:
-    from evalplugin.cli.list import KINDS, registry_of
+    from evalplugin.cli.list import COMPONENT_KINDS, registry_of
 
-    registries = [registry_of(kind) for kind in KINDS]
+    registries = [registry_of(kind) for kind in COMPONENT_KINDS]
     before = [dict(registry._entries) for registry in registries]
     modules = set(sys.modules)
     yield

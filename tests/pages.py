@@ -22,7 +22,7 @@ from sybil.parsers.myst import CodeBlockParser, SkipParser
 from sybil.region import Lexeme
 
 from evalplugin.cli import main
-from evalplugin.cli.list import KINDS, registry_of
+from evalplugin.cli.list import COMPONENT_KINDS, registry_of
 from evalplugin.config import load
 
 __all__ = ["run_page"]
@@ -145,7 +145,7 @@ def _check_entry_points(example: Example) -> None:
     """Check that the entry points of a pyproject.toml are in groups that are looked up."""
     groups = tomllib.loads(str(example.parsed))["project"]["entry-points"]
     assert groups
-    assert set(groups) <= {registry_of(kind).group for kind in KINDS}
+    assert set(groups) <= {registry_of(kind).group for kind in COMPONENT_KINDS}
 
 
 def _compare_output(example: Example) -> None:

@@ -10,7 +10,7 @@ from evalplugin.config import load
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Tuning
-from evalplugin.execution.runner import Executor, Job, Result, jobs_of, prepare
+from evalplugin.execution.runner import Job, Result, TaskExecutor, jobs_of, prepare
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task
 from evalplugin.features.tuning import Study, run_studies, studies_of
@@ -78,7 +78,7 @@ class Counted:
     """An executor that counts its tasks, hands results back in reverse, and may stop like a process that is killed."""
 
     def __init__(self, stop_after: int | None = None, order: Callable[..., Any] = reversed) -> None:
-        self.inner: Executor = sequential_executor(Observer())
+        self.inner: TaskExecutor = sequential_executor(Observer())
         self.stop_after, self.order = stop_after, order
         self.calls: list[int] = []  # tasks of each call
         self.tasks: list[Task] = []
@@ -95,7 +95,7 @@ class Counted:
 
 def run(
     config: Mapping[str, Any],
-    execute: Executor | None = None,
+    execute: TaskExecutor | None = None,
     *,
     fresh: bool = False,
     observer: Observer | None = None,
@@ -112,7 +112,7 @@ def run(
 
 def tuning(
     config: Mapping[str, Any],
-    execute: Executor | None = None,
+    execute: TaskExecutor | None = None,
     model: str = "dial",
     observer: Observer | None = None,
 ) -> Tuning:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -19,6 +16,7 @@ from urllib.parse import urlsplit
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.placeholders import fill_placeholders, variables_in
+from evalplugin.base.processes import kill_group
 from evalplugin.base.secrets import redact_message
 from evalplugin.config.sections import Notify
 
@@ -187,21 +185,13 @@ def _run_command(command: Sequence[str], body: bytes, seconds: float, folder: Pa
             raise _TemporaryError(f"it took more than {seconds:g} s") from None
         finally:
             if process.poll() is None:
-                _kill(process)
+                kill_group(process.pid)
+                process.wait()
         if process.returncode != 0:
             output.seek(0)
             lines = output.read().decode(errors="replace").split("\n")
             last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
             raise _TemporaryError(f"exit code {process.returncode}: {last[:300]}")
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a command and its child processes."""
-    if sys.platform == "win32":
-        process.kill()
-    else:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def _target(spec: Notify) -> str:

@@ -24,6 +24,8 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from evalplugin.base.files import file_digest
+
 __all__ = [
     "CHANGED",
     "COMMAND",
@@ -223,8 +225,7 @@ def _file_digest(path: str) -> str:
     if known is not None and known[0] == signature:
         return known[1]
     try:
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()[:32]
+        digest = file_digest(path)[:32]
     except OSError as error:
         return f"unreadable: {error.strerror}"
     if signature_of(path) == signature:

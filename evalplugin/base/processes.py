@@ -1,15 +1,16 @@
-"""Python processes of our own that work beside this one."""
+"""Python processes of our own that work beside this one; the end of processes."""
 
 from __future__ import annotations
 
 import atexit
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
 from typing import IO
 
-__all__ = ["end_process", "kill_processes", "start_python"]
+__all__ = ["end_process", "ended_by_signal", "kill_group", "kill_processes", "start_python"]
 
 _SECONDS_TO_END = 0.3  # less than this process has to end when it is interrupted
 _running: list[subprocess.Popen[bytes]] = []
@@ -54,6 +55,21 @@ def end_process(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             with suppress(BrokenPipeError):  # what it has not read
                 pipe.close()
+
+
+def kill_group(pid: int) -> None:
+    """Kill a process that leads a group, and what is left of its group; the process alone where there are no groups."""
+    with suppress(OSError):  # nothing is left of it
+        if os.name == "posix":
+            os.killpg(pid, signal.SIGKILL)
+        else:
+            os.kill(pid, signal.SIGTERM)
+
+
+def ended_by_signal(code: int) -> str:
+    """Return how a process ended, by its negative exit code: ``was ended by SIGTERM``."""
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    return f"was ended by {name}{', which systems send when memory runs out' * (name == 'SIGKILL')}"
 
 
 def kill_processes() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
-import signal
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from evalplugin.base.processes import kill_group
 from evalplugin.base.signals import deferred_signals
 
 __all__ = ["find_program", "run_program", "with_output"]
@@ -54,11 +54,10 @@ def run_program(words: Sequence[str], folder: Path) -> tuple[int, str]:
         code = process.wait()
     finally:
         if process is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                if has_group:
-                    os.killpg(process.pid, signal.SIGKILL)
-                else:
-                    process.kill()
+            if has_group:
+                kill_group(process.pid)
+            else:
+                process.kill()
             process.wait()
             reader.join(_SECONDS_TO_READ)
     return code, bytes(end).decode(errors="backslashreplace")

@@ -35,6 +35,11 @@ _imports: dict[Path, set[str]] = {}  # plugin file -> modules that were imported
 _origin: ContextVar[str | None] = ContextVar("evalplugin_origin", default=None)
 
 
+def is_own(module: str) -> bool:
+    """Return whether a module is part of evalplugin, by its full name."""
+    return module.partition(".")[0] == "evalplugin"
+
+
 @dataclass(frozen=True)
 class Entry(Generic[T]):
     """A registered component: its name, its dataclass, and its origin (a module, a file, a package)."""
@@ -45,8 +50,8 @@ class Entry(Generic[T]):
 
     @property
     def is_own(self) -> bool:
-        """Whether the component is one of evalplugin itself."""
-        return self.cls.__module__.partition(".")[0] == "evalplugin"
+        """Whether the component is part of evalplugin."""
+        return is_own(self.cls.__module__)
 
     @property
     def summary(self) -> str:
@@ -130,7 +135,7 @@ class Registry(Generic[T]):
         if name in self._entries:
             return self._entries[name].is_own
         point = self._entry_points().get(name)
-        return point is not None and point.value.partition(".")[0] == "evalplugin"
+        return point is not None and is_own(point.module)
 
     def create(self, name: str, params: Mapping[str, Any] | None = None) -> T:
         """Return a component made from checked parameters.

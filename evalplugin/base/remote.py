@@ -7,7 +7,6 @@ import glob
 import io
 import os
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,8 +16,9 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from evalplugin.base.errors import DataError, did_you_mean_file
+from evalplugin.base.files import partial_path, written_whole
 from evalplugin.base.repeated_reads import S3Reader
-from evalplugin.base.stores import Store, is_remote, local_path, place, store_of, store_reason
+from evalplugin.base.stores import FileStore, is_remote, local_path, place, store_of, store_reason
 from evalplugin.base.text import shorten
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def objects_at(uri: str) -> list[RemoteFile]:
         return _matching(store, uri)
 
 
-def _matching(store: Store, uri: str) -> list[RemoteFile]:
+def _matching(store: FileStore, uri: str) -> list[RemoteFile]:
     path = store.path_of(uri)
     if not glob.has_magic(path):
         return []
@@ -253,18 +253,18 @@ def _regex_of_name(pattern: str) -> str:
     return found
 
 
-def _listed(store: Store, path: str, *, recursive: bool) -> list[FileInfo]:
+def _listed(store: FileStore, path: str, *, recursive: bool) -> list[FileInfo]:
     from pyarrow.fs import FileSelector, FileType
 
     found = store.files.get_file_info(FileSelector(path, recursive=recursive, allow_not_found=True))
     return [one for one in found if one.type == FileType.File]
 
 
-def _file(store: Store, info: FileInfo) -> RemoteFile:
+def _file(store: FileStore, info: FileInfo) -> RemoteFile:
     return RemoteFile(store.uri_of(info.path), info.size or 0, info.mtime_ns or 0)
 
 
-def _missing(store: Store, uri: str) -> str:
+def _missing(store: FileStore, uri: str) -> str:
     """Return the message that there is nothing at a URI."""
     from pyarrow.fs import FileSelector, FileType
 
@@ -290,7 +290,7 @@ def check_writable(target: str | Path) -> None:
     """
     if not is_remote(target):
         path = local_path(target)
-        folder, _ = path.absolute().parent, _partial(path).exists()  # the longest name that is needed
+        folder, _ = path.absolute().parent, partial_path(path).exists()  # the longest name that is needed
         if not folder.is_dir():
             raise DataError(f"{path}: there is no folder {folder}")
         if not os.access(path if path.exists() else folder, os.W_OK):
@@ -319,7 +319,7 @@ def open_output(target: str | Path) -> Iterator[IO[bytes]]:
         DataError: The store refuses or cannot be reached.
     """
     if not is_remote(target):
-        with _local_output(local_path(target)) as file:
+        with written_whole(local_path(target)) as file:
             yield file
         return
     uri = str(target)
@@ -331,7 +331,7 @@ def open_output(target: str | Path) -> Iterator[IO[bytes]]:
             _upload(store, file.name, store.path_of(uri))
 
 
-def _upload(store: Store, source: str, path: str) -> None:
+def _upload(store: FileStore, source: str, path: str) -> None:
     target = path
     if not store.writes_whole:
         target = f"{path.rpartition('/')[0]}/.{path.rpartition('/')[2]}.{os.getpid()}.tmp"
@@ -346,7 +346,7 @@ def _upload(store: Store, source: str, path: str) -> None:
         raise
 
 
-def _write_at_once(store: Store, source: str, path: str) -> None:
+def _write_at_once(store: FileStore, source: str, path: str) -> None:
     """Write a file in one call of compiled code: a stream that Python drops half-way completes what is cut short."""
     import pyarrow as pa
 
@@ -360,25 +360,3 @@ def _write_at_once(store: Store, source: str, path: str) -> None:
                 stream.close()  # reports the same error again, which is then not printed
             raise
         stream.close()
-
-
-def _partial(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
-
-
-@contextmanager
-def _local_output(path: Path) -> Iterator[IO[bytes]]:
-    if path.exists() and not path.is_file():  # a device or a pipe, such as /dev/stdout
-        with path.open("wb") as file:
-            yield file
-        return
-    target = Path(os.path.realpath(path))  # a link stays one
-    partial = _partial(target)
-    try:
-        with partial.open("wb") as file:
-            yield file
-        if target.exists():
-            shutil.copymode(target, partial)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)

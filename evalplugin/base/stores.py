@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 __all__ = [
-    "Store",
+    "FileStore",
     "canonical_uri",
     "delta_options",
     "is_known_to_fsspec",
@@ -63,7 +63,7 @@ _AWS_VARIABLES = (
 
 
 @dataclass(frozen=True)
-class Store:
+class FileStore:
     """One bucket, container or server."""
 
     files: FileSystem
@@ -112,7 +112,7 @@ def local_path(name: str | Path) -> Path:
     return Path(url2pathname(url.path))
 
 
-def store_of(uri: str) -> Store:
+def store_of(uri: str) -> FileStore:
     """Return the store of a URI; each is opened once in a process.
 
     Raises:
@@ -131,22 +131,22 @@ def store_of(uri: str) -> Store:
 
 
 @functools.lru_cache(maxsize=32)
-def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> Store:
+def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> FileStore:
     import pyarrow as pa
 
     root = f"{scheme}://{authority}"
     kind, whole = _ALIASES.get(scheme, scheme), scheme in _WHOLE_OR_NOTHING or scheme in _ALIASES
     try:
         if kind == "s3":
-            return Store(_s3(authority), scheme, root, authority, whole)
+            return FileStore(_s3(authority), scheme, root, authority, whole)
         if kind == "gs":
             user, _, bucket = authority.rpartition("@")
-            return Store(_gs(anonymous=user == "anonymous"), scheme, root, bucket, whole)
+            return FileStore(_gs(anonymous=user == "anonymous"), scheme, root, bucket, whole)
         if scheme in STORE_SCHEMES:
             from pyarrow import fs
 
             files, base = fs.FileSystem.from_uri(f"{kind}://{authority}/")
-            return Store(files, scheme, root, base.rstrip("/"), whole)
+            return FileStore(files, scheme, root, base.rstrip("/"), whole)
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
         reason = store_reason(error, root) or shorten(" ".join(str(error).split()), 200)
         hint = "; HDFS needs Java and Hadoop's libhdfs (JAVA_HOME, HADOOP_HOME, CLASSPATH)" * (
@@ -193,7 +193,7 @@ def is_known_to_fsspec(scheme: str) -> bool:
     return scheme in fsspec.available_protocols()
 
 
-def _by_fsspec(scheme: str, root: str) -> Store:
+def _by_fsspec(scheme: str, root: str) -> FileStore:
     from pyarrow import fs
 
     if not is_known_to_fsspec(scheme):
@@ -213,7 +213,7 @@ def _by_fsspec(scheme: str, root: str) -> Store:
         raise DataError(f"{root}: a package for {scheme} is not installed: {hint or error}") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{root}: cannot be opened: {shorten(str(error), 200)}") from None
-    return Store(fs.PyFileSystem(fs.FSSpecHandler(files)), scheme, root, base.rstrip("/"), False)
+    return FileStore(fs.PyFileSystem(fs.FSSpecHandler(files)), scheme, root, base.rstrip("/"), False)
 
 
 def delta_options(uri: str) -> dict[str, str]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from evalplugin.base.files import written_whole
 from evalplugin.base.processes import start_python
 
 __all__ = ["cached", "make_in_background"]
@@ -63,10 +62,8 @@ def _read(file: Path) -> bytes | None:
 def _write(file: Path, content: bytes) -> None:
     with suppress(OSError):  # no folder to write to: it is made each time
         file.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-        with os.fdopen(descriptor, "wb") as out:
+        with written_whole(file) as out:
             out.write(_digest(content) + b"\n" + content)
-        Path(partial).replace(file)
 
 
 def _digest(content: bytes) -> bytes:

@@ -9,7 +9,7 @@ import click
 from evalplugin.base.errors import EXIT_DONE
 from evalplugin.base.text import escape_controls
 from evalplugin.cli import options
-from evalplugin.cli.list import KINDS, registry_of
+from evalplugin.cli.list import COMPONENT_KINDS, registry_of
 from evalplugin.cli.shared import echo
 
 __all__ = ["describe"]
@@ -23,7 +23,7 @@ _CACHED = (
 
 
 @click.command()
-@click.argument("kind", type=click.Choice([*(kind.removesuffix("s") for kind in KINDS), "check"]))
+@click.argument("kind", type=click.Choice([*(kind.removesuffix("s") for kind in COMPONENT_KINDS), "check"]))
 @click.argument("name")
 @options.plugin
 @options.debug

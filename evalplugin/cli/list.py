@@ -14,7 +14,7 @@ from evalplugin.cli.shared import echo
 if TYPE_CHECKING:
     from evalplugin.base.registry import Registry
 
-__all__ = ["KINDS", "list_", "registry_of"]
+__all__ = ["COMPONENT_KINDS", "list_", "registry_of"]
 
 # Only what is asked for is imported: imports are most of the time of a command that prints text.
 _PACKAGES = {
@@ -26,11 +26,11 @@ _PACKAGES = {
     "segments": "evalplugin.segments",
     "engines": "evalplugin.config.engines",
 }
-KINDS = tuple(_PACKAGES)
+COMPONENT_KINDS = tuple(_PACKAGES)
 
 
 @click.command("list")
-@click.argument("kind", type=click.Choice([*KINDS, "checks"]))
+@click.argument("kind", type=click.Choice([*COMPONENT_KINDS, "checks"]))
 @options.plugin
 @options.debug
 def list_(kind: str) -> int:
@@ -45,7 +45,7 @@ def list_(kind: str) -> int:
     width = max(len(entry.name) for entry in entries)
     for entry in entries:
         # The origin of built-in components is left out.
-        origin = "" if entry.origin.startswith("evalplugin.") else f"  [{entry.origin}]"
+        origin = "" if entry.is_own else f"  [{entry.origin}]"
         echo(f"{entry.name:<{width}}  {entry.summary}{origin}")
     return EXIT_DONE
 

@@ -74,12 +74,12 @@ def best_models(
         seeds: How the mean of each model varies from seed to seed.
         segment, label: The group that the users are of.
     """
-    up = parse(metric).metric.higher_is_better
+    direction = parse(metric).direction
     having = {m: s for m, s in scores.items() if metric in s.metrics and np.isfinite(s.column(metric)).any()}
-    if up is None or not having:
+    if not direction or not having:
         return None
     _, values = aligned(list(having.values()), metric)
-    values = values[np.isfinite(values).all(axis=1)] * (1 if up else -1)
+    values = values[np.isfinite(values).all(axis=1)] * direction
     users, names = len(values), list(having)
     means = np.array([mean_of_defined(column) for column in values.T]) if users else np.zeros(len(names))
     order = np.argsort(-means, kind="stable")

@@ -61,9 +61,9 @@ class Pair:
         return abs(self.paired.interval.mean) < self.seed_range
 
     @property
-    def higher_is_better(self) -> bool | None:
-        """Whether higher values of the metric are better; None: neither higher nor lower ones are."""
-        return parse(self.metric).metric.higher_is_better
+    def direction(self) -> int:
+        """1 where higher values of the metric are better, -1 where lower ones are, 0 where neither are."""
+        return parse(self.metric).direction
 
     @property
     def better(self) -> float:
@@ -76,8 +76,7 @@ class Pair:
         return self._share(self.paired.below, self.paired.above)
 
     def _share(self, if_higher: float, if_lower: float) -> float:
-        up = self.higher_is_better
-        return math.nan if up is None else if_higher if up else if_lower
+        return {1: if_higher, -1: if_lower, 0: math.nan}[self.direction]
 
 
 @dataclass(frozen=True)

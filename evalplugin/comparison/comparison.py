@@ -39,7 +39,7 @@ _VALUES_OF_EVERY_PAIR = (
     2**19
 )  # users times models squared, up to which all metrics are compared for every pair
 
-Pairs = Literal["baseline", "all"]
+Pairing = Literal["baseline", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Comparison:
     contest: Contest
     level: float
     intervals: Method  # of differences
-    pairing: Pairs
+    pairing: Pairing
     models: tuple[ComparedModel, ...]  # best first, failed last
     pairs: tuple[Pair, ...]  # by metric, then in the order of the models
 
@@ -158,7 +158,7 @@ class Comparison:
 def compare(
     contest: Contest,
     *,
-    pairs: Pairs = "baseline",
+    pairs: Pairing = "baseline",
     level: float = LEVEL,
     intervals: Method = "auto",
     tests: Sequence[Test] = (),
@@ -203,7 +203,7 @@ def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair])
 def _pairs(
     contest: Contest,
     models: Sequence[ComparedModel],
-    pairing: Pairs,
+    pairing: Pairing,
     level: float,
     intervals: Method,
     tests: Sequence[Test],
@@ -228,7 +228,7 @@ def _batches(
     return (metrics[start : start + size] for start in range(0, len(metrics), size))
 
 
-def _pairing(models: Sequence[ComparedModel], pairing: Pairs) -> list[tuple[str, str]]:
+def _pairing(models: Sequence[ComparedModel], pairing: Pairing) -> list[tuple[str, str]]:
     """Return the pairs to compare: all with the baseline, or every two, the better one first but for the baseline."""
     done = [row for row in models if row.scores is not None]
     if pairing == "all":
@@ -302,10 +302,9 @@ def _corrected(pairs: Sequence[Pair], level: float) -> list[Pair]:
 
 
 def _mark(pair: Pair, is_shown: bool) -> Mark:
-    up = pair.higher_is_better
-    if up is None or not is_shown:
+    if not pair.direction or not is_shown:
         return ""
-    return "+" if (pair.paired.interval.mean > 0) == up else "-"
+    return "+" if (pair.paired.interval.mean > 0) == (pair.direction > 0) else "-"
 
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
@@ -371,11 +370,10 @@ def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
 
 def _ranked(primary: str, rows: Iterable[ComparedModel]) -> list[ComparedModel]:
     """Return the rows best first, those without a value after them, those that failed last."""
-    lower_is_better = parse(primary).metric.higher_is_better is False
+    direction = parse(primary).direction or 1
 
     def loss(row: ComparedModel) -> float:
-        mean = row.cells[primary].mean if primary in row.cells else math.nan
-        return mean if lower_is_better else -mean
+        return -direction * (row.cells[primary].mean if primary in row.cells else math.nan)
 
     # Sorting is stable, so that equal models remain in config order.
     ordered = sorted((row for row in rows if math.isfinite(loss(row))), key=loss)

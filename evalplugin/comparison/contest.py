@@ -9,7 +9,7 @@ from itertools import groupby
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.data.background import Background
-from evalplugin.execution.results import BakeoffResult, Finding
+from evalplugin.execution.results import BakeoffResult, DataSplit, Finding
 from evalplugin.metrics import parse
 from evalplugin.segments import Segmentation
 
@@ -96,14 +96,14 @@ def contests_of(result: BakeoffResult) -> list[Contest]:
     """Return one contest for each dataset and split of a bake-off, in config order."""
     bakeoff = result.bakeoff
     contests = []
-    for (dataset, split), group in groupby(result.models, key=lambda m: (m.data.dataset, m.data.split)):
+    for place, group in groupby(result.models, key=lambda m: DataSplit.of(m.data)):
         models = list(group)
         info = models[0].data
         contests.append(
             Contest(
                 name=bakeoff.id,
-                dataset=dataset,
-                split=split,
+                dataset=place.dataset,
+                split=place.split,
                 models=tuple(
                     ComparedModel(
                         m.model,

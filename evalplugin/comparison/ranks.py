@@ -97,7 +97,7 @@ def _ranks(split: str, comparisons: Sequence[Comparison]) -> Ranks | None:
         first.setdefault(one.contest.rules.test_digest, one)
     counted = list({one.contest.dataset: one for one in reversed(first.values())}.values())[::-1]
     primaries = {one.contest.primary for one in comparisons}
-    if parse(contest.primary).metric.higher_is_better is None or len(counted) < 2 or len(primaries) > 1:
+    if not parse(contest.primary).direction or len(counted) < 2 or len(primaries) > 1:
         return None
     models = dict.fromkeys(row.model for one in counted for row in one.models)
     ranks = rank_models(
@@ -130,14 +130,13 @@ def rank_models(
         split: Of all datasets.
         seed: Of the permutations of Friedman's test.
     """
-    up = parse(metric).metric.higher_is_better
     missing = {
         model: tuple(name for name, mean in zip(datasets, values, strict=True) if not math.isfinite(mean))
         for model, values in means.items()
     }
     names = [model for model in means if not missing[model]]
     losses = np.array([means[name] for name in names], dtype=np.float64).reshape(len(names), len(datasets)).T
-    losses = -losses if up else losses
+    losses = -parse(metric).direction * losses
     ranks = _ranked(losses)
     order = np.argsort(ranks.sum(axis=0), kind="stable").tolist()
     pairs = tuple(_pairs([names[i] for i in order], losses[:, order]))

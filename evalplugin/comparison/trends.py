@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.comparison.cells import LEVEL
+from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 
-__all__ = ["Change", "History", "PastBakeoff", "PastModel", "Point", "Role", "Value", "history_of"]
+__all__ = ["Change", "History", "ModelRole", "PastBakeoff", "PastModel", "Point", "Value", "history_of"]
 
-Role = Literal["champion", "promoted", "baseline", "challenger"]
+ModelRole = Literal["champion", "promoted", "baseline", "challenger"]
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,14 @@ class PastBakeoff:
     champion: str | None = None  # the model that the others had to beat
     promoted: str | None = None  # the model that beat it
     unregistered: bool = False  # whether the promoted model could not be registered
-    decided: tuple[str, str] | None = None  # dataset and split of the decision; None: not logged
+    decided: DataSplit | None = None  # dataset and split of the decision; None: not logged
     damaged: tuple[str, ...] = ()  # what is left out, as it is not what was logged: sentences
 
-    def decided_on(self, dataset: str, split: str) -> bool:
+    def decided_on(self, place: DataSplit) -> bool:
         """Return whether the decision was on a dataset and split; if not logged: whether there are no others."""
         if self.decided is not None:
-            return self.decided == (dataset, split)
-        return {(model.dataset, model.split) for model in self.models} == {(dataset, split)}
+            return self.decided == place
+        return {DataSplit.of(model) for model in self.models} == {place}
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Point:
     bakeoff: PastBakeoff
     model: PastModel
     value: Value | None  # None: it failed, or was not scored by this metric
-    role: Role
+    role: ModelRole
     outcome: str | None  # of the decision on its dataset and split
     change: Change | None  # None: no value before it, or not comparable with it
     line: int  # from 0, one more where the model's type, parameters or settings differ from those before
@@ -170,7 +171,7 @@ def history_of(
             last = before.get(_key(model))
             change = None if last is None or value is None else _change(last, model, value, name, up, level)
             line = 0 if last is None else last.line + (_rules(last.model, name) != _rules(model, name))
-            outcome = bakeoff.outcome if bakeoff.decided_on(model.dataset, model.split) else None
+            outcome = bakeoff.outcome if bakeoff.decided_on(DataSplit.of(model)) else None
             point = Point(bakeoff, model, value, _role(bakeoff, model), outcome, change, line)
             points.append(point)
             if value is not None:
@@ -213,8 +214,8 @@ def _rules(model: PastModel, metric: str) -> tuple[str | None, str]:
     return model.definitions.get(metric), model.settings
 
 
-def _role(bakeoff: PastBakeoff, model: PastModel) -> Role:
-    if bakeoff.decided_on(model.dataset, model.split):
+def _role(bakeoff: PastBakeoff, model: PastModel) -> ModelRole:
+    if bakeoff.decided_on(DataSplit.of(model)):
         if model.model == bakeoff.promoted:
             return "promoted"
         if model.model == bakeoff.champion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -11,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError, ParameterError, Problem
 from evalplugin.base.inputs import ENV
-from evalplugin.base.parameters import as_mapping
+from evalplugin.base.parameters import as_mapping, problems_of
 from evalplugin.base.registry import Registry
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, TuningPlan
 from evalplugin.config.components import ComponentSpec, DatasetSpec, EngineSpec, InlineSpec
@@ -49,7 +50,13 @@ class Checks:
         self.document = document
         self.folder = folder  # of the config
         self.problems: list[Problem] = []
-        self.malformed: set[str | int] = set()  # top-level keys with problems of form
+        self.spec: Config | None = None  # None: malformed
+        try:
+            self.spec = Config.model_validate(document.data)
+        except ValidationError as error:
+            self.problems += problems_of(error, Config, document.data, noun="key")
+        # Top-level keys with problems of form.
+        self.malformed = {problem.path[0] for problem in self.problems if problem.path}
 
     def stop_if_any(self) -> None:
         """Raise a ConfigError if there are problems so far."""
@@ -61,17 +68,16 @@ class Checks:
         value = self.document.data.get(key)
         if value is None:
             return []
-        items: list[tuple[KeyPath, Any]] = [((key,), value)]
-        if isinstance(value, list):
-            items = [((key, i), item) for i, item in enumerate(value)]
-        adapter = TypeAdapter(kind)
-        found = []
-        for path, item in items:
-            try:
-                found.append((path, adapter.validate_python(item)))
-            except ValidationError:
-                continue  # reported already, by the check of the whole
-        return found
+        several = isinstance(value, list | tuple)
+        paths: list[KeyPath] = [(key, number) for number in range(len(value))] if several else [(key,)]
+        if self.spec is not None:
+            valid = getattr(self.spec, "registered" if key == "register" else key)
+            return list(zip(paths, valid if isinstance(valid, list) else [valid], strict=True))
+        adapter, parts = TypeAdapter(kind), []
+        for path, item in zip(paths, value if several else [value], strict=True):
+            with suppress(ValidationError):  # reported already, by the check of the whole
+                parts.append((path, adapter.validate_python(item)))
+        return parts
 
     def section(self, key: str, kind: type[T]) -> T | None:
         """Return a section; None if it is left out or malformed."""

@@ -107,7 +107,7 @@ def _metric(
         yield Problem(path, str(error), at_key)
         return
     yield from unlisted_metric(metric, metrics, path, at_key=at_key)
-    if metric.metric.higher_is_better is None:
+    if not metric.direction:
         yield Problem(
             path, f"of {metric.name!r} neither more nor less is better: nothing can be decided by it", at_key
         )

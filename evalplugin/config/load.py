@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
 
-from evalplugin.base.parameters import problems_of
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.secrets import register_secrets, register_webhook
 from evalplugin.base.tracking_uri import check_driver
@@ -18,7 +16,7 @@ from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import InlineSpec
 from evalplugin.config.document import Document, read_document
-from evalplugin.config.schema import Config, ModelSpec
+from evalplugin.config.schema import ModelSpec
 from evalplugin.config.sections import Compare, Recommend, Tracking
 from evalplugin.data import SPLITS, LoadContext
 
@@ -59,13 +57,6 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     if isinstance(notify, Mapping) and isinstance(notify.get("url"), str):
         register_webhook(notify["url"])
     checks = Checks(document, folder)
-    try:
-        spec = Config.model_validate(document.data)
-    except ValidationError as error:
-        spec = None
-        checks.problems += problems_of(error, Config, document.data, noun="key")
-        checks.malformed |= {problem.path[0] for problem in checks.problems if problem.path}
-
     tracking = checks.section("tracking", Tracking)
     if runs_here and tracking is not None and tracking.uri is not None:
         checks.attempt(("tracking", "uri"), check_driver, tracking.uri)
@@ -99,10 +90,10 @@ def _check(document: Document, folder: Path, data_home: Path | None, runs_here: 
     tune = checks.tuning(names.metrics, primary, context)
     engine = checks.engine(context)
     checks.stop_if_any()
-    assert spec is not None
+    assert checks.spec is not None
     assert primary is not None
     return CheckedConfig(
-        spec=spec,
+        spec=checks.spec,
         document=document,
         folder=folder,
         datasets=tuple(datasets),

@@ -118,7 +118,7 @@ def chosen_metric(
             return None, problems
     if metric is None:
         return None, []
-    if metric.metric.higher_is_better is None:
+    if not metric.direction:
         return None, [Problem(path, f"{name}has no better direction, so that nothing can be tuned for it")]
     if tune.prune == "race" and is_overall(metric.metric):
         text = f"{name}has one value for all users together, and a race compares users: set prune: none"

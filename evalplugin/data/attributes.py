@@ -16,9 +16,9 @@ from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.data.reading import readable
 from evalplugin.data.tables import Table
 
-__all__ = ["Attributes", "Kind", "attributes_from", "open_attributes"]
+__all__ = ["Attributes", "Entity", "attributes_from", "open_attributes"]
 
-Kind: TypeAlias = Literal["user", "item"]
+Entity: TypeAlias = Literal["user", "item"]
 Values: TypeAlias = npt.NDArray[Any]
 
 
@@ -90,7 +90,7 @@ def open_attributes(
 
 def attributes_from(
     table: Table,
-    kind: Kind,
+    kind: Entity,
     ids: str,
     columns: Sequence[str],
     vocabulary: npt.NDArray[np.generic],
@@ -136,7 +136,7 @@ def attributes_from(
 
 
 def _refuse_contradictions(
-    table: Table, kind: Kind, name: str, ids: Values, values: Values, last: Values
+    table: Table, kind: Entity, name: str, ids: Values, values: Values, last: Values
 ) -> None:
     """Refuse rows (R,) whose value differs from that of the ``last`` row with the same id."""
     same = values == last
@@ -155,7 +155,7 @@ def _examples(ids: npt.NDArray[np.generic]) -> str:
     return ", ".join(map(repr, np.unique(ids[:1000])[:3].tolist()))
 
 
-def _ids(table: Table, kind: Kind, name: str, like: npt.NDArray[np.generic], *, is_csv: bool) -> Values:
+def _ids(table: Table, kind: Entity, name: str, like: npt.NDArray[np.generic], *, is_csv: bool) -> Values:
     """Return a column of ids of the same type as the data's ids ``like``: int64, or str as object."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Ints
 from evalplugin.data.base import Split
 from evalplugin.data.interactions import Interactions
 
 __all__ = ["DataCard", "FoldCard", "Inequality", "Rating", "SplitCard", "Times", "card_of", "split_card"]
 
-Ints = npt.NDArray[np.int64]
 
 _HEAD = 0.2  # of the catalogue, the most popular items; the others are the long tail
 _PERCENTILES = (0, 10, 25, 50, 75, 90, 100)

@@ -8,14 +8,14 @@ from typing import Any
 
 from evalplugin.data.card import DataCard, Inequality, Rating
 
-__all__ = ["THRESHOLD", "Change", "DescribedData", "Drift", "drift_between", "total_variation"]
+__all__ = ["THRESHOLD", "CardChange", "DescribedData", "Drift", "drift_between", "total_variation"]
 
 # Of sizes, relative to before; of shares, Gini coefficients and distributions, the difference.
 THRESHOLD = 0.05
 
 
 @dataclass(frozen=True)
-class Change:
+class CardChange:
     """One number of a card that differs by more than the threshold."""
 
     name: str  # such as "interactions", "cold users, split last_n" or "ratings"
@@ -34,7 +34,7 @@ class Drift:
     bakeoff: str  # id of the earlier one
     at: str  # when that was started: ISO 8601, UTC
     same: bool  # equal digests: the same interactions
-    changes: tuple[Change, ...] = ()
+    changes: tuple[CardChange, ...] = ()
     # Timestamps of the first and the last interaction then; None: no timestamps.
     span_before: tuple[int, int] | None = None
     span_now: tuple[int, int] | None = None
@@ -76,14 +76,14 @@ def total_variation(before: Sequence[float], now: Sequence[float]) -> float:
     return 0.5 * sum(abs(a - b) for a, b in zip(shares[0], shares[1], strict=True))
 
 
-def _sizes(before: DataCard, now: DataCard) -> Iterator[Change]:
+def _sizes(before: DataCard, now: DataCard) -> Iterator[CardChange]:
     for name in ("interactions", "users", "items"):
         then, today = getattr(before, name), getattr(now, name)
         if abs(today - then) > THRESHOLD * then:
-            yield Change(name, "size", then, today, today / then - 1)
+            yield CardChange(name, "size", then, today, today / then - 1)
 
 
-def _shares(before: DataCard, now: DataCard) -> Iterator[Change]:
+def _shares(before: DataCard, now: DataCard) -> Iterator[CardChange]:
     values: dict[str, Callable[[DataCard], float]] = {
         "Gini coefficient of users": lambda card: card.by_user.gini,
         "Gini coefficient of items": lambda card: card.by_item.gini,
@@ -93,7 +93,7 @@ def _shares(before: DataCard, now: DataCard) -> Iterator[Change]:
         yield from _difference(name, value(before), value(now))
 
 
-def _shapes(before: DataCard, now: DataCard) -> Iterator[Change]:
+def _shapes(before: DataCard, now: DataCard) -> Iterator[CardChange]:
     parts: dict[str, Callable[[DataCard], Inequality]] = {
         "interactions per user": lambda card: card.by_user,
         "interactions per item": lambda card: card.by_item,
@@ -103,16 +103,16 @@ def _shapes(before: DataCard, now: DataCard) -> Iterator[Change]:
     if before.ratings is not None and now.ratings is not None:
         counts = _aligned(before.ratings, now.ratings)
         if counts is None:
-            yield Change("ratings: other values", "shape", None, None, None)
+            yield CardChange("ratings: other values", "shape", None, None, None)
         else:
             yield from _distance("ratings", *counts)
     elif before.ratings is not now.ratings:
-        yield Change(
+        yield CardChange(
             f"ratings: {'none before' if before.ratings is None else 'none now'}", "shape", None, None, None
         )
 
 
-def _cold(before: DataCard, now: DataCard) -> Iterator[Change]:
+def _cold(before: DataCard, now: DataCard) -> Iterator[CardChange]:
     earlier = {split.name: split for split in before.splits}
     for split in now.splits:
         if split.name in earlier:
@@ -121,14 +121,14 @@ def _cold(before: DataCard, now: DataCard) -> Iterator[Change]:
                 yield from _difference(f"cold {name}, split {split.name}", then[name], share)
 
 
-def _difference(name: str, before: float, now: float) -> Iterator[Change]:
+def _difference(name: str, before: float, now: float) -> Iterator[CardChange]:
     if abs(now - before) > THRESHOLD:
-        yield Change(name, "share", before, now, now - before)
+        yield CardChange(name, "share", before, now, now - before)
 
 
-def _distance(name: str, before: Sequence[float], now: Sequence[float]) -> Iterator[Change]:
+def _distance(name: str, before: Sequence[float], now: Sequence[float]) -> Iterator[CardChange]:
     if (distance := total_variation(before, now)) > THRESHOLD:
-        yield Change(name, "shape", None, None, distance)
+        yield CardChange(name, "shape", None, None, distance)
 
 
 def _aligned(before: Sequence[Rating], now: Sequence[Rating]) -> tuple[list[float], list[float]] | None:

@@ -26,7 +26,7 @@ from evalplugin.data.tables import Table, column_problem, row_number
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Found", "TableFiles", "find_files"]
+__all__ = ["FoundFiles", "TableFiles", "find_files"]
 
 _PARQUET = "*.parquet"
 _PIECE = 2**20  # rows
@@ -35,14 +35,14 @@ _REQUESTS = 16  # at a time, to a store
 Report = Callable[[str, float | None], None]
 
 
-class Found(NamedTuple):
+class FoundFiles(NamedTuple):
     """Files, and the columns that their folders name."""
 
     files: tuple[File, ...]
     partitions: Partitions
 
 
-def find_files(base: Path, path: str, inside: str | None = None) -> Found:
+def find_files(base: Path, path: str, inside: str | None = None) -> FoundFiles:
     """Return the sorted files of a path: a file, a pattern, or a folder if ``inside`` is a pattern for its files.
 
     Args:
@@ -56,13 +56,13 @@ def find_files(base: Path, path: str, inside: str | None = None) -> Found:
     if is_remote(path):
         log = f"{path.rstrip('/')}/{LOG}"
         if inside == _PARQUET and is_remote_folder(path) and is_remote_folder(log):
-            return Found(*delta_files(path))
+            return FoundFiles(*delta_files(path))
         return _found(find_remote(path, inside), _before_wildcards(path))
     with readable(path):
         return _find(base, str(local_path(path)), inside)
 
 
-def _find(base: Path, path: str, inside: str | None) -> Found:
+def _find(base: Path, path: str, inside: str | None) -> FoundFiles:
     try:
         full = base / Path(path).expanduser()
     except RuntimeError as error:  # an unknown user's home
@@ -72,7 +72,7 @@ def _find(base: Path, path: str, inside: str | None) -> Found:
     except FileNotFoundError:
         return _found(_matching(base, path, full), base / Path(_before_wildcards(path)).expanduser())
     if stat.S_ISREG(kind):
-        return Found((full,), NO_PARTITIONS)
+        return FoundFiles((full,), NO_PARTITIONS)
     if not stat.S_ISDIR(kind):
         raise DataError(
             f"{path_text(full)}: is neither a file nor a folder (a pipe or a device cannot be read)"
@@ -80,16 +80,16 @@ def _find(base: Path, path: str, inside: str | None) -> Found:
     if inside is None:
         raise DataError(f"{full} is a folder, not a file; name its files by a pattern such as {path}/*.csv")
     if inside == _PARQUET and (full / LOG).is_dir():
-        return Found(*delta_files(full))
+        return FoundFiles(*delta_files(full))
     files = sorted(f for f in full.rglob(inside) if f.is_file())
     if not files:
         raise DataError(f"no {inside} file in the folder {full}")
     return _found(files, full)
 
 
-def _found(files: Sequence[File], folder: str | Path) -> Found:
+def _found(files: Sequence[File], folder: str | Path) -> FoundFiles:
     """Return files with the columns that the folders below one name."""
-    return Found(tuple(files), partitions_below(folder, files))
+    return FoundFiles(tuple(files), partitions_below(folder, files))
 
 
 def _before_wildcards(path: str) -> str:

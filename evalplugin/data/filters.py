@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
@@ -17,10 +18,6 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.times import is_date, time_text, timestamp_of
 
 __all__ = ["KCore", "MinCount", "Period", "RatingRange", "filter_text", "filtered"]
-
-Codes = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
 
 
 @data_filter("k_core")

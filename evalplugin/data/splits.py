@@ -6,18 +6,17 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Flags, Ints
 from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import hashed_ids, mixed
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 
-__all__ = ["Cold", "Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "held_out", "times_of"]
+__all__ = ["ColdRule", "Holdout", "KFold", "LastN", "NoSplit", "SampleUsers", "held_out", "times_of"]
 
-Mask = npt.NDArray[np.bool_]
-Cold = Annotated[
+ColdRule = Annotated[
     Literal["keep", "drop"],
     Field(
         description="test interactions of users or items without train data: keep them in the truth "
@@ -56,7 +55,7 @@ class Holdout:
     by: Annotated[Literal["user", "interactions"], Field(description="what the fraction is taken of")] = (
         "user"
     )
-    cold: Cold = "keep"
+    cold: ColdRule = "keep"
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
@@ -78,7 +77,7 @@ class KFold:
     """The interactions are dealt at random into k folds; each fold is the truth once, the others its train data."""
 
     k: Annotated[int, Field(ge=2, description="number of folds")] = 5
-    cold: Cold = "keep"
+    cold: ColdRule = "keep"
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return k folds, of sizes that differ by one at most."""
@@ -102,7 +101,7 @@ class LastN:
     min_train: Annotated[
         int, Field(ge=1, description="interactions a tested user keeps in train at least")
     ] = 1
-    cold: Cold = "keep"
+    cold: ColdRule = "keep"
 
     def split(self, data: Interactions, rng: np.random.Generator) -> list[Split]:
         """Return one fold."""
@@ -133,7 +132,7 @@ class SampleUsers:
     min_train: Annotated[
         int, Field(ge=1, description="interactions a tested user keeps in train at least")
     ] = 1
-    cold: Cold = "keep"
+    cold: ColdRule = "keep"
 
     def __post_init__(self) -> None:
         if (self.n_users is None) == (self.fraction is None):
@@ -164,10 +163,10 @@ class SampleUsers:
 
 def held_out(
     data: Interactions,
-    test: Mask,
+    test: Flags,
     cold: Literal["keep", "drop"],
     *,
-    train: Mask | None = None,
+    train: Flags | None = None,
     fold: int = 0,
     notes: list[str] | None = None,
 ) -> Split:
@@ -186,7 +185,7 @@ def held_out(
     return Split(data.select(train), data.select(test), fold=fold, notes=tuple(notes))
 
 
-def _testable(data: Interactions, least: int, name: str) -> tuple[Mask, list[str]]:
+def _testable(data: Interactions, least: int, name: str) -> tuple[Flags, list[str]]:
     """Return a mask of the users with at least ``least`` interactions, bool (n_users,), and a note on the others."""
     counts = data.rows.counts
     enough = counts >= least
@@ -199,7 +198,7 @@ def _testable(data: Interactions, least: int, name: str) -> tuple[Mask, list[str
     return enough, [f"{short} users with fewer than {least} interactions are not tested"] if short else []
 
 
-def _positions(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _positions(data: Interactions, order: Ints) -> Ints:
     """Return the 0-based position of each interaction within its user, given an order of all rows (m,): int64 (m,)."""
     from scipy.sparse import coo_array
 
@@ -212,7 +211,7 @@ def _positions(data: Interactions, order: npt.NDArray[np.int64]) -> npt.NDArray[
     return positions
 
 
-def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> Ints:
     """Return the rows from the earliest to the latest, equal times by a hash of seed, user and item: int64 (m,)."""
     time = times_of(data, name)
     # The seed alone: the stream of ``rng`` is named by the data, the order of its rows included.
@@ -223,7 +222,7 @@ def _by_time(data: Interactions, name: str, rng: np.random.Generator) -> npt.NDA
     return np.lexsort((mixed(user[data.user] ^ item[data.item]), time))
 
 
-def _tied_cuts(data: Interactions, tested: Mask, from_end: npt.NDArray[np.int64], n: int) -> list[str]:
+def _tied_cuts(data: Interactions, tested: Flags, from_end: Ints, n: int) -> list[str]:
     """Return a note on the tested users with equal times on both sides of the cut, if there are any.
 
     ``from_end`` (m,): the place of each interaction within its user, from 1 for the last.
@@ -241,7 +240,7 @@ def _tied_cuts(data: Interactions, tested: Mask, from_end: npt.NDArray[np.int64]
     ]
 
 
-def times_of(data: Interactions, name: str) -> npt.NDArray[np.int64]:
+def times_of(data: Interactions, name: str) -> Ints:
     """Return the timestamps, int64 (m,).
 
     Raises:

@@ -7,20 +7,19 @@ from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import AfterValidator, Field
 
+from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
 from evalplugin.base.parameters import OMITTED_IF_DEFAULT
 from evalplugin.base.units import duration_text, seconds_of
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.splits import Cold, held_out, times_of
+from evalplugin.data.splits import ColdRule, held_out, times_of
 from evalplugin.data.times import timestamp_of
 
 __all__ = ["Temporal"]
 
-Times = npt.NDArray[np.int64]
 
 _NOT_SECONDS = 10**11  # as seconds it is the year 5138; milliseconds of today are above
 
@@ -85,7 +84,7 @@ class Temporal:
     quantile: Annotated[
         float | None, Field(gt=0, lt=1, description="share of the interactions that lies before the cut")
     ] = None
-    cold: Cold = "keep"
+    cold: ColdRule = "keep"
     folds: Annotated[int, Field(ge=1, description="number of test periods, one after another")] = field(
         default=1, metadata=OMITTED_IF_DEFAULT
     )
@@ -155,7 +154,7 @@ class Temporal:
     def _has_periods(self) -> bool:
         return self.every is not None or self.window is not None or _whole_seconds(self.gap) > 0
 
-    def _cut(self, time: Times) -> int:
+    def _cut(self, time: Ints) -> int:
         """Return the first time that is test data."""
         if self.quantile is not None:
             position = int(self.quantile * len(time))
@@ -169,7 +168,7 @@ class Temporal:
         assert self.every is not None
         return _whole_seconds(self.every)
 
-    def _one_cut(self, data: Interactions, time: Times) -> Split:
+    def _one_cut(self, data: Interactions, time: Ints) -> Split:
         cut = self._cut(time)
         test = time >= cut
         if test.all() or not test.any():
@@ -181,7 +180,7 @@ class Temporal:
             )
         return held_out(data, test, self.cold, notes=[f"the temporal cut is at {cut}"])
 
-    def _periods(self, time: Times) -> list[_Periods]:
+    def _periods(self, time: Ints) -> list[_Periods]:
         """Return the periods of each fold.
 
         Raises:
@@ -202,7 +201,7 @@ class Temporal:
             for cut in cuts
         ]
 
-    def _check_span(self, time: Times, first: int, every: int | None, gap: int) -> None:
+    def _check_span(self, time: Ints, first: int, every: int | None, gap: int) -> None:
         low, high = int(time.min()), int(time.max())
         span = f"the interactions are from {_moment(low)} to {_moment(high)}, {self._text(high - low + 1)}"
         if self.cutoff is None and self.quantile is None:
@@ -244,7 +243,7 @@ class Temporal:
     def _fitting(self, folds: int) -> str:
         return f"{folds} {'folds fit' if folds != 1 else 'fold fits'}" if folds else "not even one fits"
 
-    def _fold(self, data: Interactions, time: Times, number: int, periods: _Periods) -> Split:
+    def _fold(self, data: Interactions, time: Ints, number: int, periods: _Periods) -> Split:
         """Return one fold.
 
         Raises:
@@ -290,7 +289,7 @@ class Temporal:
             notes.append(f"{left:,} interactions are in neither: {named}")
         return held_out(data, test, self.cold, train=train, fold=number, notes=notes)
 
-    def _check_unit(self, time: Times) -> None:
+    def _check_unit(self, time: Ints) -> None:
         text = next(
             (name for name in ("every", "window", "gap") if isinstance(getattr(self, name), str)), None
         )

@@ -24,7 +24,7 @@ from evalplugin.execution.ranges import (
     merged_result,
     run_range,
 )
-from evalplugin.execution.runner import Executor, Result
+from evalplugin.execution.runner import Result, TaskExecutor
 from evalplugin.execution.tasks import Task, TaskFailure, TaskResult, run_task
 
 __all__ = ["sequential_executor", "task_executor"]
@@ -32,7 +32,7 @@ __all__ = ["sequential_executor", "task_executor"]
 _SHARED = ("split", "candidates")  # fields of a task that it shares with the other models on its fold
 
 
-def task_executor(session: Session, observer: Observer, *, users_per_task: int | None = None) -> Executor:
+def task_executor(session: Session, observer: Observer, *, users_per_task: int | None = None) -> TaskExecutor:
     """Return an executor that runs tasks as calls of a session.
 
     Args:
@@ -162,12 +162,12 @@ class _Running:
             return TaskFailure(error_text())
 
 
-def sequential_executor(observer: Observer) -> Executor:
+def sequential_executor(observer: Observer) -> TaskExecutor:
     """Return an executor that runs tasks in this process, one after another."""
     return _executor_here(InProcess(), observer)
 
 
-def _executor_here(session: Session, observer: Observer) -> Executor:
+def _executor_here(session: Session, observer: Observer) -> TaskExecutor:
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
         calls = (
             Call(number, _run_here, rest={"task": task, "label": label, "observer": observer})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,7 +51,7 @@ def model_result(
         model=model.name,
         type=model.type,
         params=model.params,
-        costs=_mean_of_seeds([result.costs for result in done], seeds),
+        costs=_costs_of_a_seed(done, seeds),
         per_user=average_folds(averages),
         fold_means=tuple(fold.means for fold in by_fold),
         seed_means=tuple(one.means for one in averages) if seeds > 1 else (),
@@ -79,15 +80,11 @@ def _is_same(one: Sequence[TaskResult], other: Sequence[TaskResult]) -> bool:
     return all(np.array_equal(a.top_n.item, b.top_n.item) for a, b in zip(one, other, strict=True))
 
 
-def _mean_of_seeds(costs: Sequence[Costs], seeds: int) -> Costs:
+def _costs_of_a_seed(results: Sequence[TaskResult], seeds: int) -> Costs:
     """Return the costs of all folds together: the mean time of a seed, and the highest memory of any task."""
-    return Costs(
-        fit_seconds=sum(c.fit_seconds for c in costs) / seeds,
-        recommend_seconds=sum(c.recommend_seconds for c in costs) / seeds,
-        score_seconds=sum(c.score_seconds for c in costs) / seeds,
-        peak_memory_mb=max(c.peak_memory_mb for c in costs),
-        start_seconds=sum(c.start_seconds for c in costs) / seeds,
-    )
+    total = sum((result.costs for result in results), Costs())
+    seconds = {name: getattr(total, name) / seeds for name in (*Costs.WORK, "start_seconds")}
+    return replace(total, **seconds)
 
 
 def _lists_table(lists: Sequence[TopN], trains: Sequence[Interactions]) -> pa.Table:

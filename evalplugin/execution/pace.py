@@ -70,4 +70,4 @@ class Pace:
 def _seconds(job: Job) -> list[float]:
     """Return what each task that is done took."""
     costs = [result.costs for result in job.done.values() if isinstance(result, TaskResult)]
-    return [c.start_seconds + c.fit_seconds + c.recommend_seconds + c.score_seconds for c in costs]
+    return [cost.start_seconds + cost.seconds for cost in costs]

@@ -6,7 +6,7 @@ import math
 import pickle
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from evalplugin.base.recording import recorded_inputs
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.execution.tasks import (
-    Lists,
     Task,
+    TaskLists,
     TaskResult,
     costs_of,
     curve_ks,
@@ -29,8 +29,8 @@ from evalplugin.execution.tasks import (
     list_users,
     run_task,
     start_model,
+    task_costs,
 )
-from evalplugin.metrics import METRICS
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import Request, ScorerState, check_mergeable
 from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread
@@ -54,7 +54,7 @@ class Fitted:
 class RangeResult:
     """What the users of a range contribute to the result of a task."""
 
-    lists: Lists
+    lists: TaskLists
     state: ScorerState
     costs: Costs  # of scoring alone
     inputs: Inputs = field(default_factory=dict)  # files that scoring has read, with fingerprints
@@ -118,9 +118,12 @@ def run_range(fitted: bytes, users: Codes, **task: Any) -> RangeResult:
             start_model(model, watch)
             made = list_users(model, part, "", Observer(), watch)
         lists = replace(made, costs=costs_of(watch, peak), inputs=inputs)
-        metrics = all(METRICS.entry(metric.family).is_own for metric in part.metrics)
         scoring = Stopwatch()
-        with recorded_inputs(carry=not metrics) as read, peak_memory() as peak, scoring.time("score"):
+        with (
+            recorded_inputs(carry=part.scores_by_plugins) as read,
+            peak_memory() as peak,
+            scoring.time("score"),
+        ):
             state = score_part(
                 lists.top_n,
                 part.split.test,
@@ -131,52 +134,31 @@ def run_range(fitted: bytes, users: Codes, **task: Any) -> RangeResult:
                 candidates=part.candidates,
                 curve_ks=curve_ks(part.n, part.metrics),
             )
-    costs = Costs(0.0, 0.0, scoring.seconds["score"], peak.mb)
+    costs = Costs(score_seconds=scoring.seconds["score"], peak_memory_mb=peak.mb)
     return RangeResult(lists, state, costs, read)
 
 
 def merged_result(task: Task, fitted: Fitted, parts: Sequence[RangeResult]) -> TaskResult:
-    """Return the result of a task from those of its ranges, in their order: as without ranges, to the last bit.
-
-    Seconds are sums, peak memory is the highest.
-    """
+    """Return the result of a task from those of its ranges, in their order: as without ranges, to the last bit."""
     lists = [part.lists for part in parts]
-    listed = _sum([fitted.costs, *(one.costs for one in lists)])
     top_n = joined_lists([one.top_n for one in lists])
     predictions, unpredicted = None, next((one.unpredicted for one in lists if one.unpredicted), None)
     if all(one.predictions is not None for one in lists):
         predictions = np.empty(len(task.split.test))
         for users, one in zip(fitted.ranges, lists, strict=True):
             predictions[np.isin(task.split.test.user, users)] = one.predictions
-    made = Lists(
+    made = TaskLists(
         top_n=top_n,
         predictions=predictions,
-        costs=listed,
+        costs=sum((part.costs for part in lists), fitted.costs),
         unpredicted=unpredicted,
         notes=tuple(dict.fromkeys(note for one in lists for note in one.notes)),
         inputs=merged([fitted.inputs, *(one.inputs for one in lists)]),
     )
     state = ScorerState.merge([part.state for part in parts])
-    scored = _sum([part.costs for part in parts])
-    predicting = listed.score_seconds if task.needs_predictions else 0.0
     return TaskResult(
         made,
         with_ids(state.scores(), task.split.test),
-        replace(
-            listed,
-            score_seconds=predicting + scored.score_seconds,
-            peak_memory_mb=float(np.fmax(listed.peak_memory_mb, scored.peak_memory_mb)),
-        ),
+        task_costs(task, made, sum((part.costs for part in parts), Costs())),
         merged([part.inputs for part in parts]),
     )
-
-
-def _sum(costs: Sequence[Costs]) -> Costs:
-    """Return the seconds of several processes together, and the highest peak."""
-    peaks = [one.peak_memory_mb for one in costs]
-    total = {
-        name: math.fsum(getattr(one, name) for one in costs)
-        for name in (f.name for f in fields(Costs))
-        if name != "peak_memory_mb"
-    }
-    return Costs(**total, peak_memory_mb=float(np.fmax.reduce(peaks)))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ __all__ = [
     "BakeoffResult",
     "Costs",
     "DataInfo",
+    "DataSplit",
     "Finding",
     "ModelResult",
     "Tuning",
@@ -41,6 +42,28 @@ __all__ = [
 def page_of(code: str) -> str:
     """Return the address of the page on a check."""
     return f"https://evalplugin.github.io/evalplugin/checks/{code}.html"
+
+
+class _OnDataSplit(Protocol):
+    @property
+    def dataset(self) -> str: ...
+    @property
+    def split(self) -> str: ...
+
+
+class DataSplit(NamedTuple):
+    """A dataset and a split by their names in the config; as text ``shop, last_n``."""
+
+    dataset: str
+    split: str  # may be empty
+
+    @classmethod
+    def of(cls, value: _OnDataSplit) -> DataSplit:
+        """Return the dataset and split that a value names in ``dataset`` and ``split``."""
+        return cls(value.dataset, value.split)
+
+    def __str__(self) -> str:
+        return ", ".join(filter(None, self))
 
 
 @dataclass(frozen=True)
@@ -57,7 +80,7 @@ class Finding:
     @property
     def line(self) -> str:
         """The finding for people: ``EV114 shop: relevance.threshold is not set, ...``."""
-        where = ", ".join(filter(None, (self.dataset, self.split)))
+        where = str(DataSplit.of(self))
         return f"{self.code} {where}: {self.text}" if where else f"{self.code} {self.text}"
 
     @property
@@ -77,15 +100,34 @@ class Finding:
 
 @dataclass(frozen=True)
 class Costs:
-    """The time and memory of one model, all folds together; of several seeds, the mean of one's time."""
+    """Time and memory of some work: of a call, a task, or a model with all its folds.
 
-    fit_seconds: float
-    recommend_seconds: float
-    score_seconds: float
+    ``a + b`` has the seconds of both and the higher peak.
+    """
+
+    WORK: ClassVar = ("fit_seconds", "recommend_seconds", "score_seconds")  # what ``seconds`` adds
+
+    fit_seconds: float = 0.0
+    recommend_seconds: float = 0.0
+    score_seconds: float = 0.0
     # How much the resident memory of the process grew at most while the model ran, in 2**20 bytes: without data,
     # libraries and what other models hold. NaN where the system has no count.
-    peak_memory_mb: float
+    peak_memory_mb: float = math.nan
     start_seconds: float = 0.0  # importing libraries and loading compiled code, apart from the work
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of fitting, recommending and scoring."""
+        return self.fit_seconds + self.recommend_seconds + self.score_seconds
+
+    def __add__(self, other: Costs) -> Costs:
+        return Costs(
+            self.fit_seconds + other.fit_seconds,
+            self.recommend_seconds + other.recommend_seconds,
+            self.score_seconds + other.score_seconds,
+            float(np.fmax(self.peak_memory_mb, other.peak_memory_mb)),
+            self.start_seconds + other.start_seconds,
+        )
 
 
 @dataclass(frozen=True)
@@ -147,11 +189,6 @@ class Tuning:
             object.__setattr__(self, "trials", self.trials.set_column(column, "error", [safe]))
 
     @property
-    def higher_is_better(self) -> bool:
-        """Whether higher values of the metric are better."""
-        return parse(self.metric).metric.higher_is_better is not False
-
-    @property
     def defaults(self) -> float:
         """Mean over the folds of the value of the defaults; NaN where they failed."""
         first = self.trials.filter(np.asarray(self.trials["trial"]) == 0)["value"]
@@ -161,8 +198,7 @@ class Tuning:
     @property
     def seconds(self) -> float:
         """What all trials cost, in this bake-off or when they were computed."""
-        names = ("fit_seconds", "recommend_seconds", "score_seconds")
-        return sum(value or 0.0 for name in names for value in self.trials[name].to_pylist())
+        return sum(value or 0.0 for name in Costs.WORK for value in self.trials[name].to_pylist())
 
     def count(self, state: Literal["done", "dropped", "failed"]) -> int:
         """Return how many trials have ended so, on all folds together."""
@@ -170,7 +206,7 @@ class Tuning:
 
     def optimism(self, test: float) -> float:
         """Return by how much the value on the validation data is better than one on the test data."""
-        return self.validation - test if self.higher_is_better else test - self.validation
+        return parse(self.metric).direction * (self.validation - test)
 
 
 @dataclass(frozen=True)

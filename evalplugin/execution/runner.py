@@ -24,15 +24,15 @@ from evalplugin.execution.model_result import model_result
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
-from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult
+from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
 
 __all__ = [
-    "Executor",
     "Job",
     "PreparedData",
     "Result",
+    "TaskExecutor",
     "jobs_of",
     "load_cached",
     "prepare",
@@ -41,7 +41,7 @@ __all__ = [
 
 Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
-Executor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
+TaskExecutor = Callable[[Iterable[tuple[int, str, Task]]], Generator[tuple[int, Result]]]
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Job:
     model: ModelRecipe
     tasks: tuple[Task, ...]
     done: dict[int, Result] = field(default_factory=dict)  # by number of the task
-    unscored: dict[int, Lists] = field(
+    unscored: dict[int, TaskLists] = field(
         default_factory=dict
     )  # by number of the task: cached lists that are still to be scored
     tuning: Tuning | None = None  # how the parameters of the tasks were found
@@ -313,7 +313,7 @@ def load_cached(jobs: Sequence[Job], cache: StepCache) -> None:
 
 def results_of(
     jobs: Sequence[Job],
-    execute: Executor,
+    execute: TaskExecutor,
     cache: StepCache | None = None,
     starting: Callable[[int], None] = lambda job: None,
     task_ended: Callable[[], None] = lambda: None,

@@ -21,7 +21,7 @@ from evalplugin.execution.failure import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
-from evalplugin.metrics import METRICS, MetricSpec
+from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from evalplugin.config import ModelRecipe  # holds values: the config's code decides no result
 
 __all__ = [
-    "Lists",
     "Task",
     "TaskFailure",
+    "TaskLists",
     "TaskResult",
     "costs_of",
     "curve_ks",
@@ -43,6 +43,7 @@ __all__ = [
     "list_users",
     "run_task",
     "start_model",
+    "task_costs",
 ]
 
 # Cutoffs of the metric-at-k curves, as far as the lists reach.
@@ -50,7 +51,7 @@ _CURVE_KS = (1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class TaskLists:
     """The lists and predictions of a fitted model, from which any metric can be computed."""
 
     top_n: TopN
@@ -74,7 +75,7 @@ class Task:
     n: int
     metrics: tuple[MetricSpec, ...]
     threshold: float | None
-    lists: Lists | None = None  # computed before; they are only scored
+    lists: TaskLists | None = None  # computed before; they are only scored
     # Names of the inputs that the model's parameters name or the config declares.
     inputs: tuple[str, ...] = ()
     folder: Path = Path()  # base of relative paths
@@ -92,15 +93,19 @@ class Task:
     @property
     def runs_plugins(self) -> bool:
         """Whether code runs in it that is not ours."""
-        metrics = all(METRICS.entry(metric.family).is_own for metric in self.metrics)
-        return not (metrics and MODELS.entry(self.model.type).is_own)
+        return self.scores_by_plugins or not MODELS.entry(self.model.type).is_own
+
+    @property
+    def scores_by_plugins(self) -> bool:
+        """Whether a metric is not ours."""
+        return not all(metric.is_own for metric in self.metrics)
 
 
 @dataclass(frozen=True, eq=False)
 class TaskResult:
     """The result of a task: lists, every user's scores, costs."""
 
-    lists: Lists
+    lists: TaskLists
     per_user: PerUserScores
     costs: Costs
     inputs: Mapping[str, str] = field(default_factory=dict)  # files that scoring has read, with fingerprints
@@ -118,21 +123,20 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
         lists = task.lists or _make_recorded_lists(task, label, observer)
         watch = Stopwatch()
         with (
-            recorded_inputs(carry=not all(METRICS.entry(m.family).is_own for m in task.metrics)) as inputs,
+            recorded_inputs(carry=task.scores_by_plugins) as inputs,
             peak_memory() as peak,
             observer.progress(f"score {label}"),
             watch.time("score"),
         ):
             per_user = _scores(task, lists.top_n, lists.predictions, curve_ks(task.n, task.metrics))
-    costs = lists.costs
-    predicting = costs.score_seconds if task.needs_predictions else 0.0
-    highest = float(np.fmax(peak.mb, costs.peak_memory_mb))
-    return TaskResult(
-        lists,
-        per_user,
-        replace(costs, score_seconds=predicting + watch.seconds["score"], peak_memory_mb=highest),
-        inputs,
-    )
+    scoring = Costs(score_seconds=watch.seconds["score"], peak_memory_mb=peak.mb)
+    return TaskResult(lists, per_user, task_costs(task, lists, scoring), inputs)
+
+
+def task_costs(task: Task, lists: TaskLists, scoring: Costs) -> Costs:
+    """Return the costs of a task: of its lists and of scoring them; predictions count where a metric needs them."""
+    made = lists.costs if task.needs_predictions else replace(lists.costs, score_seconds=0.0)
+    return made + scoring
 
 
 def _scores(
@@ -162,14 +166,13 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
     return sorted({k for k in _CURVE_KS if k <= n} | own | {n})
 
 
-def _make_recorded_lists(task: Task, label: str, observer: Observer) -> Lists:
-    is_plugin = not MODELS.entry(task.model.type).is_own
-    with recorded_inputs(task.inputs, carry=is_plugin) as inputs:
+def _make_recorded_lists(task: Task, label: str, observer: Observer) -> TaskLists:
+    with recorded_inputs(task.inputs, carry=not MODELS.entry(task.model.type).is_own) as inputs:
         lists = _make_lists(task, label, observer)
     return replace(lists, inputs=inputs)
 
 
-def _make_lists(task: Task, label: str, observer: Observer) -> Lists:
+def _make_lists(task: Task, label: str, observer: Observer) -> TaskLists:
     watch = Stopwatch()
     with ExitStack() as measured:
         model, peak = fit_model(task, label, observer, watch, measured)
@@ -198,14 +201,16 @@ def start_model(model: Recommender, watch: Stopwatch) -> None:
         getattr(model, "prepare", lambda: None)()
 
 
-def list_users(model: Recommender, task: Task, label: str, observer: Observer, watch: Stopwatch) -> Lists:
+def list_users(model: Recommender, task: Task, label: str, observer: Observer, watch: Stopwatch) -> TaskLists:
     """Return the lists of the test users, and the predictions for the test data, by a fitted model."""
     users = np.unique(task.split.test.user)
     with observer.progress(f"recommend {label}", len(users)) as advance:
         top_n = _recommend(model, task, users, watch, advance)
     with watch.time("predict"):
         predictions, unpredicted = _predict(model, task, top_n)
-    return Lists(top_n, predictions, costs_of(watch, Peak()), unpredicted, tuple(getattr(model, "notes", ())))
+    return TaskLists(
+        top_n, predictions, costs_of(watch, Peak()), unpredicted, tuple(getattr(model, "notes", ()))
+    )
 
 
 def costs_of(watch: Stopwatch, peak: Peak) -> Costs:

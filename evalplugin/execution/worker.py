@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from evalplugin.base.errors import is_disk_full
+from evalplugin.base.files import written_whole
 from evalplugin.base.recording import ignore_folder, recorded_inputs
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.signals import ENDING
@@ -134,10 +135,8 @@ def work(assignment: Assignment) -> None:
 
 
 def _write(result: object, out: Path) -> None:
-    partial = out.with_suffix(".part")
-    with partial.open("wb") as file:
+    with written_whole(out) as file:
         pickle.dump(result, file, protocol=5)
-    partial.rename(out)
 
 
 def _call(assignment: Assignment) -> Callable[[], object]:

@@ -22,6 +22,7 @@ from evalplugin.comparison.statistics import (
     users_needed,
 )
 from evalplugin.config.gate import Amount
+from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -185,8 +186,8 @@ def power_of_config(
     rows, notes = [], [note]
     for one in prepared:
         users = len(np.unique(np.concatenate([fold.test.user for fold in one.folds])))
-        here = [r for r in known if (r[0].dataset, r[0].split) == (one.info.dataset, one.info.split)]
-        place = PowerRow("assumed", math.nan, one.info.dataset, one.info.split, metric)
+        here = [r for r in known if DataSplit.of(r[0]) == DataSplit.of(one.info)]
+        place = PowerRow("assumed", math.nan, *DataSplit.of(one.info), metric)
         for row, mean in here or [(replace(place, sd=sd), math.nan) for sd in ASSUMED]:
             limit = margin.value * mean if margin.is_share else margin.value
             limit = limit if math.isfinite(limit) and limit > 0 else 0.0
@@ -201,15 +202,15 @@ def power_of_config(
 
 def power_sentences(report: PowerReport) -> Iterator[str]:
     """Yield for each dataset and split the true gain that a bake-off over its users would find."""
-    for place in dict.fromkeys((row.dataset, row.split) for row in report.rows):
-        rows = [r for r in report.rows if (r.dataset, r.split) == place and r.detectable is not None]
+    for place in dict.fromkeys(map(DataSplit.of, report.rows)):
+        rows = [r for r in report.rows if DataSplit.of(r) == place and r.detectable is not None]
         if not rows:
             continue
         found = sorted(r.detectable for r in rows if r.detectable is not None)
         sds = sorted(r.sd for r in rows)
         users = f"with {rows[0].users:,} users, " if rows[0].users is not None else ""
         yield (
-            f"{', '.join(filter(None, place))}: {users}a true gain of at least {_range(found)} {rows[0].metric} "
+            f"{place}: {users}a true gain of at least {_range(found)} {rows[0].metric} "
             f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of users' gains: {_range(sds)})"
         )
 
@@ -243,7 +244,7 @@ def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
 
 def _spreads(contest: Contest, metric: str) -> Iterator[PowerRow]:
     """Yield the spread between the leader and each other model that is not the same for every user."""
-    direction = -1.0 if parse(metric).metric.higher_is_better is False else 1.0
+    direction = parse(metric).direction or 1
     scored = [m for m in contest.models if m.scores is not None and has_scores(m.scores, metric)]
     if len(scored) < 2 or parse(metric).metric.scope != "user":
         return

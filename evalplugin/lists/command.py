@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,7 @@ from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
 from evalplugin.base.inputs import command_input, program_input
+from evalplugin.base.processes import ended_by_signal
 from evalplugin.base.programs import find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Candidates, Interactions, LoadContext
@@ -198,8 +198,7 @@ def _missing(program: str) -> str:
 def _ending(code: int) -> str:
     if code > 0:
         return f"failed with exit code {code}"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    return f"was ended by {name}{', which systems send when memory runs out' * (name == 'SIGKILL')}"
+    return ended_by_signal(code)
 
 
 def _memory_limit() -> str:

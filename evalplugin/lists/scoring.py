@@ -20,7 +20,7 @@ from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
+from evalplugin.metrics.scoring import Scorer, check_request
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
@@ -108,7 +108,7 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
     All others compare listed items with the truth, which any codes of the items allow.
     """
-    return any({"catalogue", "train"} & set(spec.metric.needs) or not is_built_in(spec) for spec in specs)
+    return any({"catalogue", "train"} & set(spec.metric.needs) or not spec.is_own for spec in specs)
 
 
 def _item_codes(

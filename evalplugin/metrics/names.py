@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from evalplugin.base.errors import ParameterError, Problem
 from evalplugin.base.parameters import build, parameters_of
+from evalplugin.base.registry import is_own
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric
 
 __all__ = ["MetricSpec", "definitions_hash", "parse"]
@@ -44,6 +45,17 @@ class MetricSpec:
                 given.append(f"{field.name}={_text(value)}")
         parameters = f"({', '.join(given)})" if given else ""
         return f"{self.family}{parameters}{'' if self.k is None else f'@{self.k}'}"
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the metric is part of evalplugin, so that its declarations are trusted."""
+        return is_own(type(self.metric).__module__)
+
+    @property
+    def direction(self) -> int:
+        """1 where higher values are better, -1 where lower ones are, 0 where neither are."""
+        up = self.metric.higher_is_better
+        return 0 if up is None else 1 if up else -1
 
     def at(self, k: int | None) -> MetricSpec:
         """Return the same metric at another cutoff; None is the whole list."""

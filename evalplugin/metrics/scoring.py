@@ -31,7 +31,7 @@ from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["Scorer", "check_request", "is_built_in", "score_part", "score_top_n", "with_ids"]
+__all__ = ["Scorer", "check_request", "score_part", "score_top_n", "with_ids"]
 
 _PR_CURVE = "pr_curve/"  # no metric can have this name
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
@@ -153,7 +153,7 @@ class Scorer:
 
         cuts = blocks.cuts()
         # One thread for metrics of plugins, which may have a state or depend on the order of blocks.
-        serial = len(cuts) < _MIN_BLOCKS or not all(map(is_built_in, self.request.every.values()))
+        serial = len(cuts) < _MIN_BLOCKS or not all(spec.is_own for spec in self.request.every.values())
         threads = 1 if serial else min(_MAX_THREADS, thread_count())
         with ThreadPoolExecutor(threads) as pool:
             for cut, values in zip(cuts, (pool.map if threads > 1 else map)(scored, cuts), strict=True):
@@ -203,11 +203,6 @@ def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:
             f"taken of; allowed: finite values, and NaN where it is undefined"
         )
     return values
-
-
-def is_built_in(spec: MetricSpec) -> bool:
-    """Return whether a metric is one of evalplugin's own, whose declarations are trusted."""
-    return type(spec.metric).__module__.startswith("evalplugin.")
 
 
 def check_request(

@@ -13,7 +13,7 @@ from evalplugin.base.errors import ModelError
 from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.matrix import MatrixModel, Values, matrix_of
+from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of
 
 __all__ = ["EASE"]
 
@@ -30,7 +30,7 @@ class EASE(MatrixModel):
     """
 
     l2: Annotated[float, Field(gt=0, description="L2 regularisation; more for more users")] = 500.0
-    values: Values = "binary"
+    values: MatrixValues = "binary"
     _interactions: Any = field(
         default=None, init=False, repr=False, compare=False
     )  # csr_array (users, present)

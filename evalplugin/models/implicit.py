@@ -15,7 +15,7 @@ from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import FactorModel
-from evalplugin.models.matrix import MatrixModel, Values, matrix_of
+from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.threads import one_blas_thread, thread_count
 
@@ -116,7 +116,7 @@ class AlternatingLeastSquares(_Factorisation):
     )
     iterations: Iterations = 15
     random_state: RandomState = None
-    values: Values = "rating"
+    values: MatrixValues = "rating"
 
 
 @model("implicit.BayesianPersonalizedRanking")
@@ -130,7 +130,7 @@ class BayesianPersonalizedRanking(_Factorisation):
     """
 
     module = "implicit.bpr"
-    values: Values = field(default="binary", init=False, repr=False)
+    values: MatrixValues = field(default="binary", init=False, repr=False)
 
     factors: Factors = 100
     learning_rate: Rate = 0.01
@@ -163,7 +163,7 @@ class LogisticMatrixFactorization(_Factorisation):
         int, Field(ge=1, description="negative items drawn for a user, as a multiple of the user's own")
     ] = 30
     random_state: RandomState = None
-    values: Values = "rating"
+    values: MatrixValues = "rating"
 
 
 @dataclass
@@ -197,7 +197,7 @@ class CosineRecommender(_Neighbours):
     Zero for items without train data. Parameters are those of implicit.nearest_neighbours.CosineRecommender.
     """
 
-    values: Values = "rating"
+    values: MatrixValues = "rating"
 
 
 @model("implicit.TFIDFRecommender")
@@ -209,7 +209,7 @@ class TFIDFRecommender(_Neighbours):
     user)). Parameters are those of implicit.nearest_neighbours.TFIDFRecommender.
     """
 
-    values: Values = "rating"
+    values: MatrixValues = "rating"
 
 
 @model("implicit.BM25Recommender")
@@ -223,4 +223,4 @@ class BM25Recommender(_Neighbours):
 
     K1: Annotated[float, Field(gt=0, description="how late a larger count stops to matter")] = 1.2
     B: Annotated[float, Field(ge=0, le=1, description="how much long columns are dampened")] = 0.75
-    values: Values = "rating"
+    values: MatrixValues = "rating"

@@ -13,9 +13,9 @@ from evalplugin.models.randomness import Seeded
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-__all__ = ["MatrixModel", "Values", "matrix_of"]
+__all__ = ["MatrixModel", "MatrixValues", "matrix_of"]
 
-Values = Annotated[
+MatrixValues = Annotated[
     Literal["rating", "binary"],
     Field(description="entry of the matrix for an interaction: its rating, or 1; no interaction is 0"),
 ]

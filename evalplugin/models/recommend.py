@@ -41,7 +41,7 @@ __all__ = ["BLOCK_BYTES", "ColdUsers", "predict_ratings", "recommend", "user_blo
 
 BLOCK_BYTES = 64 * 2**20
 
-Code = TypeVar("Code", bound=np.integer[Any])
+CodeType = TypeVar("CodeType", bound=np.integer[Any])
 Block = tuple[Codes, Floats]
 ColdUsers = Literal["model", "popularity"]
 
@@ -189,8 +189,8 @@ def predict_ratings(
 
 
 def user_blocks(
-    users: npt.NDArray[Code], n_items: int, block_bytes: int = BLOCK_BYTES
-) -> Iterator[npt.NDArray[Code]]:
+    users: npt.NDArray[CodeType], n_items: int, block_bytes: int = BLOCK_BYTES
+) -> Iterator[npt.NDArray[CodeType]]:
     """Yield consecutive users, as many at a time as have ``block_bytes`` of float64 scores, at least one."""
     size = max(1, block_bytes // max(1, n_items * 8))
     for start in range(0, len(users), size):

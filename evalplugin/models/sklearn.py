@@ -14,7 +14,7 @@ from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.factors import FactorModel
-from evalplugin.models.matrix import MatrixModel, Values, matrix_of
+from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.selection import NO_ITEM, select_top_n, selection_rows
 from evalplugin.models.threads import for_ranges
@@ -64,7 +64,7 @@ class TruncatedSVD(_Factorisation):
     n_iter: Annotated[int, Field(ge=1, description="power iterations")] = 5
     n_oversamples: Annotated[int, Field(ge=1, description="extra random vectors")] = 10
     random_state: RandomState = None
-    values: Values = "rating"
+    values: MatrixValues = "rating"
 
     def fit(self, train: Interactions, rng: np.random.Generator) -> None:
         """Decompose the matrix of users and items with train data.
@@ -119,7 +119,7 @@ class NMF(_Factorisation):
     l1_ratio: Annotated[
         float, Field(ge=0, le=1, description="share of the L1 penalty in the regularisation")
     ] = 0.0
-    values: Values = "rating"
+    values: MatrixValues = "rating"
 
     def __post_init__(self) -> None:
         if self.alpha_H != "same" and self.alpha_H < 0:
@@ -173,7 +173,7 @@ class NearestNeighbors(MatrixModel):
 
     n_neighbors: Annotated[int, Field(ge=1, description="most neighbours of each item")] = 40
     metric: Annotated[Literal["cosine", "euclidean"], Field(description="distance of two items")] = "cosine"
-    values: Values = "rating"
+    values: MatrixValues = "rating"
     # csr_array (n_users, n_items) and (n_items, n_items)
     _interactions: Any = field(default=None, init=False, repr=False, compare=False)
     _similarity: Any = field(default=None, init=False, repr=False, compare=False)

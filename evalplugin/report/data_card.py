@@ -10,7 +10,7 @@ import numpy as np
 from evalplugin.base.numbers import count_range, number, share
 from evalplugin.base.units import count_text
 from evalplugin.data.card import DataCard, Inequality, SplitCard
-from evalplugin.data.drift import THRESHOLD, Change, Drift
+from evalplugin.data.drift import THRESHOLD, CardChange, Drift
 from evalplugin.data.times import is_date, time_text
 from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
 
@@ -168,7 +168,7 @@ def _span_parts(drift: Drift) -> Iterator[str]:
             yield f"{name} {time_text(now)} (then {time_text(then)})"
 
 
-def _change_text(change: Change) -> str:
+def _change_text(change: CardChange) -> str:
     if change.kind == "size":
         assert change.before is not None and change.now is not None and change.change is not None
         more = "more" if change.change > 0 else "fewer"

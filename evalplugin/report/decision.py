@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from evalplugin.base.numbers import p_value, percent
 from evalplugin.comparison.gate.decision import Condition, Decision
+from evalplugin.execution.results import DataSplit
 from evalplugin.report.tables import TextCell, TextTable
 
 __all__ = [
@@ -47,7 +48,7 @@ def headline_of(decision: Decision) -> str:
 
 def summary_line(decision: Decision) -> str:
     """Return bake-off, dataset, split, champion, metric and confidence of a decision, in one line."""
-    names = ", ".join(filter(None, (decision.contest, decision.dataset, decision.split)))
+    names = ", ".join(filter(None, (decision.contest, *DataSplit.of(decision))))
     return (
         f"{names}; champion {decision.champion}; decided by {decision.metric} with {percent(decision.confidence)} "
         f"confidence"

@@ -13,14 +13,14 @@ from evalplugin.base.processes import end_process, start_python
 from evalplugin.models import thread_count
 from evalplugin.report.figures import Curve, per_user_figures
 
-__all__ = ["Drawing", "FigureRequest", "Request", "answer", "draw", "drawing_processes"]
+__all__ = ["Drawing", "FigureRequest", "PictureRequest", "answer", "draw", "drawing_processes"]
 
 _MANY = 20  # figures; processes for fewer cost more than they save
 _PROCESSES = 2  # at most; each takes 100 MB
 _MOST_VALUES = 10_000_000  # of all curves, which are copied to the process
 
 
-class Request(Protocol):
+class PictureRequest(Protocol):
     """A picture of each model, with all that it takes to draw them; can be pickled."""
 
     @property
@@ -52,7 +52,7 @@ class FigureRequest(NamedTuple):
 class Drawing(NamedTuple):
     """Figures that are being drawn."""
 
-    requests: Sequence[Request]
+    requests: Sequence[PictureRequest]
     # Of n processes, number i draws the requests i, i + n, i + 2n ...; without any, they are drawn here.
     processes: Sequence[subprocess.Popen[bytes]]
 
@@ -90,7 +90,7 @@ def drawing_processes(n_figures: int) -> Iterator[Sequence[subprocess.Popen[byte
             end_process(process)
 
 
-def draw(requests: Sequence[Request], processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
+def draw(requests: Sequence[PictureRequest], processes: Sequence[subprocess.Popen[bytes]] = ()) -> Drawing:
     """Begin to draw figures in processes that have drawn none yet; without any, they are drawn when they are needed."""
     if sum(request.size for request in requests) > _MOST_VALUES:
         return Drawing(requests, ())
@@ -107,5 +107,5 @@ def answer() -> None:
     import matplotlib.backends.backend_agg
     import matplotlib.figure  # noqa: F401 - imported before there is anything to draw
 
-    requests: Sequence[Request] = pickle.load(sys.stdin.buffer)
+    requests: Sequence[PictureRequest] = pickle.load(sys.stdin.buffer)
     pickle.dump([request.draw() for request in requests], sys.stdout.buffer)

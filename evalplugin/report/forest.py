@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
-from evalplugin.report.words import location
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,13 +44,12 @@ def forest(comparisons: Sequence[Comparison], metric: str | None = None) -> Figu
     grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axes, (comparison, name), (lines, against) in zip(grid, panels, lines_of, strict=True):
         _draw(axes, lines, is_difference=against is not None)
-        title = location(comparison.contest.dataset, comparison.contest.split)
+        title = str(DataSplit.of(comparison.contest))
         axes.set_title(title, loc="left", fontsize=11, color=INK, parse_math=False)
         label = name if against is None else f"{name}: difference {against}"
         if any(math.isfinite(line.low) for line in lines):
             label += f", {percent(comparison.level)} intervals"
-        up = parse(name).metric.higher_is_better
-        label += "" if up is None else "  (right is better)" if up else "  (left is better)"
+        label += {1: "  (right is better)", -1: "  (left is better)", 0: ""}[parse(name).direction]
         axes.set_xlabel(label, fontsize=10, color=QUIET, parse_math=False)
     return figure
 

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, number, span
 from evalplugin.comparison.cells import LEVEL
-from evalplugin.comparison.trends import History, Point, Role
+from evalplugin.comparison.trends import History, ModelRole, Point
+from evalplugin.execution.results import DataSplit
 from evalplugin.report.decision import outcome_words
 from evalplugin.report.tables import TextCell, TextTable
-from evalplugin.report.words import PROMOTED, location, small_legend, worse_legend, worsened
+from evalplugin.report.words import PROMOTED, small_legend, worse_legend, worsened
 
 __all__ = ["history_tables", "worse_lines"]
 
-_SIGNS: dict[Role, str] = {"promoted": " ★", "champion": " ☆", "baseline": "", "challenger": ""}
+_SIGNS: dict[ModelRole, str] = {"promoted": " ★", "champion": " ☆", "baseline": "", "challenger": ""}
 
 
 def history_tables(history: History) -> list[TextTable]:
@@ -23,8 +24,8 @@ def history_tables(history: History) -> list[TextTable]:
     The first ``words`` columns are the bake-off and, where there was a gate, its decision.
     """
     tables = []
-    for dataset, split in dict.fromkeys((p.model.dataset, p.model.split) for p in history.points):
-        trends = {m: t for (d, s, m), t in history.trends.items() if (d, s) == (dataset, split)}
+    for place in dict.fromkeys(DataSplit.of(point.model) for point in history.points):
+        trends = {m: t for (d, s, m), t in history.trends.items() if (d, s) == place}
         names = sorted(trends, key=lambda name: _newest(trends[name], history.higher_is_better))
         gated = any(point.outcome for points in trends.values() for point in points)
         at = {name: {point.bakeoff.id: point for point in trends[name]} for name in names}
@@ -35,7 +36,7 @@ def history_tables(history: History) -> list[TextTable]:
                 head = TextCell(bakeoff.id, f"{bakeoff.at:%Y-%m-%d %H:%M} UTC")
                 rows.append((head, *([_decided(present[0])] if gated else []), *map(_cell, points)))
         heads = ("bake-off", *(["decision"] if gated else []))
-        title = f"{history.experiment}: {history.metric} on {location(dataset, split)}"
+        title = f"{history.experiment}: {history.metric} on {place}"
         tables.append(TextTable(title, (*heads, *names), tuple(rows), words=len(heads)))
     tables[-1] = tables[-1]._replace(legend=tuple(_legend(history)))
     return tables
@@ -43,7 +44,7 @@ def history_tables(history: History) -> list[TextTable]:
 
 def worse_lines(history: History) -> list[str]:
     """Return a sentence on each model that got worse in the newest bake-off."""
-    return [worsened(point, on=location(point.model.dataset, point.model.split)) for point in history.worse]
+    return [worsened(point, on=str(DataSplit.of(point.model))) for point in history.worse]
 
 
 def _decided(point: Point) -> TextCell:
@@ -68,7 +69,7 @@ def _legend(history: History) -> Iterator[str]:
     if any(p.value is not None and not math.isnan(p.value.low) for p in known):
         yield f"{small_legend(LEVEL)}."
     roles = {p.role for p in known}
-    signs: dict[Role, str] = {"champion": "☆ champion then", "promoted": PROMOTED}
+    signs: dict[ModelRole, str] = {"champion": "☆ champion then", "promoted": PROMOTED}
     if shown := [text for role, text in signs.items() if role in roles]:
         yield f"{', '.join(shown)}."
     if history.higher_is_better is None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.execution.results import Tuning
+from evalplugin.metrics import parse
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -55,7 +56,7 @@ def _of_fold(rows: list[dict[str, Any]], tuning: Tuning) -> dict[str, float] | s
     if done < math.ceil(quantile * len(usable)):
         return f"not known: only {done} of {len(usable)} trials were not dropped"
     space = {name: _distribution(one) for name, one in tuning.space.items()}
-    return _shares(_trials(usable, space, up=tuning.higher_is_better), quantile)
+    return _shares(_trials(usable, space, parse(tuning.metric).direction), quantile)
 
 
 def _params(row: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -84,11 +85,11 @@ def _params(row: Mapping[str, Any], space: Mapping[str, Any]) -> dict[str, Any] 
 
 
 def _trials(
-    usable: list[tuple[dict[str, Any], dict[str, Any]]], space: Mapping[str, BaseDistribution], *, up: bool
+    usable: list[tuple[dict[str, Any], dict[str, Any]]], space: Mapping[str, BaseDistribution], direction: int
 ) -> Iterator[FrozenTrial]:
     from optuna.trial import create_trial
 
-    losses = [-row["value"] if up else row["value"] for row, _ in usable]
+    losses = [-direction * row["value"] for row, _ in usable]
     worst = max(losses) + 1.0
     for (row, params), loss in zip(usable, losses, strict=True):
         distributions = {name: space[name] for name in params}

@@ -13,12 +13,12 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
-from evalplugin.execution.results import Bakeoff
+from evalplugin.execution.results import Bakeoff, DataSplit
 from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
-from evalplugin.report.words import MARKS, few_users_legend, heading, location, marks_legend, tuning_lines
+from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, tuning_lines
 
 __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
 
@@ -64,7 +64,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
     for comparison in comparisons:
         contest = comparison.contest
         done = [row for row in comparison.models if row.error is None]
-        lines += [f"## {escape(location(contest.dataset, contest.split))}", ""]
+        lines += [f"## {escape(str(DataSplit.of(contest)))}", ""]
         if warnings := _warnings(comparison):
             lines += [*warnings, ""]
         if done:

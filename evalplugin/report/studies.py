@@ -53,7 +53,7 @@ class StudyCurve:
     @property
     def up(self) -> bool:
         """Whether higher values of the metric are better."""
-        return parse(self.metric).metric.higher_is_better is not False
+        return parse(self.metric).direction >= 0
 
     @property
     def values(self) -> npt.NDArray[np.float64]:

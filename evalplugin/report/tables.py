@@ -10,17 +10,16 @@ from evalplugin.base.numbers import UNDEFINED, memory, number, p_value, relative
 from evalplugin.comparison.compared import Cell, ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import Interval, Test
-from evalplugin.execution.results import Costs
+from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.seeds import seed_lines, seed_texts
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.words import (
     TEST_NAMES,
-    direction,
+    better_words,
     further_tests,
     heading,
     legend,
-    location,
     segment_legend,
 )
 
@@ -95,11 +94,11 @@ def models_table(comparison: Comparison, metric: str) -> TextTable:
         cells += [TextCell(*seed_texts(row, metric))] if comparison.n_seeds > 1 else []
         cells += _pair_cells(None if cell is None else cell.difference, tests) if with_pairs else []
         shown.append(tuple(cells))
-    better = direction(parse(metric).metric.higher_is_better)
+    better = better_words(metric)
     primary = comparison.contest.primary
     order = "" if metric == primary else f"in the order of {primary}"
     title = ", ".join(filter(None, (heading(metric), better, order)))
-    return TextTable(f"{_location(comparison)}: {title}", tuple(heads), tuple(shown))
+    return TextTable(f"{DataSplit.of(comparison.contest)}: {title}", tuple(heads), tuple(shown))
 
 
 def pairs_table(comparison: Comparison, metric: str) -> TextTable:
@@ -107,7 +106,7 @@ def pairs_table(comparison: Comparison, metric: str) -> TextTable:
     tests = further_tests(comparison)
     pairs = [pair for pair in comparison.pairs if pair.metric == metric]
     rows = [(TextCell(pair.model), TextCell(pair.against), *_pair_cells(pair, tests)) for pair in pairs]
-    title = f"{_location(comparison)}: {heading(metric)}, model against model"
+    title = f"{DataSplit.of(comparison.contest)}: {heading(metric)}, model against model"
     return TextTable(title, ("model", "against", *_pair_heads(tests)), tuple(rows))
 
 
@@ -125,7 +124,7 @@ def segment_table(comparison: Comparison, metric: str, segment: str) -> TextTabl
         rows.append((label, name, mean, *differences))
         group = cell.label
     return TextTable(
-        f"{_location(comparison)}: {heading(metric)} by {segment}",
+        f"{DataSplit.of(comparison.contest)}: {heading(metric)} by {segment}",
         (segment, "model", "mean", *(_pair_heads(()) if pairs else ())),
         tuple(rows),
         verdict=segment_verdict(comparison, segment, metric),
@@ -156,10 +155,6 @@ def cost_texts(costs: Costs) -> list[str]:
     return [*map(seconds, times), memory(costs.peak_memory_mb)]
 
 
-def _location(comparison: Comparison) -> str:
-    return location(comparison.contest.dataset, comparison.contest.split)
-
-
 def _pair_heads(tests: Iterable[Test]) -> list[str]:
     names = [TEST_NAMES[test] for test in tests]
     return ["difference", "relative", "better / same / worse", "d_z", "p (Holm)", *names]
@@ -186,11 +181,11 @@ def _folds(comparison: Comparison, row: ComparedModel, metric: str) -> TextCell:
     if not means:
         return TextCell(UNDEFINED)
     text = f"{number(min(means))}–{number(max(means))}"
-    up = parse(metric).metric.higher_is_better
+    direction = parse(metric).direction
     base = next((_fold_means(r, metric) for r in comparison.models if r.is_baseline), [])
-    if row.is_baseline or up is None or len(base) != len(means):
+    if row.is_baseline or not direction or len(base) != len(means):
         return TextCell(text)
-    ahead = sum(a > b if up else a < b for a, b in zip(means, base, strict=True))
+    ahead = sum(direction * a > direction * b for a, b in zip(means, base, strict=True))
     return TextCell(text, f"ahead in {ahead} of {len(means)}")
 
 

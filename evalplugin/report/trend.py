@@ -10,8 +10,9 @@ from evalplugin.base.numbers import percent
 from evalplugin.base.remote import check_writable, open_output
 from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.trends import History, Point
+from evalplugin.execution.results import DataSplit
 from evalplugin.report.palette import model_colours
-from evalplugin.report.words import NO_LINE, PROMOTED, WORSE, location
+from evalplugin.report.words import NO_LINE, PROMOTED, WORSE
 
 __all__ = ["FORMATS", "TIME_AXIS", "check_picture", "trend_spec", "write_trend"]
 
@@ -37,7 +38,7 @@ def trend_spec(history: History) -> dict[str, Any]:
     models = list(dict.fromkeys(row["model"] for row in rows))
     colours = model_colours(models, history.bakeoffs[-1].baseline)
     scale = {"domain": models, "range": [colours[model] for model in models]}
-    splits = dict.fromkeys((row["dataset"], row["split"]) for row in rows)
+    places = dict.fromkeys(DataSplit(row["dataset"], row["split"]) for row in rows)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "title": {
@@ -48,12 +49,12 @@ def trend_spec(history: History) -> dict[str, Any]:
         },
         "vconcat": [
             _panel(
-                [row for row in rows if (row["dataset"], row["split"]) == names],
-                location(*names),
+                [row for row in rows if (row["dataset"], row["split"]) == place],
+                str(place),
                 history.metric,
                 scale,
             )
-            for names in splits
+            for place in places
         ],
     }
 

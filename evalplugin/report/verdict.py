@@ -153,12 +153,12 @@ def _without_best(comparison: Comparison, metric: str) -> str:
     having = [
         row for row in comparison.models if metric in row.cells and math.isfinite(row.cells[metric].mean)
     ]
-    up = parse(metric).metric.higher_is_better
+    direction = parse(metric).direction
     if not having:
         return f"No model has a value of {metric}"
-    if up is None:
+    if not direction:
         return f"Neither high nor low is better by {metric}: no model wins by it"
-    leader = (max if up else min)(having, key=lambda row: row.cells[metric].mean)
+    leader = max(having, key=lambda row: direction * row.cells[metric].mean)
     return f"{leader.model} has the best {metric}, {number(leader.cells[metric].mean)}: one number, without a test"
 
 
@@ -200,7 +200,7 @@ def _baseline(comparison: Comparison, leader: ComparedModel, best: BestModels) -
     others = [
         p for p in comparison.pairs if (p.model, p.against) == (pair.model, pair.against) and p is not pair
     ]
-    decidable = [p for p in others if p.higher_is_better is not None]
+    decidable = [p for p in others if p.direction]
     if decidable:
         yield "Other metrics", _other_metrics(decidable)
 

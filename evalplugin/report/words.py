@@ -21,13 +21,12 @@ __all__ = [
     "PROMOTED",
     "TEST_NAMES",
     "WORSE",
-    "direction",
+    "better_words",
     "few_users_legend",
     "further_tests",
     "heading",
     "interval_methods",
     "legend",
-    "location",
     "marks_legend",
     "permutation_test",
     "segment_legend",
@@ -59,19 +58,14 @@ WORSE = "▼ worse than in the bake-off before"
 NO_LINE = "no line where type, parameters or rules changed"
 
 
-def location(dataset: str, split: str) -> str:
-    """Return dataset and split as one text; a split without a name is left out."""
-    return ", ".join(filter(None, (dataset, split)))
-
-
 def heading(metric: str) -> str:
     """Return a metric's name as a heading: with its unit, where the name alone does not tell it."""
     return " ".join(filter(None, (metric, parse(metric).metric.unit)))
 
 
-def direction(higher_is_better: bool | None) -> str:
+def better_words(metric: str) -> str:
     """Return "higher is better" or "lower is better"; empty for a metric without a better direction."""
-    return "" if higher_is_better is None else "higher is better" if higher_is_better else "lower is better"
+    return {1: "higher is better", -1: "lower is better", 0: ""}[parse(metric).direction]
 
 
 def legend(comparison: Comparison, metric: str) -> list[str]:

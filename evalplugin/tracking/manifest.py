@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import PurePosixPath
 
-__all__ = ["FORMAT", "Manifest", "manifest_path", "sample_path"]
+__all__ = ["MANIFEST_FORMAT", "Manifest", "manifest_path", "sample_path"]
 
-FORMAT = 1
+MANIFEST_FORMAT = 1
 
 
 def manifest_path(path: str) -> str:
@@ -53,8 +53,8 @@ class Manifest:
             found = cls(**{field.name: values[field.name] for field in fields(cls)})
         except (ValueError, TypeError, KeyError):
             raise ValueError("is no manifest of a table") from None
-        if found.format > FORMAT:
+        if found.format > MANIFEST_FORMAT:
             raise ValueError(
-                f"has the format {found.format!r} of a later version of evalplugin; this one reads {FORMAT}"
+                f"has the format {found.format!r} of a later version of evalplugin; this one reads {MANIFEST_FORMAT}"
             )
         return found

@@ -19,7 +19,7 @@ __all__ = [
     "metric_name",
     "metric_names",
     "model_keys",
-    "shorten",
+    "shorten_value",
 ]
 
 MAX_KEY_LENGTH, MAX_PARAM, MAX_TAG = 250, 6000, 8000  # characters; MLflow cuts longer values
@@ -95,7 +95,7 @@ def model_keys(models: Iterable[str]) -> dict[str, str]:
     return keys
 
 
-def shorten(text: str, length: int = MAX_TAG) -> str:
+def shorten_value(text: str, length: int = MAX_TAG) -> str:
     """Return a text of at most ``length`` characters; a hash replaces the rest, so that texts stay different."""
     if len(text) <= length:
         return text

@@ -60,7 +60,7 @@ class Bad:
     def scores(self, users): ...
 
 def full_disk():
-    os.symlink("/dev/full", os.path.join(os.path.dirname(__file__), "scratch-1", "result-0.part"))
+    os.symlink("/dev/full", os.path.join(os.path.dirname(__file__), "scratch-1", f".result-0.{os.getpid()}.tmp"))
     raise RuntimeError("x" * 1000)
 
 @evalplugin.model("noting")

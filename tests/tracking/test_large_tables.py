@@ -45,7 +45,7 @@ def small_sizes() -> Iterator[None]:
     """Files of more than 1,500 bytes are large, and samples have ten users."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "LARGE", 1500)
-        patch.setattr(large, "SAMPLE", 10)
+        patch.setattr(large, "SAMPLE_USERS", 10)
         yield
 
 

@@ -11,17 +11,28 @@ import pytest
 from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.gate import Budget, Decision
+from evalplugin.comparison.gate import Decision, DecisionBudget
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.features.gate.logged_decision import log_decision
 
 KEEP = Decision(
-    "keep", None, "old", "it stays", "ndcg@10", 0.95, ("new",), (), "b", "toy", "last_n", budget=Budget(90)
+    "keep",
+    None,
+    "old",
+    "it stays",
+    "ndcg@10",
+    0.95,
+    ("new",),
+    (),
+    "b",
+    "toy",
+    "last_n",
+    budget=DecisionBudget(90),
 )
 SHARE = 0.05 / 90
 
 
-def decide(budget: Budget) -> Decision:
+def decide(budget: DecisionBudget) -> Decision:
     """Keep as long as there is error to spend, and refuse then, as a gate does."""
     return replace(KEEP, outcome="keep" if budget.error(0.95) else "refuse", budget=budget)
 
@@ -52,7 +63,7 @@ class Nights:
         self,
         name: str,
         decisions: int = 90,
-        how: Callable[[Budget], Decision] = decide,
+        how: Callable[[DecisionBudget], Decision] = decide,
         split: str = "last_n",
     ) -> Decision:
         """Log a bake-off, and decide on it as the gate does."""
@@ -62,7 +73,7 @@ class Nights:
         log_decision(self.uri, decision, [run])
         return decision
 
-    def budget(self, decisions: int = 90, *, split: str = "last_n", bakeoff: str = "") -> Budget:
+    def budget(self, decisions: int = 90, *, split: str = "last_n", bakeoff: str = "") -> DecisionBudget:
         return Ledger.open(self.uri, "nightly", "toy", split, bakeoff).budget(decisions)
 
     @property
@@ -81,22 +92,22 @@ def nights(uri: str) -> Nights:
 
 
 def test_decisions_are_counted_with_what_they_spent(nights: Nights) -> None:
-    assert nights.budget() == Budget(90)
+    assert nights.budget() == DecisionBudget(90)
     for night, outcome in enumerate(("keep", "promote", "cannot_tell", "refuse")):
         nights.decide(f"b-{night}", how=lambda budget, o=outcome: replace(KEEP, outcome=o, budget=budget))
     nights.bakeoff("without gate")
     nights.log("without decisions", replace(KEEP, budget=None))
     nights.decide("on another split", split="temporal")
-    assert nights.budget() == Budget(90, 3, pytest.approx(3 * SHARE))
-    assert nights.budget(100, split="temporal") == Budget(100, 1, pytest.approx(SHARE))
+    assert nights.budget() == DecisionBudget(90, 3, pytest.approx(3 * SHARE))
+    assert nights.budget(100, split="temporal") == DecisionBudget(100, 1, pytest.approx(SHARE))
     assert len(nights.tags) == 4
 
 
 def test_further_decisions_on_a_bakeoff_do_not_count_twice(nights: Nights) -> None:
     nights.decide("b-1")
     nights.decide("b-1")
-    assert nights.budget() == Budget(90, 1, pytest.approx(SHARE))
-    assert nights.budget(bakeoff="b-1") == Budget(90)
+    assert nights.budget() == DecisionBudget(90, 1, pytest.approx(SHARE))
+    assert nights.budget(bakeoff="b-1") == DecisionBudget(90)
     other = nights.bakeoff("b-2")
     assert Ledger.beside(nights.uri, [other], "toy", "last_n").budget(90).taken == 1
 
@@ -106,7 +117,7 @@ def test_what_was_decided_stays_taken_when_runs_are_deleted(nights: Nights) -> N
     nights.decide("b-2")
     for run in nights.runs():
         nights.client.delete_run(run)
-    assert nights.budget() == Budget(90, 2, pytest.approx(2 * SHARE))
+    assert nights.budget() == DecisionBudget(90, 2, pytest.approx(2 * SHARE))
 
 
 def test_decisions_of_earlier_versions_count_and_are_taken_over(nights: Nights) -> None:
@@ -114,16 +125,16 @@ def test_decisions_of_earlier_versions_count_and_are_taken_over(nights: Nights) 
     run = nights.log("b-2", summary=False)
     log_decision(nights.uri, replace(KEEP, metric="rr", reason="another"), [run])  # of the same bake-off
     nights.client.delete_run(nights.log("b-3"))
-    assert nights.budget() == Budget(90, 3, pytest.approx(3 * SHARE))
+    assert nights.budget() == DecisionBudget(90, 3, pytest.approx(3 * SHARE))
     assert not nights.tags
     nights.decide("b-4")
     assert len(nights.tags) == 4
-    assert nights.budget() == Budget(90, 4, pytest.approx(4 * SHARE))
+    assert nights.budget() == DecisionBudget(90, 4, pytest.approx(4 * SHARE))
 
 
 def test_without_a_store_or_an_experiment_nothing_was_decided(uri: str, tmp_path: object) -> None:
     for store in (uri, f"sqlite:///{tmp_path}/none.db"):
-        assert Ledger.open(store, "unknown", "toy", "").budget(7) == Budget(7)
+        assert Ledger.open(store, "unknown", "toy", "").budget(7) == DecisionBudget(7)
 
 
 @pytest.mark.parametrize("left", [90, 1])
@@ -131,8 +142,8 @@ def test_two_gates_at_once_spend_two_decisions(nights: Nights, left: int) -> Non
     both = threading.Barrier(2)
     met: dict[str, int] = {}
 
-    def at_once(name: str) -> Callable[[Budget], Decision]:
-        def one(budget: Budget) -> Decision:
+    def at_once(name: str) -> Callable[[DecisionBudget], Decision]:
+        def one(budget: DecisionBudget) -> Decision:
             met[name] = met.get(name, 0) + 1
             if met[name] == 1:
                 both.wait(60)  # both have read that nothing is taken

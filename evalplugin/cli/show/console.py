@@ -16,7 +16,7 @@ from evalplugin.comparison.compared import Mark
 from evalplugin.report.tables import TextCell, TextTable
 
 __all__ = [
-    "MARKS",
+    "STYLED_MARKS",
     "WIDTH",
     "Terminal",
     "coloured",
@@ -27,7 +27,7 @@ __all__ = [
     "stdout",
 ]
 
-MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
+STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
 WIDTH = 110  # of a table that is split to fit and goes to a file
 _UNBOUNDED = 10_000
 _FOLDED = 12  # the least width of a column of names
@@ -125,7 +125,7 @@ def coloured(text: str) -> str:
 
 
 def _cell(cell: TextCell) -> str:
-    text = f"{escape(cell.text)}{MARKS[cell.mark]}"
+    text = f"{escape(cell.text)}{STYLED_MARKS[cell.mark]}"
     if cell.small == "baseline":
         return f"{text} [dim](baseline)[/dim]"
     return f"{text}\n[dim]{escape(cell.small)}[/dim]" if cell.small else text

@@ -6,16 +6,16 @@ from rich.markup import escape
 
 from evalplugin.base.numbers import number
 from evalplugin.cli.show.console import new_table, show_titled, stdout
+from evalplugin.execution.results import DataSplit
 from evalplugin.features.power import PowerReport
-from evalplugin.report.words import location
 
 __all__ = ["show_power"]
 
 
 def show_power(report: PowerReport) -> None:
     """Print a table for each dataset and split: a row for each spread."""
-    for place in dict.fromkeys((row.dataset, row.split) for row in report.rows):
-        rows = [row for row in report.rows if (row.dataset, row.split) == place]
+    for place in dict.fromkeys(map(DataSplit.of, report.rows)):
+        rows = [row for row in report.rows if DataSplit.of(row) == place]
         named = any(row.model for row in rows)
         heads = ["metric", "model", "against"] if named else ["spread"]
         table = new_table(*heads, ">sd", ">users", ">they show", ">gain", ">it needs")
@@ -27,7 +27,7 @@ def show_power(report: PowerReport) -> None:
                 *("" if row.users is None else f"{row.users:,}", _gain(row.detectable), _gain(row.gain)),
                 "" if row.users_needed is None else f"{row.users_needed:,} users",
             )
-        show_titled(table, location(*place) if any(place) else "Power")
+        show_titled(table, str(place) or "Power")
     console = stdout()
     margins = {row.margin for row in report.rows if row.margin}
     above = (

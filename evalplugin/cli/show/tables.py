@@ -13,7 +13,7 @@ from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
 from evalplugin.cli.shared import print_diagnostic, show_warning
 from evalplugin.cli.show.console import (
-    MARKS,
+    STYLED_MARKS,
     WIDTH,
     coloured,
     new_table,
@@ -25,6 +25,7 @@ from evalplugin.comparison.cells import LEVEL
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
+from evalplugin.execution.results import DataSplit
 from evalplugin.features.power import power_sentences
 from evalplugin.metrics import parse
 from evalplugin.report.ranks import ranks_table
@@ -35,7 +36,6 @@ from evalplugin.report.words import (
     NO_INTERVAL,
     few_users_legend,
     heading,
-    location,
     marks_legend,
     small_legend,
     tuning_lines,
@@ -120,7 +120,7 @@ def show_outcome(outcome: Outcome) -> None:
 def _verdict(comparison: Comparison, *, named: bool) -> str:
     contest = comparison.contest
     sentence = verdict_sentence(comparison, contest.primary)
-    return f"{location(contest.dataset, contest.split)}: {sentence}" if named else sentence
+    return f"{DataSplit.of(contest)}: {sentence}" if named else sentence
 
 
 def show_scores(rows: Sequence[Row], *, title: str) -> None:
@@ -147,7 +147,7 @@ def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
 
 def _show_leaderboard(console: Console, comparison: Comparison) -> None:
     rows, metrics = comparison.models, comparison.contest.metrics
-    title = location(comparison.contest.dataset, comparison.contest.split)
+    title = str(DataSplit.of(comparison.contest))
     names = max([len("model"), *(len(row.model) for row in rows)])
     fitting = max(1, (min(console.width, WIDTH) - names - 8) // 17)
     chunks = [metrics[i : i + fitting] for i in range(0, len(metrics), fitting)]
@@ -173,7 +173,7 @@ def _leaderboard_cells(row: ComparedModel, metrics: Sequence[str] | None, n: int
 
 def _aligned(cell: TextCell) -> str:
     """Return a right-aligned cell whose numbers are in one column, with and without a mark."""
-    text = cell.text + (MARKS[cell.mark] or "  ")
+    text = cell.text + (STYLED_MARKS[cell.mark] or "  ")
     return f"{text}\n[dim]{cell.small}  [/dim]" if cell.small else text
 
 
@@ -193,7 +193,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
         why = f"; {without:,} without a score, as none of their held-out items is relevant" if without else ""
         yield f"Users: {users} counted{why}."
     for comparison in comparisons:
-        where = location(comparison.contest.dataset, comparison.contest.split) if len(comparisons) > 1 else ""
+        where = str(DataSplit.of(comparison.contest)) if len(comparisons) > 1 else ""
         for line in [*seed_lines(comparison), *tuning_lines(comparison)]:
             yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]

@@ -8,13 +8,13 @@ from evalplugin.comparison.gate.decide import (
     gate_without_champion,
     no_champion_note,
 )
-from evalplugin.comparison.gate.decision import Budget, Condition, Decision, Outcome
+from evalplugin.comparison.gate.decision import Condition, Decision, DecisionBudget, GateOutcome
 
 __all__ = [
-    "Budget",
     "Condition",
     "Decision",
-    "Outcome",
+    "DecisionBudget",
+    "GateOutcome",
     "check_challengers",
     "check_decisions",
     "choose_contest",

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate.decision import Condition, Kind
+from evalplugin.comparison.gate.decision import Condition, ConditionKind
 from evalplugin.comparison.statistics import (
     SeedSpread,
     bound_with_seeds,
@@ -22,6 +22,7 @@ from evalplugin.comparison.statistics import (
     standard_deviation,
     users_needed,
 )
+from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
@@ -29,7 +30,6 @@ from evalplugin.metrics.scores import PerUserScores
 
 __all__ = ["Judge", "has_scores"]
 
-Column = npt.NDArray[np.float64]  # (users,)
 
 _UNDEFINED_SHARE = "a share is undefined of a mean below 0"
 
@@ -121,7 +121,7 @@ class Judge:
         theirs, ours = _overall(self.champion, metric), _overall(challenger, metric)
         if margin.is_share and theirs < 0:
             return failed(_UNDEFINED_SHARE)
-        gain = (ours - theirs) * _direction(metric)
+        gain = (ours - theirs) * parse(metric).direction
         lost = margin.value * theirs if margin.is_share else margin.value
         return Condition(
             challenger.model, "metric", metric, gain >= -lost,
@@ -218,14 +218,15 @@ class _Common:
         A share refers to the champion's mean, which is as uncertain as the challenger's: so it is applied to each
         user's value before averaging.
         """
-        gain = paired_difference(self.a, self.b) * _direction(self.metric)
+        direction = parse(self.metric).direction
+        gain = paired_difference(self.a, self.b) * direction
         sign = -1.0 if loss else 1.0
         mean = mean_of_defined(self.b)
         limit = sign * amount.value * (mean if amount.is_share else 1.0)
         needed = sign * amount.value * self.b if amount.is_share else limit
         # The excess has the champion's value minus once, and minus the share where it is one.
         share = sign * amount.value if amount.is_share else 0.0
-        factors = (1.0, _direction(self.metric) + share)
+        factors = (1.0, direction + share)
         return _Tested(
             amount, loss, limit, mean, mean_of_defined(gain), gain - needed,
             [one.scaled(factor) for one, factor in zip(self.seeds, factors, strict=True) if one is not None],
@@ -285,7 +286,7 @@ class _Tested:
         tested = level if by_minimum or distance > 0 else keeping
         return replace(gain, users_needed=users_needed(sd, math.sqrt(left), level=tested, one_sided=True))
 
-    def condition(self, challenger: str, kind: Kind, name: str, confidence: float) -> Condition:
+    def condition(self, challenger: str, kind: ConditionKind, name: str, confidence: float) -> Condition:
         bound = bound_with_seeds(self.excess, self.seeds, level=confidence) + self.limit
         rule = "loss below" if self.loss else "gain above"
         return Condition(
@@ -310,10 +311,6 @@ def _holm_levels(p: Column, error: float) -> Column:
 def _overall(model: ComparedModel, metric: str) -> float:
     assert model.scores is not None
     return float(model.scores.overall[metric])
-
-
-def _direction(metric: str) -> float:
-    return 1.0 if parse(metric).metric.higher_is_better else -1.0
 
 
 def _cost_of(model: ComparedModel, cost: Cost) -> float:

@@ -11,8 +11,9 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate.conditions import Judge, has_scores
-from evalplugin.comparison.gate.decision import NEAR, Budget, Condition, Decision
+from evalplugin.comparison.gate.decision import NEAR, Condition, Decision, DecisionBudget
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
+from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 
 __all__ = [
@@ -36,15 +37,20 @@ def choose_contest(contests: Sequence[Contest], gate: Gate) -> Contest:
     fitting = [c for c in contests if gate.dataset in (None, c.dataset) and gate.split in (None, c.split)]
     if len(fitting) == 1:
         return fitting[0]
-    known = "; ".join(", ".join(filter(None, (c.dataset, c.split))) for c in contests)
+    known = "; ".join(str(DataSplit.of(contest)) for contest in contests)
     if fitting:
         raise DataError(f"a gate decides on one dataset and split, and there are several: {known}; name them")
-    named = ", ".join(filter(None, (gate.dataset, gate.split)))
+    named = DataSplit(gate.dataset or "", gate.split or "")
     raise DataError(f"the gate is to decide on {named}, where nothing was compared; there is: {known}")
 
 
 def decide(
-    contest: Contest, gate: Gate, champion: str, *, notes: Sequence[str] = (), budget: Budget | None = None
+    contest: Contest,
+    gate: Gate,
+    champion: str,
+    *,
+    notes: Sequence[str] = (),
+    budget: DecisionBudget | None = None,
 ) -> Decision:
     """Decide whether a challenger of the contest replaces the champion.
 
@@ -66,7 +72,7 @@ def decide(
             decisions were taken than ``gate.decisions``.
     """
     if gate.decisions is not None:
-        budget = budget or Budget(gate.decisions)
+        budget = budget or DecisionBudget(gate.decisions)
         check_decisions(budget)
     metric = contest.primary if gate.metric is None else parse(gate.metric).name
     _check_metric(metric)
@@ -132,7 +138,7 @@ def check_challengers(gate: Gate, champion: str) -> None:
         )
 
 
-def check_decisions(budget: Budget) -> None:
+def check_decisions(budget: DecisionBudget) -> None:
     """Check that a gate has not taken more decisions than it says.
 
     Raises:
@@ -146,8 +152,8 @@ def check_decisions(budget: Budget) -> None:
 
 
 def _check_metric(metric: str) -> None:
-    definition = parse(metric).metric
-    if definition.scope != "user" or definition.higher_is_better is None:
+    spec = parse(metric)
+    if spec.metric.scope != "user" or not spec.direction:
         raise DataError(
             f"the gate cannot decide by {metric!r}: it needs a metric with a value for each user, where higher or "
             f"lower is better"
@@ -258,7 +264,7 @@ def _found(condition: Condition) -> str:
     if condition.kind in ("users", "cost"):
         return f"{condition.name} {condition.measured_text}"
     if condition.kind == "gain":
-        lower = parse(condition.name).metric.higher_is_better is False
+        lower = parse(condition.name).direction < 0
         measured = f"gain {condition.measured_text} {condition.name}{' (lower is better)' if lower else ''}"
     else:
         place = "in " if condition.kind == "segment" else ""

@@ -11,15 +11,15 @@ from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.base.numbers import percent, signed
 from evalplugin.config.gate import FailOn
 
-__all__ = ["FORMAT", "NEAR", "Budget", "Condition", "Decision", "Kind", "Outcome"]
+__all__ = ["FORMAT", "NEAR", "Condition", "ConditionKind", "Decision", "DecisionBudget", "GateOutcome"]
 
 FORMAT = 2  # of the JSON
 _READ = (1, FORMAT)  # 1 had no detectable gains and no budget
 NEAR = 30  # a difference so many times smaller than the detectable one has no useful number of users
 _ROUNDING = 1e-12  # of sums of errors
 
-Outcome = Literal["promote", "keep", "cannot_tell", "refuse"]
-Kind = Literal["result", "users", "gain", "metric", "cost", "segment"]
+GateOutcome = Literal["promote", "keep", "cannot_tell", "refuse"]
+ConditionKind = Literal["result", "users", "gain", "metric", "cost", "segment"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Condition:
     """
 
     challenger: str
-    kind: Kind
+    kind: ConditionKind
     name: str  # such as ndcg@10, fit_seconds, activity: 1-20 interactions
     passed: bool
     required: str  # in words
@@ -93,7 +93,7 @@ class Condition:
 
 
 @dataclass(frozen=True)
-class Budget:
+class DecisionBudget:
     """The error of a gate that is spent over a number of decisions, as it was before one of them."""
 
     decisions: int  # ``gate.decisions``
@@ -127,7 +127,7 @@ class Decision:
     - ``refuse``: none could be judged, for the ``reason`` given.
     """
 
-    outcome: Outcome
+    outcome: GateOutcome
     promoted: str | None
     champion: str
     reason: str  # one sentence
@@ -139,7 +139,7 @@ class Decision:
     dataset: str
     split: str
     notes: tuple[str, ...] = ()  # on the champion's origin, and on conditions that were not judged
-    budget: Budget | None = None  # with ``gate.decisions``
+    budget: DecisionBudget | None = None  # with ``gate.decisions``
 
     @property
     def error(self) -> float:
@@ -213,6 +213,8 @@ class Decision:
             conditions = tuple(Condition(**one) for one in values.pop("conditions"))
             values |= {name: tuple(values[name]) for name in ("challengers", "notes")}
             budget = values.pop("budget", None)
-            return cls(**values, conditions=conditions, budget=None if budget is None else Budget(**budget))
+            return cls(
+                **values, conditions=conditions, budget=None if budget is None else DecisionBudget(**budget)
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise DataError(f"this is no decision of evalplugin: {error!r}") from None

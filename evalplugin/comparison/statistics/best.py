@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics.intervals import ROUNDING, Column
 from evalplugin.comparison.statistics.one_sided import weakest
@@ -17,7 +18,6 @@ from evalplugin.metrics.moments import mean_of_defined
 
 __all__ = ["may_be_best"]
 
-Matrix = npt.NDArray[np.float64]
 
 _DRAWS = 10_000
 _VALUES_AT_ONCE = 2**20
@@ -27,7 +27,7 @@ _ALIKE = 1e-6
 
 
 def may_be_best(
-    scores: Matrix,
+    scores: Floats,
     *,
     level: float = 0.95,
     seeds: Sequence[SeedSpread | None] = (),
@@ -92,14 +92,14 @@ def may_be_best(
 class _Gains(NamedTuple):
     """Paired differences of the models in columns from those in rows."""
 
-    difference: Matrix  # (M, M), mean
-    spread: Matrix  # (M, M), standard deviation; 0: the same difference for every user
-    statistic: Matrix  # (M, M), t or lower; without spread infinite with the sign of the difference, or 0
-    covariance: Matrix  # (M, M), of the models' scores
+    difference: Floats  # (M, M), mean
+    spread: Floats  # (M, M), standard deviation; 0: the same difference for every user
+    statistic: Floats  # (M, M), t or lower; without spread infinite with the sign of the difference, or 0
+    covariance: Floats  # (M, M), of the models' scores
     degrees: float  # of freedom
 
 
-def _gains(scores: Matrix, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
+def _gains(scores: Floats, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     n = len(scores)
     means = scores.mean(axis=0)
     difference = means - means[:, None]
@@ -131,7 +131,7 @@ def _gains(scores: Matrix, seeds: Sequence[SeedSpread | None] = ()) -> _Gains:
     return _Gains(difference, spread, statistic, products * unit**2, degrees)
 
 
-def _fewest_degrees(of_users: Matrix, of_seeds: Column, seeds: Sequence[SeedSpread | None], n: int) -> float:
+def _fewest_degrees(of_users: Floats, of_seeds: Column, seeds: Sequence[SeedSpread | None], n: int) -> float:
     """Return the fewest degrees of freedom (Welch) of any pair; n - 1 where no seeds add to a variance.
 
     Args:
@@ -148,7 +148,7 @@ def _fewest_degrees(of_users: Matrix, of_seeds: Column, seeds: Sequence[SeedSpre
     return float(np.min(whole[pairs] / split[pairs], initial=n - 1))
 
 
-def _moments(scores: Matrix, means: Matrix) -> tuple[Matrix, Matrix, float]:
+def _moments(scores: Floats, means: Floats) -> tuple[Floats, Floats, float]:
     """Return the means of i j and of i^2 j over users, each (M, M), for deviations i and j in a unit, and the unit."""
     n_users, n_models = scores.shape
     products, cubes = np.zeros((n_models, n_models)), np.zeros((n_models, n_models))
@@ -163,10 +163,10 @@ def _moments(scores: Matrix, means: Matrix) -> tuple[Matrix, Matrix, float]:
     return products / n_users, cubes / n_users, unit
 
 
-def _draws(covariance: Matrix, degrees: float, rng: np.random.Generator) -> Matrix:
+def _draws(covariance: Floats, degrees: float, rng: np.random.Generator) -> Floats:
     """Return draws (D, M) of mean 0 from the multivariate t with a covariance."""
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0))
     normal = rng.standard_normal((_DRAWS, len(covariance))) @ root.T
-    draws: Matrix = normal / np.sqrt(rng.chisquare(degrees, _DRAWS) / degrees)[:, None]
+    draws: Floats = normal / np.sqrt(rng.chisquare(degrees, _DRAWS) / degrees)[:, None]
     return draws

@@ -14,7 +14,7 @@ from evalplugin.metrics.moments import mean_of_defined
 
 __all__ = ["lower_bound", "p_above", "weakest"]
 
-Number = TypeVar("Number", float, Column)
+Statistic = TypeVar("Statistic", float, Column)
 
 
 def lower_bound(values: Column, *, level: float = 0.95) -> float:
@@ -62,7 +62,7 @@ def p_above(values: Column, limit: float = 0.0) -> float:
     return float(np.maximum(stdtr(n - 1, -weakest((mean - limit) / sd, skewness, n)), LEAST_P))
 
 
-def weakest(standardised: Number, skewness: Number, n: int) -> Number:
+def weakest(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:
     """Return the t statistics of means above 0, or Hall's where they are lower.
 
     Args:
@@ -70,7 +70,7 @@ def weakest(standardised: Number, skewness: Number, n: int) -> Number:
         skewness: Of the values of each, the same shape.
         n: Number of values.
     """
-    statistic: Number = np.sqrt(n) * np.minimum(standardised, _hall(standardised, skewness, n))
+    statistic: Statistic = np.sqrt(n) * np.minimum(standardised, _hall(standardised, skewness, n))
     return statistic
 
 
@@ -85,7 +85,7 @@ def _moments(values: Column) -> tuple[float, float, float]:
     return mean, sd, skewness
 
 
-def _hall(standardised: Number, skewness: Number, n: int) -> Number:
+def _hall(standardised: Statistic, skewness: Statistic, n: int) -> Statistic:
     """Return standardised means corrected for skewness; they rise with their argument."""
     s, g = standardised, skewness
     return s + g * s**2 / 3 + g**2 * s**3 / 27 + g / (6 * n)

@@ -8,18 +8,18 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from evalplugin.base.errors import DataError
+from evalplugin.data.files import Report
 from evalplugin.data.reading import DAMAGE
 
 __all__ = ["fetch", "fetch_md5", "unpack"]
 
-Report = Callable[[str, float | None], None]
 
 _TIMEOUT_SECONDS = 30
 _CHUNK = 1 << 18

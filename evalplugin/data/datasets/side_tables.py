@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.data.attributes import Attributes, Kind, attributes_from, open_attributes
+from evalplugin.data.attributes import Attributes, Entity, attributes_from, open_attributes
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import column_problem
 
@@ -23,7 +23,7 @@ __all__ = ["ItemTable", "UserTable"]
 class _SideTable:
     """A table of users or items with an id and any attributes of each."""
 
-    kind: ClassVar[Kind]
+    kind: ClassVar[Entity]
 
     path: Annotated[
         str,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.errors import Problem
 from evalplugin.base.seeding import generator
 from evalplugin.data.base import LoadContext, dataset
@@ -17,8 +17,6 @@ from evalplugin.data.interactions import Interactions
 
 __all__ = ["Synthetic"]
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 _BLOCK_ROWS = 1_000_000  # interactions made at a time
 _BLOCK_CELLS = 4_000_000  # user x item scores at a time, where those are needed
@@ -186,8 +184,8 @@ def _rank(population: _Population, users: Ints, rng: np.random.Generator) -> Ite
 
 def _ratings(
     population: _Population,
-    user: npt.NDArray[np.int32],
-    item: npt.NDArray[np.int32],
+    user: Codes,
+    item: Codes,
     scale: tuple[float, float, float],
     rng: np.random.Generator,
 ) -> Floats:

@@ -14,7 +14,7 @@ from evalplugin.base.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.side_tables import ItemTable, UserTable
 from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
-from evalplugin.data.files import Found, TableFiles, find_files
+from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
@@ -149,7 +149,7 @@ class _FileDataset(_ColumnOptions, _PathOption):
         table = tables.read({role: n for role, n in roles.items() if n is not None}, context.report)
         return self._with_side_tables(self._read(table, tables.columns), context)
 
-    def _files(self, context: LoadContext) -> Found:
+    def _files(self, context: LoadContext) -> FoundFiles:
         return find_files(context.base, self.path, self._inside)
 
     def _format(self) -> FileFormat:

@@ -12,6 +12,7 @@ from typing import Any
 from filelock import FileLock
 
 from evalplugin.base.errors import EvalpluginError
+from evalplugin.base.files import written_whole
 from evalplugin.base.inputs import fingerprint_of, scheme_of
 from evalplugin.execution.engines.processes import (
     hold_signals,
@@ -171,9 +172,8 @@ def _file_of(folder: Path, key: str, fetch: Callable[[str], Any]) -> Path | None
             if not file.exists():
                 if (content := fetch(key)) is None:
                     return None
-                part = file.with_suffix(".part")
-                part.write_bytes(content)
-                part.rename(file)
+                with written_whole(file) as out:
+                    out.write(content)
     return file
 
 

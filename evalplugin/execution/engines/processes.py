@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.base.errors import EvalpluginError, StoreError
+from evalplugin.base.processes import ended_by_signal, kill_group
 from evalplugin.base.signals import ENDING
 from evalplugin.base.text import escape_controls
 from evalplugin.execution.failure import TaskFailure
@@ -65,11 +66,9 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process, if it has not ended, and all that it has started."""
+        assert self.process.pid is not None  # it was started
         self.process.kill()
-        if os.name == "posix":
-            assert self.process.pid is not None  # it was started
-            with suppress(ProcessLookupError):  # nothing is left of its group
-                os.killpg(self.process.pid, signal.SIGKILL)
+        kill_group(self.process.pid)
 
     def result(self) -> Any:
         """Return the result that the process has written; without one, a failure: its last traceback and why it ended.
@@ -114,9 +113,7 @@ class WorkerProcess:
             return "the process of the task could not write its result: the task has changed its limits or its folder"
         if code >= 0:
             return f"the process of the task ended with exit code {code} before the task was done"
-        name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-        hint = ", which systems send when memory runs out" if name == "SIGKILL" else ""
-        return f"the process of the task was ended by {name}{hint}"
+        return f"the process of the task {ended_by_signal(code)}"
 
 
 def start_worker(

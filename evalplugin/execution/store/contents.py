@@ -14,7 +14,7 @@ import numpy.typing as npt
 from evalplugin.data import Interactions, Split
 from evalplugin.execution.results import Costs
 from evalplugin.execution.store.entry import Files
-from evalplugin.execution.tasks import Lists, TaskResult
+from evalplugin.execution.tasks import TaskLists, TaskResult
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.models import TopN
 
@@ -63,7 +63,7 @@ def read_folds(folder: Path, data: Interactions) -> list[Split]:
     return folds
 
 
-def lists_files(lists: Lists) -> Files:
+def lists_files(lists: TaskLists) -> Files:
     """Return writers of the files of lists."""
     top_n = lists.top_n
     arrays: dict[str, npt.NDArray[Any]] = {"user": top_n.user, "item": top_n.item, "score": top_n.score}
@@ -73,11 +73,11 @@ def lists_files(lists: Lists) -> Files:
     return {**{f"{name}.npy": _array(a) for name, a in arrays.items()}, "facts.json": _json(facts)}
 
 
-def read_lists(folder: Path) -> Lists:
+def read_lists(folder: Path) -> TaskLists:
     """Return lists from their files."""
     names, predictions = _names_in(folder), "predictions.npy"
     facts = _read_json(folder / "facts.json")
-    return Lists(
+    return TaskLists(
         TopN(*(np.load(folder / f"{name}.npy") for name in ("user", "item", "score"))),
         np.load(folder / predictions) if predictions in names else None,
         Costs(**facts["costs"]),
@@ -102,7 +102,7 @@ def scores_files(result: TaskResult) -> Files:
     return {**users, "values.npy": _array(scores.values), "facts.json": _json(facts)}
 
 
-def read_scores(folder: Path, lists: Lists) -> TaskResult:
+def read_scores(folder: Path, lists: TaskLists) -> TaskResult:
     """Return lists with their scores from the files of the scores."""
     facts = _read_json(folder / "facts.json")
     text = folder / "users.json"

@@ -31,7 +31,7 @@ from evalplugin.execution.store.entry import Files, key_of
 from evalplugin.execution.store.folder import Store, store_path
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
-from evalplugin.execution.tasks import Lists, Task, TaskFailure, TaskResult, curve_ks
+from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult, curve_ks
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
 
@@ -138,13 +138,13 @@ class StepCache:
         lists = self.lists(task)
         return None if lists is None else self.scored(task, lists)
 
-    def lists(self, task: Task) -> Lists | None:
+    def lists(self, task: Task) -> TaskLists | None:
         """Return the lists of a task; None if they are not cached or lack predictions that a metric needs."""
         lists = self._read(_lists_depend_on(task), read_lists, about=task.model.name, named=task.inputs)
         lacking = lists is not None and task.needs_predictions and lists.unpredicted is not None
         return None if lacking else lists
 
-    def scored(self, task: Task, lists: Lists) -> TaskResult | None:
+    def scored(self, task: Task, lists: TaskLists) -> TaskResult | None:
         """Return the lists of a task with their scores; None if the scores are not cached."""
         depends_on, about = _scores_depend_on(task, lists), f"the scores of {task.model.name}"
         return self._read(depends_on, lambda folder: read_scores(folder, lists), about=about)
@@ -285,7 +285,7 @@ def _lists_depend_on(task: Task) -> Depends | None:
     return depends_on
 
 
-def _scores_depend_on(task: Task, lists: Lists) -> Depends | None:
+def _scores_depend_on(task: Task, lists: TaskLists) -> Depends | None:
     of_lists = _lists_depend_on(task)
     codes = [code_of(METRICS.entry(metric.family)) for metric in task.metrics]
     if of_lists is None or None in codes:
@@ -317,7 +317,7 @@ def _candidates_text(candidates: Candidates) -> str:
     return f"sampled {drawn.hexdigest()}"
 
 
-def _content_of(lists: Lists) -> str:
+def _content_of(lists: TaskLists) -> str:
     content = hashlib.sha256()
     top_n = lists.top_n
     for array in (top_n.user, top_n.item, top_n.score, lists.predictions):

@@ -11,10 +11,10 @@ from evalplugin.base.arrays import Flags, row_entries
 from evalplugin.base.seeding import generator, hashed_ids, mixed
 from evalplugin.data import Interactions
 
-__all__ = ["LEAST", "NEAR", "Copies", "find_copies"]
+__all__ = ["LEAST", "NEAR_COPY", "Copies", "find_copies"]
 
 LEAST = 10  # interactions of a user who is looked at
-NEAR = 0.8  # share of the entries of the longer of two histories that near copies have in common
+NEAR_COPY = 0.8  # share of the entries of the longer of two histories that near copies have in common
 _BANDS, _ROWS = 10, 3  # signatures of a user, and minimal hashes in each
 
 Hashes = npt.NDArray[np.uint64]
@@ -103,7 +103,9 @@ def _near_copies(data: Interactions, entry: Hashes, values: npt.NDArray[Any], lo
         first, second = order[pairs], order[pairs + 1]  # the first comes earlier in the vocabulary
         first, second = first[~near[second]], second[~near[second]]
         common = _common(hashes, indptr, first, second)
-        near[second[(common >= NEAR * np.maximum(counts[first], counts[second])) & (common > least)]] = True
+        near[second[(common >= NEAR_COPY * np.maximum(counts[first], counts[second])) & (common > least)]] = (
+            True
+        )
     found = np.zeros(data.n_users, dtype=np.bool_)
     found[users[near]] = True
     return found

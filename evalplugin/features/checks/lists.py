@@ -201,10 +201,9 @@ class _OtherOrders:
             or costs is None
         ):
             return []
-        seconds = costs.fit_seconds + costs.recommend_seconds + costs.score_seconds
-        if seconds > _SECOND or 2 * seconds > self._left:
+        if costs.seconds > _SECOND or 2 * costs.seconds > self._left:
             return []
-        self._left -= 2 * seconds
+        self._left -= 2 * costs.seconds
         (job,) = jobs_of(replace(config, models=(recipe,)), [self._results.data])
         metric = parse(self._results.comparison.contest.primary)
         made = []

@@ -14,7 +14,7 @@ from evalplugin.config import CheckedConfig
 from evalplugin.data import Interactions
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
-from evalplugin.features.checks.copies import LEAST, NEAR, find_copies
+from evalplugin.features.checks.copies import LEAST, NEAR_COPY, find_copies
 from evalplugin.features.checks.settings import kind_of_values
 
 __all__: list[str] = []
@@ -106,7 +106,7 @@ def _copies(data: Interactions, users: int) -> Iterator[str]:
             (found.at_other_times, "with the same items and ratings at other times"),
             (
                 found.near,
-                f"near copies, with the same {kinds[0][:-1]} of {share(NEAR)} or more of their items",
+                f"near copies, with the same {kinds[0][:-1]} of {share(NEAR_COPY)} or more of their items",
             ),
         ]
         counted = ", ".join(f"{count:,} {text}" for count, text in parts if count)

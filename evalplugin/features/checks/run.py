@@ -10,7 +10,7 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.config import CheckedConfig
 from evalplugin.config.sections import CheckRules
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import BakeoffResult, DataInfo, Finding
+from evalplugin.execution.results import BakeoffResult, DataInfo, DataSplit, Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, Results, of_data, of_models, of_results
 
@@ -68,8 +68,8 @@ def with_result_findings(
     rules = _rules(config)
     found = []
     for one, comparison in zip(prepared, comparisons, strict=True):
-        names = (one.info.dataset, one.info.split)
-        models = [model for model in result.models if (model.data.dataset, model.data.split) == names]
+        place = DataSplit.of(one.info)
+        models = [model for model in result.models if DataSplit.of(model.data) == place]
         results = Results(config, one, models, comparison)
         for code, check in sorted(of_results.items()):
             if code not in rules.ignore:

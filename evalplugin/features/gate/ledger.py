@@ -9,10 +9,10 @@ from typing import Self
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.comparison.gate import Budget, Decision
+from evalplugin.comparison.gate import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.names import shorten
+from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.query import search_runs
 from evalplugin.tracking.read.runs import bakeoff_of
@@ -72,9 +72,9 @@ class Ledger:
         client = connect_to_existing(uri)
         with tracking_call(uri, "read earlier decisions", settings=FAIL_FAST):
             runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
-        return cls(uri, runs[0].experiment_id, dataset, split, shorten(bakeoff_of(runs), _MOST))
+        return cls(uri, runs[0].experiment_id, dataset, split, shorten_value(bakeoff_of(runs), _MOST))
 
-    def budget(self, decisions: int) -> Budget:
+    def budget(self, decisions: int) -> DecisionBudget:
         """Return what the other decisions have left of ``decisions``.
 
         Raises:
@@ -83,7 +83,7 @@ class Ledger:
         """
         return self._budget(self._spent(), decisions)
 
-    def decide(self, decisions: int, decide: Callable[[Budget], Decision]) -> Decision:
+    def decide(self, decisions: int, decide: Callable[[DecisionBudget], Decision]) -> Decision:
         """Return the decision, counted unless it is a refusal, whatever others decide at the same time.
 
         What it spends is written, and then what others have spent is read again: of two at once, at least one sees the
@@ -112,9 +112,9 @@ class Ledger:
         self._write({self.bakeoff: max(own, decision.error_spent)})
         return replace(decision, notes=(*decision.notes, _AT_ONCE))
 
-    def _budget(self, spent: Mapping[str, float], decisions: int) -> Budget:
+    def _budget(self, spent: Mapping[str, float], decisions: int) -> DecisionBudget:
         others = [error for bakeoff, error in spent.items() if error > 0 and bakeoff != self.bakeoff]
-        return Budget(decisions, len(others), sum(others))
+        return DecisionBudget(decisions, len(others), sum(others))
 
     def _spent(self, *, take_over: bool = False) -> dict[str, float]:
         """Return what each bake-off has spent, by its id.
@@ -189,7 +189,7 @@ def _spent_by(run: LoggedRun) -> tuple[str, float]:
     error = _value(run, "error_spent", float)
     if not 0 <= error <= 1:
         raise _damaged(run, "error_spent")
-    return shorten(run.tag("decided_bakeoff") or run.bakeoff, _MOST), error
+    return shorten_value(run.tag("decided_bakeoff") or run.bakeoff, _MOST), error
 
 
 def _value(run: LoggedRun, key: str, of: Callable[[str], float]) -> float:

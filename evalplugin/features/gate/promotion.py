@@ -27,7 +27,7 @@ from evalplugin.config.inputs import inputs_at
 from evalplugin.data import Interactions
 from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.execution.isolation import last_line
-from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.features.base import Results, Running
 from evalplugin.features.gate.ledger import Ledger
@@ -217,9 +217,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     recipe = next(m for m in config.models if m.name == winner)
     won = _result_of(result, decision, winner)
     model = replace(recipe, params=won.params)  # as they were tuned
-    one = next(
-        p for p in results.prepared if (p.info.dataset, p.info.split) == (decision.dataset, decision.split)
-    )
+    one = next(p for p in results.prepared if DataSplit.of(p.info) == DataSplit.of(decision))
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
     data, recommend = newest(one.info.full), config.spec.recommend

@@ -21,12 +21,11 @@ from evalplugin.config.grid import params_at
 from evalplugin.execution.executor import task_executor
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.results import DataInfo, Tuning
+from evalplugin.execution.results import DataInfo, DataSplit, Tuning
 from evalplugin.execution.runner import Job
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.tuning import run_studies, studies_of
-from evalplugin.report.words import location
 from evalplugin.workspace import Workspace
 
 __all__ = ["TunedModel", "tune", "tuned_yaml"]
@@ -98,16 +97,14 @@ def tuned_yaml(models: Sequence[TunedModel]) -> str:
 
     With several datasets or splits, there is a document for each.
     """
-    documents = ["\n".join(_document(list(group))) for _, group in groupby(models, key=_place)]
+    documents = [
+        "\n".join(_document(list(group))) for _, group in groupby(models, key=lambda m: DataSplit.of(m.data))
+    ]
     return "\n---\n".join(documents) + "\n"
 
 
-def _place(model: TunedModel) -> str:
-    return location(model.data.dataset, model.data.split)
-
-
 def _document(models: Sequence[TunedModel]) -> Iterator[str]:
-    yield _comment(_place(models[0]))
+    yield _comment(str(DataSplit.of(models[0].data)))
     if (tuning := next((model.tuning for model in models if model.tuning is not None), None)) is not None:
         settings = tuning.settings
         yield _comment(

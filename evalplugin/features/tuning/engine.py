@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from evalplugin.base.fingerprint import digest
 from evalplugin.base.units import count_text
 from evalplugin.execution.observer import Observer
-from evalplugin.execution.runner import Executor, Job
+from evalplugin.execution.runner import Job, TaskExecutor
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskFailure, TaskResult
 from evalplugin.features.tuning.study import Study, Trial
@@ -22,7 +22,7 @@ __all__ = ["run_studies"]
 def run_studies(
     studies: Sequence[Study],
     jobs: Sequence[Job],
-    execute: Executor,
+    execute: TaskExecutor,
     cache: StepCache,
     observer: Observer,
 ) -> list[Job]:
@@ -56,7 +56,7 @@ def run_studies(
 
 def _evaluate(
     asked: Sequence[tuple[Study, Trial]],
-    execute: Executor,
+    execute: TaskExecutor,
     cache: StepCache,
     progress: _Progress,
     advance: Callable[[int], None],

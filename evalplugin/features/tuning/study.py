@@ -28,24 +28,23 @@ from evalplugin.models import MODELS
 if TYPE_CHECKING:
     import optuna
 
-__all__ = ["GENERATION", "Outcome", "Study", "Trial"]
+__all__ = ["GENERATION", "Study", "Trial", "TrialOutcome"]
 
 GENERATION = (
     4  # trials that are asked for before any of them is told, so that workers never change what is asked
 )
-_NO_COSTS = Costs(0.0, 0.0, 0.0, float("nan"))
 _BARREN = 5  # generations of failures, after which a study ends
 _DRAWS = 100  # random points, after which the untried ones are searched for in order
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class TrialOutcome:
     """The outcome of a trial."""
 
     state: Literal["done", "dropped", "failed"]
     value: float | None = None  # mean of the metric over the users seen; None: it failed
     users: int = 0  # seen
-    costs: Costs = _NO_COSTS
+    costs: Costs = field(default_factory=Costs)
     scores: Floats | None = field(
         default=None, repr=False
     )  # of every user, for a race; None: not for each of them
@@ -55,7 +54,7 @@ class Outcome:
     @property
     def seconds(self) -> float:
         """What it counts in the budget."""
-        return self.costs.fit_seconds + self.costs.recommend_seconds + self.costs.score_seconds
+        return self.costs.seconds
 
 
 @dataclass(eq=False)
@@ -66,7 +65,7 @@ class Trial:
     values: Mapping[str, Any]  # of the tuned parameters whose condition is met
     task: Task
     asked: optuna.Trial | None  # None: the defaults, which Optuna has not suggested
-    outcome: Outcome | None = None
+    outcome: TrialOutcome | None = None
 
 
 @dataclass(eq=False)
@@ -103,16 +102,11 @@ class Study:
             # The joint sampler of conditional spaces is marked as experimental.
             sampler = optuna.samplers.TPESampler(seed=seed, group=self.space.is_conditional)
             self._study = optuna.create_study(
-                direction="maximize" if self.higher_is_better else "minimize",
+                direction="maximize" if self.plan.metric.direction > 0 else "minimize",
                 sampler=sampler,
                 pruner=optuna.pruners.NopPruner(),
             )
             self._random = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=seed))
-
-    @property
-    def higher_is_better(self) -> bool:
-        """The direction of the metric."""
-        return bool(self.plan.metric.metric.higher_is_better)
 
     @cached_property
     def n_users(self) -> int:
@@ -144,8 +138,7 @@ class Study:
     def best(self) -> Trial | None:
         """The incumbent: the trial with the best value on all users, of equal ones the first."""
         done = [t for t in self.trials if t.outcome is not None and t.outcome.state == "done"]
-        sign = 1.0 if self.higher_is_better else -1.0
-        return max(done, key=lambda t: sign * _value(t), default=None)
+        return max(done, key=lambda t: self.plan.metric.direction * _value(t), default=None)
 
     def ask(self) -> list[Trial]:
         """Return the trials of the next generation; none when the study has ended."""
@@ -202,18 +195,18 @@ class Study:
         succeeded = any(trial.outcome is not None and trial.outcome.state != "failed" for trial in trials)
         self._barren = 0 if succeeded else self._barren + 1
 
-    def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> Outcome:
+    def outcome_of(self, result: TaskResult | TaskFailure, *, cached: bool) -> TrialOutcome:
         """Return the outcome of a trial's task."""
         if isinstance(result, TaskFailure):
-            return Outcome("failed", cached=cached, failure=result)
+            return TrialOutcome("failed", cached=cached, failure=result)
         name, scores = self.plan.metric.name, result.per_user
         value, users = scores.means[name], len(scores.users)
         if np.isnan(value):
             text = f"{name} is undefined for all {users:,} users of the validation data"
-            return Outcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
+            return TrialOutcome("failed", costs=result.costs, cached=cached, failure=TaskFailure(text))
         column = scores.column(name) if name in scores.metrics else None
         state: Literal["done", "dropped"] = "done" if users == self.n_users else "dropped"
-        return Outcome(state, value, users, result.costs, column if state == "done" else None, cached)
+        return TrialOutcome(state, value, users, result.costs, column if state == "done" else None, cached)
 
     def _params_of(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return all parameters, as the model has them; where it refuses them, so that the trial fails, as chosen."""
@@ -228,7 +221,7 @@ class Study:
             return None
         users = np.unique(self.base.split.test.user)
         order = generator(self.base.seed, *self.base.stream, "race").permutation(len(users))
-        return Race(users[order], best.outcome.scores[order], self.higher_is_better)
+        return Race(users[order], best.outcome.scores[order], self.plan.metric.direction > 0)
 
     def _tell(self, trial: Trial) -> None:
         import optuna

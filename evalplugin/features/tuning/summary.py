@@ -14,8 +14,8 @@ from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text
 from evalplugin.config.tuning import Space, is_same
 from evalplugin.execution.isolation import last_line
-from evalplugin.execution.results import Tuning
-from evalplugin.features.tuning.study import Outcome, Study, Trial
+from evalplugin.execution.results import Costs, Tuning
+from evalplugin.features.tuning.study import Study, Trial, TrialOutcome
 from evalplugin.metrics.moments import mean_of_defined
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _best(study: Study) -> Iterator[tuple[Trial, Outcome]]:
+def _best(study: Study) -> Iterator[tuple[Trial, TrialOutcome]]:
     if (trial := study.best) is not None and trial.outcome is not None:
         yield trial, trial.outcome
 
@@ -68,7 +68,7 @@ def _table(studies: Sequence[Study]) -> pa.Table:
         "value": pa.array([outcome.value for _, _, outcome in told], pa.float64()),
         "users": pa.array([outcome.users for _, _, outcome in told], pa.int64()),
     }
-    for name in ("fit_seconds", "recommend_seconds", "score_seconds"):
+    for name in Costs.WORK:
         columns[name] = pa.array([getattr(outcome.costs, name) for _, _, outcome in told], pa.float64())
     columns["cached"] = pa.array([outcome.cached for _, _, outcome in told], pa.bool_())
     columns["best"] = pa.array([trial is study.best for study, trial, _ in told], pa.bool_())

@@ -18,7 +18,7 @@ from evalplugin.lists.scoring import blocks_of, need_catalogue
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
+from evalplugin.metrics.scoring import Scorer, check_request
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads, thread_count
 
@@ -53,7 +53,7 @@ def score_by_ranges(
         DataError: A value, a list or a truth that breaks a rule; its row in the files may not be named.
     """
     check_request(specs, train is not None)
-    if not all(map(is_built_in, specs)):  # metrics of plugins may depend on the order of users
+    if not all(spec.is_own for spec in specs):  # metrics of plugins may depend on the order of users
         return None
     files: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
     names = {role: columns.of(role, source.name, source.columns) for role, source in files.items()}

@@ -38,7 +38,7 @@ from evalplugin.lists.scoring import need_catalogue
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import check_request, is_built_in
+from evalplugin.metrics.scoring import check_request
 from evalplugin.metrics.states import ScorerState, check_mergeable
 from evalplugin.models.threads import limit_threads, thread_count
 
@@ -126,7 +126,7 @@ def score_in_parts(
     rows = sum(group.rows for group in groups["lists"])
     work = PartWork(files, names, columns, specs, threshold, worth_compiling(rows))
     parts: list[Part] | None
-    serial = not all(map(is_built_in, specs))
+    serial = not all(spec.is_own for spec in specs)
     if engine is not None:
         n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
     if partitioned:

@@ -15,7 +15,7 @@ from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, ListInput, Role
 from evalplugin.lists.scoring import blocks_of
-from evalplugin.lists.spark.rows import bytes_of, unpacked_rows
+from evalplugin.lists.spark.rows import table_bytes, unpacked_rows
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.scoring import Scorer
@@ -29,8 +29,8 @@ __all__ = [
     "BucketScoring",
     "SharedCatalogue",
     "UnorderedTable",
-    "merged",
     "merged_batches",
+    "merged_state",
     "with_stable_error",
 ]
 
@@ -108,7 +108,9 @@ class BucketScoring:
         scorer = Scorer(self.specs, len(blocks), self.n, n_items)
         scorer.add(blocks)
         state = scorer.state(blocks.users)
-        return self._row(_packed(state.without_values()), bytes_of(self._values(blocks.users, scorer.values)))
+        return self._row(
+            _packed(state.without_values()), table_bytes(self._values(blocks.users, scorer.values))
+        )
 
     def _catalogue_for(self, inputs: ListInput) -> Catalogue | None:
         if self.shared is None:
@@ -170,7 +172,7 @@ def _packed(outcome: ScorerState | str) -> bytes:
     return zlib.compress(pickle.dumps(outcome), 1)
 
 
-def merged(outcomes: Iterable[bytes]) -> ScorerState | str:
+def merged_state(outcomes: Iterable[bytes]) -> ScorerState | str:
     """Return the state of all users, or, of errors, the first one as text: the same in any order."""
     every = [pickle.loads(zlib.decompress(outcome)) for outcome in outcomes]
     errors = [one for one in every if isinstance(one, str)]
@@ -186,4 +188,4 @@ def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         kind = batch.schema.field(0).type
         outcomes += batch.column(0).to_pylist()
     if kind is not None and outcomes:
-        yield pa.record_batch([pa.array([_packed(merged(outcomes))], type=kind)], names=["outcome"])
+        yield pa.record_batch([pa.array([_packed(merged_state(outcomes))], type=kind)], names=["outcome"])

@@ -20,15 +20,15 @@ from evalplugin.lists.spark.buckets import (
     BucketScoring,
     SharedCatalogue,
     UnorderedTable,
-    merged,
     merged_batches,
+    merged_state,
     with_stable_error,
 )
 from evalplugin.lists.spark.probe import check_workers, is_connect
-from evalplugin.lists.spark.rows import packed_rows, rows_of
+from evalplugin.lists.spark.rows import packed_rows, rows_in
 from evalplugin.lists.spark.scores import SparkScores
 from evalplugin.metrics import MetricSpec, is_overall
-from evalplugin.metrics.scoring import check_request, is_built_in
+from evalplugin.metrics.scoring import check_request
 from evalplugin.metrics.states import check_mergeable
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _sizes(sides: Sequence[_Side], specs: Sequence[MetricSpec]) -> tuple[int, in
     """Return the number of rows, and the length of the longest list; 1 if no metric depends on it."""
     lists, truth = sides
     longest = 1
-    if any(spec.k is None and (spec.metric.takes_k or not is_built_in(spec)) for spec in specs):
+    if any(spec.k is None and (spec.metric.takes_k or not spec.is_own) for spec in specs):
         lengths = lists.frame.groupBy("user").count()
         n_lists, most = lengths.selectExpr("sum(`count`)", "max(`count`)").collect()[0]
         longest = most or 1
@@ -263,7 +263,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
         return merged_batches(batches)
 
     def unpack(batches: Any) -> Any:
-        return rows_of(batches)
+        return rows_in(batches)
 
     metrics = [spec.name for spec in scoring.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
@@ -277,7 +277,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
         outcomes = scored.select("outcome")
         if n_buckets > _STATES:
             outcomes = outcomes.mapInArrow(merge, "outcome binary")
-        outcome = merged(outcomes.toArrow().column(0).to_pylist())
+        outcome = merged_state(outcomes.toArrow().column(0).to_pylist())
         if isinstance(outcome, str):
             raise DataError(outcome)
     except BaseException:

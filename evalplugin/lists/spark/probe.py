@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from evalplugin._version import __version__
 from evalplugin.base.errors import EngineError
 from evalplugin.metrics import MetricSpec
-from evalplugin.metrics.scoring import is_built_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,7 +33,7 @@ def check_workers(session: SparkSession, specs: Sequence[MetricSpec]) -> None:
     """
     # Of the session's own kind, as a process may have both.
     functions = import_module(f"pyspark.sql.{'connect.' if is_connect(session) else ''}functions")
-    plugins = {spec.name: pickle.dumps(spec) for spec in specs if not is_built_in(spec)}
+    plugins = {spec.name: pickle.dumps(spec) for spec in specs if not spec.is_own}
 
     # It is sent by value and uses nothing of evalplugin, which a worker may lack.
     def look(_: int) -> str:

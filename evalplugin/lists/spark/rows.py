@@ -10,12 +10,12 @@ import numpy as np
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["bytes_of", "packed_rows", "rows_of", "unpacked_rows"]
+__all__ = ["packed_rows", "rows_in", "table_bytes", "unpacked_rows"]
 
 _ROWS = 2**20  # rows that are packed together, and so in memory at a time
 
 
-def bytes_of(table: pa.Table) -> bytes:
+def table_bytes(table: pa.Table) -> bytes:
     """Return a table as bytes."""
     import pyarrow as pa
 
@@ -26,7 +26,7 @@ def bytes_of(table: pa.Table) -> bytes:
     return content
 
 
-def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of tables whose bytes are the only column."""
     import pyarrow as pa
 
@@ -64,7 +64,7 @@ def _packed(batches: list[pa.RecordBatch], *, large: bool) -> pa.RecordBatch:
     bucket = bucket[order]
     starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
     rows = [
-        bytes_of(ordered.slice(start, end - start))
+        table_bytes(ordered.slice(start, end - start))
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(bucket)], strict=True)
     ]
     kind = pa.large_binary() if large else pa.binary()

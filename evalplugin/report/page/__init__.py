@@ -15,6 +15,7 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import Ranks, ranks_of
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.drift import DescribedData
+from evalplugin.execution.results import DataSplit
 from evalplugin.report.decision import error_line, headline_of, outcome_words
 from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.data_section import data_section
@@ -80,8 +81,8 @@ def _contest(
 ) -> dict[str, Any]:
     contest = comparison.contest
     data = contest_data(comparison)
-    names = (contest.dataset, contest.split)
-    is_decided = decision is not None and (decision.dataset, decision.split) == names
+    names = DataSplit.of(contest)
+    is_decided = decision is not None and DataSplit.of(decision) == names
     data["trend"] = trend(comparison, past, data["models"])
     card, data["card"] = data_section(described, *names)
     return {

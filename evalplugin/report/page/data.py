@@ -78,10 +78,9 @@ def _metric(
     cells = [row.cells.get(metric) for row in rows]
     summaries = [c.summary for c in cells if c is not None and c.summary is not None and c.summary.n]
     low, high = axis_limits(metric, [s.quantiles for s in summaries])
-    up = spec.metric.higher_is_better
     return {
         "name": metric,
-        "better": 0 if up is None else 1 if up else -1,
+        "better": spec.direction,
         "perUser": bool(summaries),
         "family": spec.at(None).name,
         "axis": [rounded(low), rounded(high)],
@@ -154,7 +153,7 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
     """Return costs against quality, one entry for each kind of cost that was measured."""
     primary = comparison.contest.primary
     quality = [row.cells[primary].mean if primary in row.cells else math.nan for row in rows]
-    up = parse(primary).metric.higher_is_better
+    direction = parse(primary).direction
     kinds = []
     for name, unit, of in _COSTS:
         values = [math.nan if row.costs is None else of(row.costs, row) for row in rows]
@@ -165,7 +164,9 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
                     "unit": unit,
                     "values": [rounded(v) for v in values],
                     "log": _spans_orders(values),
-                    "frontier": [] if up is None else _frontier(values, quality, up=up),
+                    "frontier": _frontier(values, [direction * mean for mean in quality])
+                    if direction
+                    else [],
                 }
             )
     return kinds
@@ -189,10 +190,10 @@ _COSTS = (
 )
 
 
-def _frontier(costs: Sequence[float], quality: Sequence[float], *, up: bool) -> list[int]:
+def _frontier(costs: Sequence[float], quality: Sequence[float]) -> list[int]:
     """Return the Pareto frontier of models by cost and quality, cheapest first."""
     points = [
-        (cost, -value if up else value, i)
+        (cost, -value, i)
         for i, (cost, value) in enumerate(zip(costs, quality, strict=True))
         if math.isfinite(cost) and math.isfinite(value)
     ]

@@ -56,7 +56,7 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     k = min(max(_LEAST_K, spec.k or 0), contest.rules.n)
     extra = 0 if contest.background is None else MAX_TRUTH + HISTORY
     most = min(MAX_USERS, max(1, MAX_ROWS // (k * len(rows) + extra)))
-    losses = _losses(values, lower_is_better=spec.metric.higher_is_better is False)
+    losses = _losses(values * (spec.direction or 1))
     chosen = _choose(losses, most)
     depth = {pair: int(np.cumprod(np.isin(users.worst, chosen)).sum()) for pair, users in losses.items()}
     users = all_users[chosen]
@@ -87,12 +87,15 @@ def examples(comparison: Comparison) -> dict[str, Any] | None:
     return sample
 
 
-def _losses(values: npt.NDArray[np.float64], *, lower_is_better: bool) -> dict[tuple[int, int], _Losers]:
-    """Return for each ordered pair of models the users on whom the first one loses most to the second."""
-    sign = 1.0 if lower_is_better else -1.0
+def _losses(values: npt.NDArray[np.float64]) -> dict[tuple[int, int], _Losers]:
+    """Return for each ordered pair of models the users on whom the first one loses most to the second.
+
+    Args:
+        values: (U, M), higher is better.
+    """
     found = {}
     for a, b in permutations(range(values.shape[1]), 2):
-        loss = sign * (values[:, a] - values[:, b])
+        loss = values[:, b] - values[:, a]
         losers = np.flatnonzero(loss > 0)  # never where one is undefined
         total = len(losers)
         if total > MAX_PER_PAIR:

@@ -12,7 +12,7 @@ from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
 from evalplugin.report.seeds import seed_texts
-from evalplugin.report.words import direction, few_users_legend, marks_legend
+from evalplugin.report.words import better_words, few_users_legend, marks_legend
 
 __all__ = ["leaderboard"]
 
@@ -105,20 +105,20 @@ def _column(name: str, kind: str, first: str = "ascending", hint: str = "") -> d
 
 
 def _metric_column(metric: str) -> dict[str, Any]:
-    up = parse(metric).metric.higher_is_better
-    first = "ascending" if up is False else "descending"
-    better = "" if up else direction(up) or "neither is better"
-    hint = ", ".join(filter(None, (parse(metric).metric.unit, better)))
+    spec = parse(metric)
+    first = "ascending" if spec.direction < 0 else "descending"
+    better = "" if spec.direction > 0 else better_words(metric) or "neither is better"
+    hint = ", ".join(filter(None, (spec.metric.unit, better)))
     return _column(metric, "number", first, hint)
 
 
 def _best(metric: str, rows: Sequence[ComparedModel]) -> float:
-    up = parse(metric).metric.higher_is_better
+    direction = parse(metric).direction
     means = [row.cells[metric].mean for row in rows if metric in row.cells]
     defined = [mean for mean in means if math.isfinite(mean)]
-    if up is None or len(set(defined)) < 2:
+    if not direction or len(set(defined)) < 2:
         return math.nan
-    return max(defined) if up else min(defined)
+    return max(defined, key=lambda mean: direction * mean)
 
 
 def _metric_cell(cell: Cell | None, best: float) -> dict[str, Any]:

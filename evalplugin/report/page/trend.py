@@ -9,6 +9,7 @@ from evalplugin.base.numbers import rounded
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.trends import History, PastBakeoff, Point, history_of
+from evalplugin.execution.results import DataSplit
 from evalplugin.report.decision import outcome_words
 from evalplugin.report.page.theme import SHAPES
 from evalplugin.report.words import NO_LINE, PROMOTED, worse_legend, worsened
@@ -75,7 +76,7 @@ def _note(history: History, points: Sequence[Point], bakeoffs: int) -> str:
 
 
 def _is_of(contest: Contest, point: Point) -> bool:
-    return (point.model.dataset, point.model.split) == (contest.dataset, contest.split)
+    return DataSplit.of(point.model) == DataSplit.of(contest)
 
 
 def _point(point: Point, position: Mapping[str, int]) -> dict[str, Any]:

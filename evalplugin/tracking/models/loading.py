@@ -18,14 +18,14 @@ from evalplugin.base.text import shorten
 from evalplugin.models.base import ListRequest
 from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.read.uris import find_version, logged_model
-from evalplugin.tracking.registry.versions import registry_of, tags_of
+from evalplugin.tracking.read.uris import find_version, model_logged_as
+from evalplugin.tracking.registry.versions import registry_uri, tags_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.pyfunc import PyFuncModel
 
-__all__ = ["LoadedModel", "loaded_model", "local_path"]
+__all__ = ["LoadedModel", "loaded_model", "local_folder"]
 
 _MAX_NOTE = 400  # characters of what is warned of
 # What MLflow tells those who log models.
@@ -40,7 +40,7 @@ class LoadedModel:
     notes: tuple[str, ...]
 
 
-def local_path(uri: str, folder: Path) -> Path | None:
+def local_folder(uri: str, folder: Path) -> Path | None:
     """Return the folder that a path or a ``file:`` URI names, relative to ``folder``; None for any other URI."""
     scheme = scheme_of(uri)
     if scheme == "file":
@@ -59,7 +59,7 @@ def loaded_model(uri: str, request: ListRequest) -> Iterator[LoadedModel]:
         ModelError: It cannot be loaded, for example as a package that it needs is not installed.
     """
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as scratch:
-        files, origin = local_path(uri, request.folder), f"the model {uri}"
+        files, origin = local_folder(uri, request.folder), f"the model {uri}"
         if files is None:
             files, origin = _download(uri, resolve_uri(request.tracking_uri), scratch)
         said: list[str] = []
@@ -88,11 +88,11 @@ def _download(uri: str, store: str, folder: str) -> tuple[Path, str]:
         from mlflow import MlflowClient
         from mlflow.artifacts import download_artifacts
 
-        client, rest = MlflowClient(store, registry_uri=registry_of(store)), uri.partition(":")[2].strip("/")
+        client, rest = MlflowClient(store, registry_uri=registry_uri(store)), uri.partition(":")[2].strip("/")
         files, origin = uri, f"the model {uri}"
         if scheme_of(uri) == "models":
             files, origin = _files_of(client, uri, rest)
-        elif scheme_of(uri) == "runs" and (found := logged_model(client, *rest.split("/", 1))) is not None:
+        elif scheme_of(uri) == "runs" and (found := model_logged_as(client, *rest.split("/", 1))) is not None:
             files = str(found.artifact_location)
         return Path(download_artifacts(artifact_uri=files, dst_path=folder, tracking_uri=store)), origin
 

@@ -22,14 +22,12 @@ from evalplugin.models.base import ListRequest, model
 from evalplugin.models.recommend import user_blocks
 from evalplugin.models.selection import TopN, candidate_mask, select_top_n
 from evalplugin.tracking.models.answers import Answers
-from evalplugin.tracking.models.loading import loaded_model, local_path
+from evalplugin.tracking.models.loading import loaded_model, local_folder
 from evalplugin.tracking.models.signature import Takes, input_of
 
 __all__ = ["PyfuncModel"]
 
 _USERS, _PAIRS = 10_000, 500_000  # that the model is asked for at a time
-
-Ids = npt.NDArray[np.generic]
 
 
 @model("mlflow")
@@ -88,7 +86,7 @@ class PyfuncModel:
     def check(self, context: LoadContext) -> list[Problem]:
         """Return a problem if the URI has not the form of one, or there is no such folder."""
         problem = _problem_of_form(self.model)
-        path = local_path(self.model, context.base)
+        path = local_folder(self.model, context.base)
         if problem is None and path is not None and not (path / "MLmodel").is_file():
             problem = (
                 f"{path} is no model of MLflow: it has no file MLmodel; name a folder that MLflow has saved, "
@@ -119,7 +117,7 @@ class PyfuncModel:
                 loaded.pyfunc.metadata.signature, subject, takes=takes, user=self.user, item=self.item
             )
 
-            def ask(*ids: Ids) -> Any:
+            def ask(*ids: npt.NDArray[np.generic]) -> Any:
                 return loaded.pyfunc.predict(given.of(*ids), params=self.inference or None)
 
             if given.takes == "users":

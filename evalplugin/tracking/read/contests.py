@@ -12,14 +12,14 @@ from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Finding
+from evalplugin.execution.results import DataSplit, Finding
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.agreement import agree
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.read.tables import ids_of, sorted_as_text, with_ids_of_one_kind
+from evalplugin.tracking.read.tables import raw_ids, sorted_as_text, with_ids_of_one_kind
 from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["read_contests", "with_lists"]
@@ -70,7 +70,7 @@ def read_contests(
         sound = [run for run in found.runs if not run.damage]
         for group in _same_data(sound, named=bool(runs), intersect=intersect):
             if len(group) < 2:
-                notes.append(f"left out: {group[0].model} is the only model on {group[0].data_name}")
+                notes.append(f"left out: {group[0].model} is the only model on {group[0].data_split}")
                 continue
             contests.append(
                 _contest(found.name, group, intersect=intersect, baseline=baseline, primary=primary)
@@ -113,7 +113,7 @@ def _with_ids_of_one_kind(contest: Contest) -> Contest:
     background = contest.background
     if background is not None:
         truth, titles = next(tables), background.titles
-        if ids_of(truth["item"]).dtype == object:
+        if raw_ids(truth["item"]).dtype == object:
             titles = {str(item): title for item, title in titles.items()}
         background = Background(truth, next(tables), titles)
     return replace(contest, models=tuple(models), background=background)
@@ -124,9 +124,9 @@ def _same_data(runs: Sequence[LoggedRun], *, named: bool, intersect: bool) -> li
 
     Lists from elsewhere that cannot be compared stay by themselves, unless the runs were ``named`` one by one.
     """
-    by_name: dict[tuple[str, str], list[LoggedRun]] = {}
+    by_name: dict[DataSplit, list[LoggedRun]] = {}
     for run in runs:
-        by_name.setdefault((run.tag("dataset"), run.tag("split")), []).append(run)
+        by_name.setdefault(run.data_split, []).append(run)
     same = same_truths(runs) if len(by_name) > 1 else {run.rules.test_digest: "" for run in runs}
     groups: list[list[LoggedRun]] = []
     for runs_of_name in by_name.values():
@@ -177,7 +177,7 @@ def _contest(
     labels, notes = _labels(runs)
     agreed = agree(runs, intersect=intersect)
     notes += agreed.notes
-    names = dict.fromkeys(run.data_name for run in runs)
+    names = dict.fromkeys(str(run.data_split) for run in runs)
     first = next((run for run in runs if not run.rules.are_given), runs[0])
     if len(names) > 1:
         notes.append(f"data under several names: {'; '.join(names)}")

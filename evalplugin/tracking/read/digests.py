@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
+
+from evalplugin.base.files import file_digest
 
 __all__ = ["check_digest"]
 
@@ -14,8 +15,7 @@ def check_digest(file: Path, logged: str) -> None:
     Raises:
         ValueError: It is another one; the message continues "the artifact ...".
     """
-    with file.open("rb") as stream:
-        found = hashlib.file_digest(stream, "sha256").hexdigest()
+    found = file_digest(file)
     if found != logged:
         size = file.stat().st_size
         raise ValueError(

@@ -20,7 +20,7 @@ from evalplugin.base.inputs import CHANGED
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Costs
+from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
@@ -29,7 +29,7 @@ from evalplugin.tracking.names import metric_name, metric_names
 from evalplugin.tracking.read.digests import check_digest
 from evalplugin.tracking.read.large import read_large_table
 from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
-from evalplugin.tracking.read.tables import ids_of, read_table, segments_of
+from evalplugin.tracking.read.tables import raw_ids, read_table, segments_of
 from evalplugin.tracking.values import changed_values
 
 if TYPE_CHECKING:
@@ -98,9 +98,9 @@ class LoggedRun:
         return self.tag("bakeoff")
 
     @property
-    def data_name(self) -> str:
-        """The names of dataset and split, for messages."""
-        return ", ".join(filter(None, (self.tag("dataset"), self.tag("split"))))
+    def data_split(self) -> DataSplit:
+        """The dataset and the split."""
+        return DataSplit(self.tag("dataset"), self.tag("split"))
 
     def tag(self, key: str) -> str:
         """Return a tag of ours; empty where there is none."""
@@ -381,7 +381,7 @@ class LoggedRun:
         curves = {f: self._history(f"at_k/{name}") for f, name in metric_names(families).items()}
         logged = self.run.data.metrics
         return PerUserScores(
-            users=ids_of(table.column("user")),
+            users=raw_ids(table.column("user")),
             values=np.stack(columns, axis=1) if columns else np.empty((len(table), 0)),
             metrics=names,
             # What is undefined was not logged.

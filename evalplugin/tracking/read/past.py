@@ -8,8 +8,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.comparison.gate import Outcome
+from evalplugin.comparison.gate import GateOutcome
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
+from evalplugin.execution.results import DataSplit
 from evalplugin.tracking.connection import FAIL_FAST, connect, connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
@@ -142,13 +143,13 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
     damaged = [sentence for run in runs if (sentence := run.damage)]
     if summary is not None:
         decision = {key: summary.tag(key) or None for key in ("outcome", "champion", "promoted")}
-        if (outcome := decision["outcome"]) is not None and outcome not in get_args(Outcome):
+        if (outcome := decision["outcome"]) is not None and outcome not in get_args(GateOutcome):
             damaged.append(
                 f"{summary} has the tag evalplugin.outcome = {outcome!r}, which no gate has decided"
             )
             decision = {}
     sound = [run for run in runs if not run.damage]
-    decided = None if summary is None else (summary.tag("decided_dataset"), summary.tag("decided_split"))
+    names = [] if summary is None else [summary.tag("decided_dataset"), summary.tag("decided_split")]
     return PastBakeoff(
         id=name,
         at=min(run.started for run in runs),
@@ -159,7 +160,7 @@ def _bakeoff(name: str, runs: Sequence[LoggedRun], summary: LoggedRun | None) ->
         champion=decision.get("champion"),
         promoted=decision.get("promoted"),
         unregistered=summary is not None and _is_unregistered(summary),
-        decided=decided if decided is not None and all(decided) else None,
+        decided=DataSplit(*names) if names and all(names) else None,
         damaged=tuple(damaged),
     )
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.secrets import redact
+from evalplugin.execution.results import DataSplit
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.query import PAGE_SIZE, pages, search_runs
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["DONE", "LATEST", "Found", "bakeoff_of", "experiments_called", "find_runs", "in_config_order"]
+__all__ = ["DONE", "LATEST", "FoundRuns", "bakeoff_of", "experiments_called", "find_runs", "in_config_order"]
 
 LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
 DONE = ("FINISHED", "FAILED")  # status of runs that have ended by themselves
@@ -26,7 +27,7 @@ _RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundRuns:
     """Runs of models, their common name, and notes on the selection."""
 
     runs: tuple[LoggedRun, ...]
@@ -41,7 +42,7 @@ class Found:
 
 def find_runs(
     client: MlflowClient, store: str, *, bakeoff: str | None, runs: Sequence[str], experiment: str | None
-) -> Found:
+) -> FoundRuns:
     """Return the selected runs of a store; ``store`` is its URI, for messages.
 
     Raises:
@@ -88,7 +89,7 @@ class _Scope:
         found = experiments_called(client, store, name)
         return cls(client, found, redact(store) if name is None else f"the experiment {name!r}")
 
-    def bakeoff(self, bakeoff: str) -> Found:
+    def bakeoff(self, bakeoff: str) -> FoundRuns:
         """Return the models of one bake-off, in config order."""
         notes = []
         if bakeoff == LATEST:
@@ -103,9 +104,9 @@ class _Scope:
                 f"{self.words} has no bake-off {bakeoff!r}{did_you_mean(bakeoff, known[:10], noun='latest')}"
             )
         done, undone = _done(runs)
-        return Found(tuple(in_config_order(done)), bakeoff, (*notes, *undone))
+        return FoundRuns(tuple(in_config_order(done)), bakeoff, (*notes, *undone))
 
-    def named(self, names: Sequence[str]) -> Found:
+    def named(self, names: Sequence[str]) -> FoundRuns:
         """Return runs by id, or the latest of each name: a run's name, or a model's."""
         found: dict[str, LoggedRun] = {}
         for name in names:
@@ -114,9 +115,9 @@ class _Scope:
         experiments = dict.fromkeys(run.experiment_id for run in found.values())
         bakeoffs = dict.fromkeys(run.bakeoff for run in found.values())
         common = bakeoffs if len(bakeoffs) == 1 else [self.experiments.get(e, e) for e in experiments]
-        return Found(tuple(found.values()), ", ".join(common))
+        return FoundRuns(tuple(found.values()), ", ".join(common))
 
-    def latest_of_each_model(self) -> Found:
+    def latest_of_each_model(self) -> FoundRuns:
         """Return each model's latest run, for each dataset and split, the earliest first."""
         runs = self._search(_MODELS, PAGE_SIZE)
         if not runs:
@@ -129,8 +130,8 @@ class _Scope:
         done, undone = _done(runs)
         latest: dict[tuple[str, ...], LoggedRun] = {}
         for run in done:
-            latest.setdefault((run.tag("dataset"), run.tag("split"), run.model), run)
-        return Found(
+            latest.setdefault((*run.data_split, run.model), run)
+        return FoundRuns(
             tuple(in_config_order(latest.values())), ", ".join(self.experiments.values()), (*notes, *undone)
         )
 
@@ -186,9 +187,9 @@ class _Scope:
             raise DataError(
                 f"{name!r} is a run of several experiments: choose one with --experiment: {', '.join(experiments)}"
             )
-        latest: dict[tuple[str, str], LoggedRun] = {}
+        latest: dict[DataSplit, LoggedRun] = {}
         for run in runs:
-            latest.setdefault((run.tag("dataset"), run.tag("split")), run)
+            latest.setdefault(run.data_split, run)
         return list(latest.values())
 
     def _called(self, key: str, name: str) -> list[LoggedRun]:

@@ -15,7 +15,7 @@ from evalplugin.segments import Segmentation
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_text", "ids_of", "read_table", "segments_of", "sorted_as_text", "with_ids_of_one_kind"]
+__all__ = ["as_text", "raw_ids", "read_table", "segments_of", "sorted_as_text", "with_ids_of_one_kind"]
 
 
 class _Rules(NamedTuple):
@@ -70,7 +70,7 @@ def read_table(file: Path, name: str) -> pa.Table:
     return table
 
 
-def ids_of(column: pa.ChunkedArray) -> npt.NDArray[Any]:
+def raw_ids(column: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Return raw ids: integers, or text as objects."""
     import pyarrow.types as types
 
@@ -108,7 +108,7 @@ def with_ids_of_one_kind(tables: Sequence[pa.Table], *, text_users: bool = False
 
 def segments_of(table: pa.Table) -> tuple[Segmentation, ...]:
     """Return the segmentations that a table has: a column ``user``, and one of labels each."""
-    users = ids_of(table.column("user"))
+    users = raw_ids(table.column("user"))
     labels, from_truth = _described(table)
     return tuple(
         _segmentation(name, labels[name], users, table.column(name), from_truth=name in from_truth)

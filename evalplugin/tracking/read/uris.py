@@ -11,14 +11,14 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import MLFLOW_SCHEMES, scheme_of
 from evalplugin.base.uris import unknowable, uri_fingerprint
 from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
-from evalplugin.tracking.registry.versions import registry_of
+from evalplugin.tracking.registry.versions import registry_uri
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import FileInfo, LoggedModel
     from mlflow.entities.model_registry import ModelVersion
 
-__all__ = ["find_version", "logged_model", "stored_version", "uri_version"]
+__all__ = ["find_version", "model_logged_as", "stored_version", "uri_version"]
 
 
 def uri_version(uri: str, *, tracking_uri: str, own: Collection[str] = ()) -> str:
@@ -58,7 +58,7 @@ def stored_version(uri: str, store: str) -> str:
             raise TrackingError(f"there is no tracking store {store}")
         from mlflow import MlflowClient
 
-        client = MlflowClient(store, registry_uri=registry_of(store))
+        client = MlflowClient(store, registry_uri=registry_uri(store))
         match scheme_of(uri):
             case "models":
                 found = find_version(client, uri)
@@ -95,7 +95,7 @@ def find_version(client: MlflowClient, uri: str) -> ModelVersion | None:
     return found
 
 
-def logged_model(client: MlflowClient, run_id: str, path: str) -> LoggedModel | None:
+def model_logged_as(client: MlflowClient, run_id: str, path: str) -> LoggedModel | None:
     """Return the model that a run has logged under a name; None where the path is that of files of the run."""
     outputs = client.get_run(run_id).outputs
     for output in outputs.model_outputs if outputs is not None else ():
@@ -107,7 +107,7 @@ def logged_model(client: MlflowClient, run_id: str, path: str) -> LoggedModel | 
 
 def _files_of_run(client: MlflowClient, run_id: str, path: str) -> list[list[object]]:
     # MLflow would look for the model in the store of the environment.
-    if path and (found := logged_model(client, run_id, path)) is not None:
+    if path and (found := model_logged_as(client, run_id, path)) is not None:
         return [[found.model_id]]
     ended = [run_id, client.get_run(run_id).info.end_time]
     return [ended, *_files(lambda at: client.list_artifacts(run_id, at or None), path)]

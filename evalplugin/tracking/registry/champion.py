@@ -12,7 +12,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS
 from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.registry.versions import find_model, registry_of, tags_of, version_with
+from evalplugin.tracking.registry.versions import find_model, registry_uri, tags_of, version_with
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -39,7 +39,7 @@ def recipe_of_registered(tracking_uri: str | None, champion: str) -> Recipe | No
         TrackingError: The store cannot be reached, or the version is not one that evalplugin registered.
     """
     uri = resolve_uri(tracking_uri)
-    registry = registry_of(uri)
+    registry = registry_uri(uri)
     if not store_exists(registry):
         return None
     name, _, alias = champion.partition("@")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shlex
 import tempfile
@@ -12,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.files import file_digest
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.names import shorten
+from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.registry.served import ServedLists
 from evalplugin.tracking.registry.served.package import quiet_mlflow, save_package
 from evalplugin.tracking.registry.versions import (
     REGISTRY_VARIABLE,
     alias_of,
     find_model,
-    registry_of,
+    registry_uri,
     tags_of,
     version_with,
 )
@@ -113,7 +113,7 @@ def register_lists(
             f"{evidence.model} is not registered: its parameters hold a credential, which the registry would show"
         )
     uri = resolve_uri(tracking_uri)
-    registry = registry_of(uri)
+    registry = registry_uri(uri)
     client = connect(uri)
     with (
         tracking_call(registry, f"register {evidence.model} as {name}"),
@@ -215,9 +215,9 @@ def _tags(evidence: Evidence, arrays: Path) -> dict[str, str]:
         "model_params": json.dumps(evidence.params, sort_keys=True),
         "dataset": evidence.dataset,
         "data_digest": evidence.data_digest,
-        "lists_digest": hashlib.sha256(arrays.read_bytes()).hexdigest()[:32],
+        "lists_digest": file_digest(arrays)[:32],
         "outcome": evidence.outcome,
-        "reason": shorten(redact(evidence.reason)),
+        "reason": shorten_value(redact(evidence.reason)),
         # NaN is no JSON, and what is undefined is no evidence.
         "metrics": json.dumps({m: value for m, value in evidence.metrics.items() if value == value}),
         "version": __version__,

@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 
-__all__ = ["REGISTRY_VARIABLE", "alias_of", "find_model", "registry_of", "tags_of", "version_with"]
+__all__ = ["REGISTRY_VARIABLE", "alias_of", "find_model", "registry_uri", "tags_of", "version_with"]
 
 REGISTRY_VARIABLE = "MLFLOW_REGISTRY_URI"
 
 
-def registry_of(uri: str) -> str:
+def registry_uri(uri: str) -> str:
     """Return the URI of the registry of a tracking store: its own, or that of MLFLOW_REGISTRY_URI."""
     own = os.environ.get(REGISTRY_VARIABLE, "").strip()
     return resolve_uri(own) if sqlite_path(own) else own.rstrip("/") or uri

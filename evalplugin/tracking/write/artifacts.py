@@ -17,9 +17,9 @@ import numpy.typing as npt
 from evalplugin.base.numbers import share
 from evalplugin.comparison.compared import Cell
 from evalplugin.data.background import Background
-from evalplugin.execution.results import Bakeoff, BakeoffResult, ModelResult
+from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.drawing import Drawing, FigureRequest, Request, draw
+from evalplugin.report.drawing import Drawing, FigureRequest, PictureRequest, draw
 from evalplugin.report.figures import Curve, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PARAMS",
-    "SAMPLE",
     "TABLE",
+    "TABLE_USERS",
     "Pictures",
     "config_artifacts",
     "drawn_pictures",
@@ -46,7 +46,7 @@ __all__ = [
     "summary_artifact",
 ]
 
-SAMPLE = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
+TABLE_USERS = 1000  # users in the table that MLflow's page shows; the page holds no more at a usable speed
 TABLE = "per_user.json"
 PARAMS = "data/params.json"  # of a tuned model
 
@@ -55,9 +55,7 @@ class Pictures(NamedTuple):
     """The pictures of a bake-off, which are being drawn."""
 
     drawing: Drawing
-    places: Sequence[
-        tuple[tuple[str, str], str]
-    ]  # of each request: dataset and split, and the name of the file
+    places: Sequence[tuple[DataSplit, str]]  # of each request, with the name of the file
 
 
 def model_artifacts(
@@ -70,7 +68,7 @@ def model_artifacts(
     """
     yield from config_artifacts(bakeoff)
     if (scores := result.per_user) is not None:
-        rows = sampled_users(scores.users, SAMPLE)
+        rows = sampled_users(scores.users, TABLE_USERS)
         table = json.dumps(per_user_table(scores, rows), ensure_ascii=False)
         yield Artifact(TABLE, table.encode("utf-8", "backslashreplace"))
         yield _parquet("per_user", _per_user_arrow(scores))
@@ -96,9 +94,9 @@ def summary_artifact(
 ) -> Artifact:
     """Return the summary of a model's run for people; ``verdict`` on all models, once they are compared."""
     notes = [f"parameter {key} is too long for MLflow: it stands in config.yaml" for key in left_out_params]
-    if (scores := result.per_user) is not None and (kept := len(sampled_users(scores.users, SAMPLE))) < len(
-        scores.users
-    ):
+    if (scores := result.per_user) is not None and (
+        kept := len(sampled_users(scores.users, TABLE_USERS))
+    ) < len(scores.users):
         notes.append(
             f"{TABLE} holds {kept:,} of {len(scores.users):,} users: those with the smallest hash of their id, the "
             f"same in every run; the table per_user in data/ holds all"
@@ -118,7 +116,7 @@ def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[b
     """Return the pictures of each model's run, which are drawn by ``drawing_processes`` if there are any."""
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
-    requests: list[Request] = []
+    requests: list[PictureRequest] = []
     places = []
     for metric, name in metric_names(bakeoff.headline).items():
         scored = [
@@ -127,7 +125,7 @@ def drawn_pictures(result: BakeoffResult, processes: Sequence[subprocess.Popen[b
             if m.per_user is not None and metric in m.per_user.metrics
         ]
         limits = axis_limits(metric, [values for _, values in scored])
-        for data, group in groupby(scored, key=lambda pair: (pair[0].data.dataset, pair[0].data.split)):
+        for data, group in groupby(scored, key=lambda pair: DataSplit.of(pair[0].data)):
             curves = [Curve(m.model, v, colours[m.model], m.model == bakeoff.baseline) for m, v in group]
             subtitles = {curve.model: _subtitle(curve, data) for curve in curves}
             requests.append(FigureRequest(metric, curves, limits, subtitles))
@@ -151,7 +149,7 @@ def picture_artifacts(pictures: Pictures) -> dict[tuple[str, str, str], list[Art
     return found
 
 
-def _subtitle(curve: Curve, data: tuple[str, str]) -> str:
+def _subtitle(curve: Curve, data: DataSplit) -> str:
     defined = curve.values[np.isfinite(curve.values)]
     users = f"{len(defined):,} users"
     zeros = f", {share(float(np.mean(defined == 0)))} of them at 0" if len(defined) else ""

@@ -164,7 +164,7 @@ def board_of(result: BakeoffResult, comparisons: Sequence[Comparison]) -> Board 
         # It is here and not in the link: MLflow's page opens no saved view under a link that has a filter.
         "searchFilter": models_filter(bakeoff.id),
         "orderByKey": f"metrics.`{headline[0]}`",
-        "orderByAsc": parse(bakeoff.primary).metric.higher_is_better is False,
+        "orderByAsc": parse(bakeoff.primary).direction < 0,
         "startTime": "ALL",
         "lifecycleFilter": "Active",
     }

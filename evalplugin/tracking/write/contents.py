@@ -12,13 +12,12 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.drift import DescribedData
-from evalplugin.execution.results import Bakeoff, ModelResult
+from evalplugin.execution.results import Bakeoff, DataSplit, ModelResult
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.run_summary import note_markdown
 from evalplugin.report.verdict import verdict, verdict_sentence
-from evalplugin.report.words import location
-from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten
+from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten_value
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import (
@@ -67,8 +66,10 @@ def summary_name(comparisons: Sequence[Comparison]) -> str:
     """Return the name of the summary run, which begins with the leading model, of each dataset and split."""
     names = [verdict(one).headline for one in comparisons]
     if len(comparisons) > 1:
-        names = [f"{name} on {_place(one)}" for name, one in zip(names, comparisons, strict=True)]
-    return shorten("; ".join(names), MAX_KEY_LENGTH)
+        names = [
+            f"{name} on {DataSplit.of(one.contest)}" for name, one in zip(names, comparisons, strict=True)
+        ]
+    return shorten_value("; ".join(names), MAX_KEY_LENGTH)
 
 
 def summary_items(
@@ -114,7 +115,7 @@ def compared_summary(
 
 def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
     """Yield the tag of the models that may be the best: a list, or lists by dataset and split."""
-    best = {_place(one): one.may_be_best for one in comparisons}
+    best = {str(DataSplit.of(one.contest)): one.may_be_best for one in comparisons}
     text = json.dumps(best if len(best) > 1 else next(iter(best.values())), ensure_ascii=False)
     if len(text) <= MAX_TAG:  # shortened it would be no JSON
         yield Tag(_BEST, text)
@@ -133,12 +134,8 @@ def page_artifact(
 def _verdict_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:
     """Yield paragraphs of Markdown: the verdict on each dataset and split."""
     for one in comparisons:
-        where = f"{escape(_place(one))}: " if len(comparisons) > 1 else ""
+        where = f"{escape(str(DataSplit.of(one.contest)))}: " if len(comparisons) > 1 else ""
         yield f"{where}{escape(verdict_sentence(one, one.contest.primary))}"
-
-
-def _place(comparison: Comparison) -> str:
-    return location(comparison.contest.dataset, comparison.contest.split)
 
 
 def inputs_files(inputs: Inputs) -> Iterator[Artifact]:

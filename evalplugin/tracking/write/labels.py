@@ -11,7 +11,7 @@ from typing import Any
 
 from evalplugin.execution.results import Bakeoff, DataInfo, Finding, ModelResult
 from evalplugin.metrics import definitions_hash, parse
-from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten
+from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten_value
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
 from evalplugin.tracking.write.tuning import tuning_params
@@ -184,7 +184,7 @@ def test_data_name(info: DataInfo) -> str:
 
 
 def _part_name(info: DataInfo, part: str) -> str:
-    return shorten(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
+    return shorten_value(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
 
 
 def _columns(info: DataInfo) -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import tempfile
@@ -11,17 +10,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.base.files import file_digest
 from evalplugin.base.units import size_text
-from evalplugin.tracking.manifest import FORMAT, Manifest, manifest_path, sample_path
+from evalplugin.tracking.manifest import MANIFEST_FORMAT, Manifest, manifest_path, sample_path
 from evalplugin.tracking.objects import remove_object, uri_below, write_object
 from evalplugin.tracking.write.sampling import sampled_users
 
-__all__ = ["LARGE", "SAMPLE", "LargeTables"]
+__all__ = ["LARGE", "SAMPLE_USERS", "LargeTables"]
 
 # A request to MLflow's server ends after 30 s unless it is told otherwise, and one through a proxy often after 60 s.
 # In 30 s, 100 MB pass at 28 Mbit/s; uploads of more fail at many sites (issues 7564, 8539 and 8963 of MLflow).
 LARGE = 100 * 2**20  # bytes of a file
-SAMPLE = 10_000  # users
+SAMPLE_USERS = 10_000  # users
 
 
 @dataclass
@@ -109,13 +109,12 @@ def _move(folder: Path, path: str, uri: str) -> None:
     import pyarrow.parquet as pq
 
     file = folder / path
-    with file.open("rb") as source:
-        digest = hashlib.file_digest(source, "sha256").hexdigest()
+    digest = file_digest(file)
     write_object(file, uri)
     users, rows = _write_sample(file, folder / sample_path(path))
     with pq.ParquetFile(file) as table:
         manifest = Manifest(
-            format=FORMAT,
+            format=MANIFEST_FORMAT,
             artifact=path,
             uri=uri,
             sha256=digest,
@@ -137,7 +136,7 @@ def _write_sample(file: Path, target: Path) -> tuple[int, int]:
 
     with pq.ParquetFile(file) as table:
         users = pc.unique(pq.read_table(file, columns=["user"])["user"])
-        chosen = users.take(sampled_users(users.to_numpy(zero_copy_only=False), SAMPLE))
+        chosen = users.take(sampled_users(users.to_numpy(zero_copy_only=False), SAMPLE_USERS))
         rows = 0
         with pq.ParquetWriter(target, table.schema_arrow, compression="zstd") as writer:
             for batch in table.iter_batches():

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten
+from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten_value
 from evalplugin.tracking.write.items import Item, Metric, OfModel, Param
 from evalplugin.tracking.write.labels import test_data_name
 from evalplugin.tracking.write.writer import safe_param
@@ -43,7 +43,7 @@ def open_logged_model(
             params = (item for item in items if isinstance(item, Param) and item.key.startswith("model."))
             model = client.create_logged_model(
                 run.info.experiment_id,
-                name=shorten(_REFUSED.sub("_", run.info.run_name), MAX_KEY_LENGTH),
+                name=shorten_value(_REFUSED.sub("_", run.info.run_name), MAX_KEY_LENGTH),
                 source_run_id=run_id,
                 tags={key: value for key, value in run.data.tags.items() if key.startswith(_TAGS)},
                 params={param.key: safe_param(param).text for param in params},

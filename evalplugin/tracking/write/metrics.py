@@ -9,7 +9,7 @@ from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.metrics.moments import mean_of_defined
-from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten
+from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten_value
 from evalplugin.tracking.write.items import Metric, Tag
 from evalplugin.tracking.write.tuning import tuning_metrics
 
@@ -97,7 +97,9 @@ def _segment_metrics(bakeoff: Bakeoff, result: ModelResult) -> Iterator[Metric]:
         # All below one prefix: MLflow's page makes a section of each, and there are many groups.
         yield Metric(f"segment/users.{key}", len(scores[group]))
         if len(scores[group]):
-            yield Metric(shorten(f"segment/{name}.{key}", MAX_KEY_LENGTH), mean_of_defined(scores[group]))
+            yield Metric(
+                shorten_value(f"segment/{name}.{key}", MAX_KEY_LENGTH), mean_of_defined(scores[group])
+            )
 
 
 def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]:

@@ -12,8 +12,8 @@ import numpy as np
 
 from evalplugin.base.numbers import number
 from evalplugin.base.units import count_text
-from evalplugin.execution.results import BakeoffResult, ModelResult, Tuning
-from evalplugin.report.drawing import Request
+from evalplugin.execution.results import BakeoffResult, DataSplit, ModelResult, Tuning
+from evalplugin.report.drawing import PictureRequest
 from evalplugin.report.importance import importance
 from evalplugin.report.palette import model_colours
 from evalplugin.report.studies import (
@@ -49,7 +49,7 @@ def tuning_params(tuning: Tuning) -> dict[str, Any]:
     }
 
 
-def study_requests(result: BakeoffResult) -> Iterator[tuple[tuple[str, str], str, Request]]:
+def study_requests(result: BakeoffResult) -> Iterator[tuple[DataSplit, str, PictureRequest]]:
     """Yield the requests of the pictures of tuning, each behind dataset and split, and the file's name.
 
     None without a tuned model. Else every model gets them, tuned or not: MLflow's compare page shows the files that all
@@ -61,7 +61,7 @@ def study_requests(result: BakeoffResult) -> Iterator[tuple[tuple[str, str], str
     bakeoff = result.bakeoff
     colours = model_colours(bakeoff.models, bakeoff.baseline)
     curves = [
-        ((one.data.dataset, one.data.split), _curve(one, metric, colours[one.model]))
+        (DataSplit.of(one.data), _curve(one, metric, colours[one.model]))
         for one in result.models
         if one.tuning is not None or one.error is None
     ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -11,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.base.files import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
-from evalplugin.tracking.names import shorten
+from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
 from evalplugin.tracking.write.large import LargeTables
 
@@ -35,7 +35,7 @@ class RunWriter:
 
     def start(self, name: str, tags: Iterable[Tag]) -> str:
         """Return the id of a new RUNNING run."""
-        texts = {tag.key: shorten(redact(tag.value)) for tag in tags}
+        texts = {tag.key: shorten_value(redact(tag.value)) for tag in tags}
         run = self.client.create_run(self.experiment_id, tags=texts, run_name=name)
         self.open_runs.add(run.info.run_id)
         return self.attach(run)
@@ -96,7 +96,7 @@ def log_items(
             case Param():
                 params.append(entities.Param(item.key, item.text))
             case Tag():
-                tags.append(entities.RunTag(item.key, shorten(item.value)))
+                tags.append(entities.RunTag(item.key, shorten_value(item.value)))
             case Dataset():
                 datasets.append(_dataset_input(item))
             case Artifact():
@@ -123,12 +123,7 @@ def log_items(
 
 def _checksums(folder: Path, paths: Sequence[str]) -> dict[str, str]:
     """Return the SHA-256 of the files for programs, which are compared when the run is read back, by path."""
-    found = {}
-    for path in paths:
-        if path.startswith("data/"):
-            with (folder / path).open("rb") as file:
-                found[path] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+    return {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
 
 
 def without_credentials(item: Item) -> Item:

@@ -16,7 +16,7 @@ from scipy import stats
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
-from evalplugin.comparison.gate import Budget, Decision, check_decisions, decide
+from evalplugin.comparison.gate import Decision, DecisionBudget, check_decisions, decide
 from evalplugin.comparison.statistics import detectable_gain, users_needed
 from evalplugin.config.gate import Gate
 from evalplugin.metrics.scores import PerUserScores
@@ -36,7 +36,7 @@ def model(name: str, gain: Any, **metrics: Any) -> ComparedModel:
     return ComparedModel(name, "random", scores)
 
 
-def decided(*challengers: ComparedModel, budget: Budget | None = None, **values: Any) -> Decision:
+def decided(*challengers: ComparedModel, budget: DecisionBudget | None = None, **values: Any) -> Decision:
     models = (model("old", 0.0, rr=np.full(N, 0.5)), *challengers)
     contest = Contest("b-1", "toy", "last_n", models, ("ndcg@10",), None, 0, RULES)
     return decide(contest, Gate.model_validate(values), "old", budget=budget)
@@ -175,13 +175,13 @@ def test_the_loss_of_a_metric_of_which_less_is_better_is_looked_at_the_right_way
 
 
 def test_the_error_is_divided_by_the_decisions() -> None:
-    assert Budget(90).error(0.95) == pytest.approx(0.05 / 90)
-    assert Budget(90, taken=12, spent=12 * 0.05 / 90).error(0.95) == pytest.approx(0.05 / 90)
-    assert Budget(90, taken=90, spent=0.05).error(0.95) == 0
+    assert DecisionBudget(90).error(0.95) == pytest.approx(0.05 / 90)
+    assert DecisionBudget(90, taken=12, spent=12 * 0.05 / 90).error(0.95) == pytest.approx(0.05 / 90)
+    assert DecisionBudget(90, taken=90, spent=0.05).error(0.95) == 0
     # 10 of 30 were taken when it was raised to 90: what is left is divided anew.
-    assert Budget(90, taken=10, spent=10 * 0.05 / 30).error(0.95) == pytest.approx(0.05 * 2 / 3 / 80)
+    assert DecisionBudget(90, taken=10, spent=10 * 0.05 / 30).error(0.95) == pytest.approx(0.05 * 2 / 3 / 80)
     # All of 30 were taken: no more is left, however many there are to be.
-    assert Budget(90, taken=30, spent=math.fsum([0.05 / 30] * 30)).error(0.95) == 0
+    assert DecisionBudget(90, taken=30, spent=math.fsum([0.05 / 30] * 30)).error(0.95) == 0
 
 
 @settings(max_examples=50)
@@ -193,7 +193,7 @@ def test_the_error_is_divided_by_the_decisions() -> None:
 def test_what_is_spent_is_never_more_than_the_error(asked: list[tuple[int, float]]) -> None:
     taken, spent = 0, 0.0
     for decisions, confidence in asked:
-        if decisions >= taken and (error := Budget(decisions, taken, spent).error(confidence)):
+        if decisions >= taken and (error := DecisionBudget(decisions, taken, spent).error(confidence)):
             taken, spent = taken + 1, spent + error
             assert spent <= 1 - confidence + 1e-9
 
@@ -207,7 +207,7 @@ def test_a_decision_has_its_share_of_the_error() -> None:
     (gain,) = decision.conditions
     assert gain.confidence == pytest.approx(1 - 0.05 / 51)
     assert decision.error == pytest.approx(0.05 / 51)
-    assert (decision.budget, decision.decisions_left) == (Budget(51), 50)
+    assert (decision.budget, decision.decisions_left) == (DecisionBudget(51), 50)
 
 
 def test_challengers_of_one_decision_share_its_error() -> None:
@@ -225,7 +225,7 @@ def test_guardrails_keep_their_confidence() -> None:
 
 
 def test_the_gate_refuses_when_all_decisions_are_taken() -> None:
-    spent = Budget(30, taken=30, spent=0.05)
+    spent = DecisionBudget(30, taken=30, spent=0.05)
     decision = decided(gaining(0.05), decisions=30, budget=spent)
     assert (decision.outcome, decision.promoted, decision.decisions_left) == ("refuse", None, 0)
     assert decision.reason == (
@@ -236,9 +236,9 @@ def test_the_gate_refuses_when_all_decisions_are_taken() -> None:
 
 
 def test_fewer_decisions_than_were_taken_are_an_error() -> None:
-    check_decisions(Budget(30, taken=30))
+    check_decisions(DecisionBudget(30, taken=30))
     with pytest.raises(DataError) as error:
-        decided(gaining(0.05), decisions=30, budget=Budget(30, taken=31))
+        decided(gaining(0.05), decisions=30, budget=DecisionBudget(30, taken=31))
     assert str(error.value) == (
         "gate.decisions is 30, but 31 decisions of this gate have been taken: set it to how many there are to be in "
         "all, more than 31, or begin anew in another experiment"
@@ -251,12 +251,12 @@ def test_it_is_said_for_how_long_the_confidence_holds() -> None:
         "Error: up to 5 % per decision that a challenger is promoted that is no better; 78.5 % over 30 independent "
         "ones (gate.decisions bounds it over all)"
     )
-    spending = decided(gaining(0.05), decisions=90, budget=Budget(90, 12, 12 * 0.05 / 90))
+    spending = decided(gaining(0.05), decisions=90, budget=DecisionBudget(90, 12, 12 * 0.05 / 90))
     assert error_line(spending) == (
         "Error: up to 5 % over all 90 decisions that a challenger is promoted that is no better, so this one was taken "
         "at 99.944 %; 77 of 90 decisions are left"
     )
-    refused = decided(decisions=90, budget=Budget(90, 12, 12 * 0.05 / 90))
+    refused = decided(decisions=90, budget=DecisionBudget(90, 12, 12 * 0.05 / 90))
     assert error_line(refused) == (
         "Error: this decision spends nothing of the 5 % over all 90 decisions; 78 of 90 decisions are left"
     )

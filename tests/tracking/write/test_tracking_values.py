@@ -14,9 +14,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten
+from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, shorten_value
 from evalplugin.tracking.write import labels
-from evalplugin.tracking.write.artifacts import SAMPLE, model_artifacts, per_user_table
+from evalplugin.tracking.write.artifacts import TABLE_USERS, model_artifacts, per_user_table
 from evalplugin.tracking.write.items import Artifact, Metric, Tag
 from evalplugin.tracking.write.labels import dataset_inputs
 from evalplugin.tracking.write.metrics import difference_metrics, model_metrics, summary_metrics
@@ -219,7 +219,7 @@ def test_a_run_is_found_by_its_tags(make: SimpleNamespace) -> None:
 
 
 def test_long_tags_are_cut_and_stay_different() -> None:
-    first, second = shorten("x" * 9000 + "a"), shorten("x" * 9000 + "b")
+    first, second = shorten_value("x" * 9000 + "a"), shorten_value("x" * 9000 + "b")
     assert len(first) == MAX_TAG
     assert first != second
 
@@ -252,7 +252,7 @@ def test_the_table_of_a_small_bakeoff_holds_every_user_and_null_where_undefined(
     make: SimpleNamespace,
 ) -> None:
     scores = make.per_user(0.3)
-    table = per_user_table(scores, sampled_users(scores.users, SAMPLE))
+    table = per_user_table(scores, sampled_users(scores.users, TABLE_USERS))
     assert table["columns"] == ["user", "ndcg@10", "recall@10", "rr"]
     assert len(table["data"]) == 200
     assert table["data"][0] == [0, None, None, None]

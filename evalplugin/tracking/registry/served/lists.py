@@ -17,7 +17,7 @@ from evalplugin.models import MODELS, TopN, one_blas_thread, recommend, select_t
 
 __all__ = ["ServedLists", "make_lists"]
 
-Kind = Literal["unseen", "all"]
+ListedItems = Literal["unseen", "all"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +28,7 @@ class ServedLists:
     items: npt.NDArray[np.generic]  # the catalogue: sorted raw ids
     top_n: TopN  # (U, N) of all users; item codes are positions in ``items``
     popular: TopN  # (1, N), for unknown users: items and how many users met them
-    candidates: Kind  # whether items that a user has met are listed
+    candidates: ListedItems  # whether items that a user has met are listed
 
     def save(self, path: Path) -> None:
         """Write an ``npz`` file of numbers and text alone, which ``recommender.py`` reads."""
@@ -51,7 +51,7 @@ def make_lists(
     seed: int,
     stream: tuple[str, ...],
     n: int,
-    candidates: Kind,
+    candidates: ListedItems,
     ties: Literal["hashed", "id"],
     folder: Path = Path(),
     progress: Callable[[int], None] | None = None,
