@@ -248,7 +248,10 @@ def _segments(
         users, cold = len(found.users), np.count_nonzero(found.group == 0)
         if cold:
             shown.append(found)
-            notes.append(f"segment {name} is added: {cold:,} of {users:,} test users have no train data")
+            first = " in the first fold that tests them" if len(folds) > 1 else ""
+            notes.append(
+                f"segment {name} is added: {cold:,} of {users:,} test users have no train data{first}"
+            )
     return tuple(shown), notes
 
 
