@@ -127,6 +127,14 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
     assert "segment cold is not shown: all 60 test users are in one group" in summary
 
 
+def test_a_warning_about_lists_is_printed_once(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "lists.csv").write_text("user,item,rank\n-1,1,1\n1,2,1\n")
+    vendor = {"name": "vendor", "type": "lists", "params": {"path": str(tmp_path / "lists.csv")}}
+    code, _, err = run("run", str(config(tmp_path, models=["random", vendor, "popularity"])))
+    assert code == 0, err
+    assert err.count("vendor: left out: 1 user that the data does not have") == 1
+
+
 def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_the_comparison(
     tmp_path: Path, run: Run
 ) -> None:
