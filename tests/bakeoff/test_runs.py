@@ -232,17 +232,6 @@ def test_popularity_that_leads_by_newcomers_alone_is_no_finding(tmp_path: Path, 
     assert "EV103" not in err
 
 
-def test_runs_that_treat_newcomers_otherwise_are_compared_with_a_warning(tmp_path: Path, run: Run) -> None:
-    changes = newcomers(tmp_path, known=10)
-    told = "users without history got popular items from taste (recommend.cold_users: popularity), and the models' own"
-    for model, others in {"popularity": {}, "taste": {"cold_users": "popularity"}}.items():
-        changes |= {"models": [model], "compare": {}, "recommend": {"n": 20, **others}}
-        code, _, err = run("run", str(config(tmp_path, **changes)))
-        assert (code, told in err) == (0, False), err
-    code, _, err = run("compare", "--experiment", "whole")
-    assert (code, f"warning: {told} answers from popularity" in err) == (0, True), err
-
-
 def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_path: Path, run: Run) -> None:
     code, out, err = run("run", str(config(tmp_path, relevance={"threshold": 40.0})))
     assert (code, out) == (2, "")

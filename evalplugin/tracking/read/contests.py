@@ -196,10 +196,7 @@ def _contest(
         rules=agreed.rules,
         segments=_segments(runs, notes, text_users=any(map(_has_text_users, agreed.models))),
         findings=tuple(dict.fromkeys(finding for run in runs for finding in _findings(run))),
-        warnings=(
-            *dict.fromkeys(warning for run in runs for warning in run.warnings),
-            *_other_cold_users(runs, labels),
-        ),
+        warnings=tuple(dict.fromkeys(warning for run in runs for warning in run.warnings)),
     )
     contest = with_choice(
         contest,
@@ -207,24 +204,6 @@ def _contest(
         primary=primary or _primary(runs, agreed.metrics, notes),
     )
     return replace(contest, notes=tuple(dict.fromkeys(notes)))
-
-
-def _other_cold_users(runs: Sequence[LoggedRun], labels: Sequence[str]) -> Iterator[str]:
-    """Yield a warning where users without history got popular items from some models by the config alone."""
-    decided = [run.param("eval.cold_users") == "popularity" for run in runs]
-    if (
-        any(decided)
-        and not all(decided)
-        and any(run.param("split.cold_users") not in (None, "0") for run in runs)
-    ):
-        popular, own = (
-            ", ".join(label for label, d in zip(labels, decided, strict=True) if d is kind)
-            for kind in (True, False)
-        )
-        yield (
-            f"users without history got popular items from {popular} (recommend.cold_users: popularity), and the "
-            f"models' own answers from {own}: differences between these may come from them alone"
-        )
 
 
 def _findings(run: LoggedRun) -> Iterator[Finding]:
