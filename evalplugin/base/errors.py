@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+import heapq
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePath
@@ -34,6 +35,7 @@ __all__ = [
     "did_you_mean_file",
     "how_to_install",
     "is_disk_full",
+    "nearness",
 ]
 
 EXIT_DONE = 0
@@ -44,33 +46,39 @@ EXIT_INTERRUPTED = 130
 
 def did_you_mean(value: str, allowed: Sequence[str], *, noun: str | None = "allowed") -> str:
     """Return ``; did you mean 'x'?`` for the nearest allowed name, or else the list of all, if it has a noun."""
-    near = [(ratio, name) for name in allowed if (ratio := _nearness(value.casefold(), name.casefold()))]
-    if near:
-        return f"; did you mean {max(near)[1]!r}?"
+    if near := _nearest((nearness(value, name), name) for name in allowed):
+        return f"; did you mean {near!r}?"
     shown = (name if name.isprintable() else repr(name)[1:-1] for name in allowed)  # in one line
     return f"; {noun}: {', '.join(shown)}" if allowed and noun else ""
 
 
 def did_you_mean_file(name: str, beside: Sequence[str]) -> str:
     """Return ``; did you mean 'x'?`` for the nearest of the files in a folder that has such a suffix."""
-    suffix = PurePath(name).suffix
-    same_kind = [
-        other
-        for other in beside
-        if not suffix or suffix in PurePath(other).suffixes or _nearness(suffix, PurePath(other).suffix)
-    ]
-    return did_you_mean(name, same_kind, noun=None)
+    given = PurePath(name)
+    near = _nearest(
+        (nearness(given.stem, other.stem), str(other))  # all suffixes of a kind are alike
+        for other in map(PurePath, beside)
+        if not given.suffix or given.suffix in other.suffixes or nearness(given.suffix, other.suffix)
+    )
+    return f"; did you mean {near!r}?" if near else ""
 
 
-def _nearness(given: str, name: str) -> float:
+def _nearest(names: Iterable[tuple[float, str]]) -> str | None:
+    """Return the name that is nearer than all others; None: none is near, or several are equally."""
+    first, second = heapq.nlargest(2, {*names, (0.0, ""), (-1.0, "")})
+    return first[1] if first[0] > max(second[0], 0.0) else None
+
+
+def nearness(given: str, name: str) -> float:
     """Return how near two spellings are, from 0 to 1; 0 if the given one is no likely typo of the name.
 
     Words that begin with another letter are hardly ever typos: ``train`` is not meant as ``rating``.
     """
+    given, name = given.casefold(), name.casefold()
     ratio = SequenceMatcher(None, given, name).ratio()
     shorter, longer = sorted((given, name), key=len)
-    is_alike = given[:1] == name[:1] or (len(shorter) > 3 and shorter in longer)
-    return ratio if ratio >= (0.6 if is_alike else 0.75) else 0.0
+    is_part = len(shorter) > 3 and shorter in longer
+    return ratio if is_part or ratio >= (0.65 if given[:1] == name[:1] else 0.75) else 0.0
 
 
 def how_to_install(package: str, extra: str) -> str:

@@ -30,7 +30,7 @@ from evalplugin.comparison.statistics import (
 )
 from evalplugin.metrics import parse
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.segments import NO_HISTORY
+from evalplugin.segments import NO_HISTORY, Segmentation
 
 __all__ = ["LEVEL", "Comparison", "compare"]
 
@@ -92,15 +92,30 @@ class Comparison:
 
         None where the leader is the same, and where no segmentation tells who has train data or nobody has.
         """
+        best, among = self.best.get(metric), self._among_known(metric)
+        return among if best is not None and among is not None and among.leader != best.leader else None
+
+    def is_of_newcomers(self, metric: str) -> bool:
+        """Return whether models are compared over users without train data alone, as far as a segmentation tells."""
         best = self.best.get(metric)
-        by_history = next((s for s in self.contest.segments if NO_HISTORY in s.labels), None)
-        if best is None or by_history is None:
+        if best is None or not best.users or self._by_history is None:
+            return False
+        return self._among_known(metric) is None
+
+    def _among_known(self, metric: str) -> BestModels | None:
+        """Return the models that may be the best among users with train data; None without any, or if none is told."""
+        if self._by_history is None:
             return None
-        cold = by_history.labels.index(NO_HISTORY)
-        known = {model: _only(s, by_history.of(s.users) != cold) for model, s in self._scores.items()}
+        cold = self._by_history.labels.index(NO_HISTORY)
+        known = {model: _only(s, self._by_history.of(s.users) != cold) for model, s in self._scores.items()}
         rng = generator(self.contest.seed, "best", "with history")
-        among = best_models(known, metric, level=best.level, rng=rng, seeds=self._seeds(metric))
-        return None if among is None or not among.users or among.leader == best.leader else among
+        level = max(self.level, 0.5)
+        among = best_models(known, metric, level=level, rng=rng, seeds=self._seeds(metric))
+        return among if among is not None and among.users else None
+
+    @property
+    def _by_history(self) -> Segmentation | None:
+        return next((s for s in self.contest.segments if NO_HISTORY in s.labels), None)
 
     @cached_property
     def _best_in_groups(self) -> dict[tuple[str, str], tuple[BestModels, ...]]:

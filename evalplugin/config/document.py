@@ -6,13 +6,12 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from evalplugin.base.errors import ConfigError, KeyPath, Problem
+from evalplugin.base.errors import ConfigError, KeyPath, Problem, did_you_mean_file
 from evalplugin.base.secrets import redact_values
 from evalplugin.base.text import escape_controls, shorten
 from evalplugin.base.units import size_text
@@ -367,6 +366,4 @@ def _set(data: Any, path: KeyPath, value: Any, assignment: str) -> None:
 
 def _nearby(path: Path) -> str:
     folder = path.parent
-    names = [p.name for p in folder.glob("*.y*ml")] if folder.is_dir() else []
-    near = get_close_matches(path.name, names, n=1)
-    return f"; did you mean {folder / near[0]}?" if near else ""
+    return did_you_mean_file(path.name, [p.name for p in folder.glob("*.y*ml")] if folder.is_dir() else [])

@@ -68,10 +68,17 @@ def _latest(train: Interactions, test: Interactions) -> npt.NDArray[np.int64]:
 
 def _columns(data: Interactions, rows: Any) -> dict[str, Any]:
     columns = {
-        "user": data.users[data.user[rows]],
-        "item": data.items[data.item[rows]],
+        "user": _ids(data.users, data.user[rows]),
+        "item": _ids(data.items, data.item[rows]),
         "rating": data.rating[rows],
     }
     if data.timestamp is not None:
         columns["timestamp"] = data.timestamp[rows]
     return columns
+
+
+def _ids(vocabulary: Any, codes: Any) -> pa.Array:
+    """Return raw ids; a column of text ids has its type also where it is empty, as the history of newcomers is."""
+    import pyarrow as pa
+
+    return pa.array(vocabulary[codes], type=pa.array(vocabulary[:1]).type)

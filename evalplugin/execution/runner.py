@@ -227,7 +227,13 @@ def _segments(
     for named in config.segments:
         found = segmentation(named.name, named.component, folds, context)
         groups = np.unique(found.group)
-        if len(groups) > 1 or found.name in guarded or "segments" in config.spec.model_fields_set:
+        is_of_newcomers = found.name == "cold" and found.labels[groups[0]] == NO_HISTORY
+        if (
+            len(groups) > 1
+            or is_of_newcomers
+            or found.name in guarded
+            or "segments" in config.spec.model_fields_set
+        ):
             shown.append(found)
         else:
             notes.append(
@@ -240,9 +246,12 @@ def _segments(
         name = "cold" if all(one.name != "cold" for one in shown) else "history"
         found = segmentation(name, Cold(), folds, context)
         users, cold = len(found.users), np.count_nonzero(found.group == 0)
-        if 0 < cold < users:
+        if cold:
             shown.append(found)
-            notes.append(f"segment {name} is added: {cold:,} of {users:,} test users have no train data")
+            first = " in the first fold that tests them" if len(folds) > 1 else ""
+            notes.append(
+                f"segment {name} is added: {cold:,} of {users:,} test users have no train data{first}"
+            )
     return tuple(shown), notes
 
 

@@ -114,7 +114,7 @@ def power_of_spread(test: PowerTest, sd: float, *, users: int | None, gain: floa
     """
     if users is None and gain is None:
         raise DataError(
-            "give --users, to learn what gain they show, or --gain, to learn how many users it needs"
+            "give --users, to learn what true gain they find, or --gain, to learn how many users it needs"
         )
     return PowerReport(test, (_solved(test, PowerRow("given", sd, users=users, gain=gain)),))
 

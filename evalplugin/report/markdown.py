@@ -84,7 +84,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
         lines += _titled(ranks_table(ranks))
     if any(comparison.pairs for comparison in comparisons):
         lines.append(escape(marks_legend(bakeoff.baseline, LEVEL)))
-    lines += ["", "Users and undefined are those of the metric that ranks."]
+    lines += ["", "Users: those with a value of the metric that ranks; undefined: those without one."]
     return "\n".join(lines) + "\n"
 
 

@@ -131,14 +131,20 @@ def verdict(comparison: Comparison) -> Verdict:
 def _headline(comparison: Comparison, best: BestModels) -> str:
     """Return which models may be the best, and whether users without history decide who leads."""
     sentence = best_sentence(best) + _few_with_leader(comparison, best)
+    first = " in the first fold that tests them" if comparison.n_folds > 1 else ""
+    if comparison.is_of_newcomers(best.metric):
+        return (
+            f"{sentence}. But none of these {best.users:,} users has history{first}: models are compared by what they "
+            f"give to newcomers"
+        )
     known = comparison.best_with_history(best.metric)
     if known is None:
         return sentence
     without = best.users - known.users
     among = _in_group(known) if len(known.models) == 1 else f"{known.leader} leads, and {_in_group(known)}"
     return (
-        f"{sentence}. But {without:,} of these {best.users:,} users ({share(without / best.users)}) have no history; "
-        f"among the {known.users:,} with history {among}"
+        f"{sentence}. But {without:,} of these {best.users:,} users ({share(without / best.users)}) have no history"
+        f"{first}; among the {known.users:,} with history {among}"
     )
 
 

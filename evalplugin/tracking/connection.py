@@ -60,7 +60,7 @@ def connect(uri: str) -> MlflowClient:
             _probe(uri)
         create_store(uri)
         client = MlflowClient(tracking_uri=uri)
-        client.search_experiments(max_results=1)
+        client.search_experiments(max_results=1, filter_string="name = ''")  # none, whose tags would be read
         return client
 
 

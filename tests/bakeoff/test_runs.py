@@ -127,6 +127,14 @@ def test_a_bake_off_ends_with_a_table_links_and_runs_that_hold_every_users_score
     assert "segment cold is not shown: all 60 test users are in one group" in summary
 
 
+def test_a_warning_about_lists_is_printed_once(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "lists.csv").write_text("user,item,rank\n-1,1,1\n1,2,1\n")
+    vendor = {"name": "vendor", "type": "lists", "params": {"path": str(tmp_path / "lists.csv")}}
+    code, _, err = run("run", str(config(tmp_path, models=["random", vendor, "popularity"])))
+    assert code == 0, err
+    assert err.count("vendor: left out: 1 user that the data does not have") == 1
+
+
 def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_the_comparison(
     tmp_path: Path, run: Run
 ) -> None:
@@ -152,6 +160,76 @@ def test_a_warning_about_the_data_is_in_the_terminal_the_summary_the_page_and_th
     assert code == 0, err
     assert json.loads(out)[0]["checks"] == [finding]
     assert f"warning: {warning}" in err
+
+
+TASTE = """
+from dataclasses import dataclass
+import numpy as np
+import evalplugin
+
+@evalplugin.model("taste")
+@dataclass
+class Taste:
+    uses_ratings = False
+
+    def fit(self, train, rng):
+        self.met = np.zeros((train.n_users, train.n_items))
+        self.met[train.user, train.item] = 1
+        self.together = self.met.T @ self.met / np.maximum(train.item_counts, 1) ** 2
+
+    def scores(self, users):
+        return self.met[users] @ self.together  # all zero without history
+"""
+
+
+def newcomers(folder: Path, *, known: int) -> dict[str, Any]:
+    """Return the datasets and split of 50 test users with text ids, ``known`` of whom have train data of their taste.
+
+    All the others take what most train users have met.
+    """
+    (folder / "taste.py").write_text(TASTE)
+    rows = [(f"old{u}", f"hit{i}", 1) for u in range(50) for i in range(20) if (u + i) % 5]
+    rows += [(f"old{u}", f"own{u % 5}_{i}", 1) for u in range(50) for i in range(4)]
+    rows += [(f"old{u}", f"own{u % 5}_{i}", 9) for u in range(known) for i in range(4, 8)]
+    rows += [(f"late{u}", f"own{u % 5}_{i}", 1) for u in range(50) for i in range(8)]
+    rows += [(f"new{u}", f"hit{i}", 9) for u in range(50 - known) for i in range(5)]
+    pd.DataFrame(rows, columns=["user", "item", "time"]).to_csv(folder / "new.csv", index=False)
+    columns = {"user": "user", "item": "item", "timestamp": "time"}
+    data = {"name": "new", "type": "csv", "path": str(folder / "new.csv"), **columns}
+    return {
+        "plugins": [str(folder / "taste.py")],
+        "datasets": [data],
+        "split": {"type": "temporal", "cutoff": 5},
+        "relevance": {},
+        "models": ["popularity", "taste"],
+        "compare": {"baseline": "popularity"},
+    }
+
+
+def test_a_test_of_newcomers_alone_is_told_and_blames_no_model(tmp_path: Path, run: Run) -> None:
+    code, out, err = run("run", str(config(tmp_path, **newcomers(tmp_path, known=0))))
+    assert code == 0, err
+    told = "But none of these 50 users has history: models are compared by what they give to newcomers"
+    assert told in " ".join(out.split())
+    leaderboard = artifact(runs(Path.cwd())["summary"], "leaderboard.md").read_text()
+    assert told in leaderboard
+    assert "EV103" not in leaderboard
+    assert (
+        "100 % of the test users (50 of 50) have no train data: this tests nothing but what models do for newcomers; "
+        in err
+    )
+    assert "skip" not in err
+    assert "segment cold is not shown" not in err
+    page = tmp_path / "page.html"
+    code, out, err = run("compare", "--bakeoff", "latest", "--experiment", "whole", "--html", str(page))
+    assert (code, told in page.read_text()) == (0, True), err
+
+
+def test_popularity_that_leads_by_newcomers_alone_is_no_finding(tmp_path: Path, run: Run) -> None:
+    code, out, err = run("run", str(config(tmp_path, **newcomers(tmp_path, known=10))))
+    assert code == 0, err
+    assert "40 of these 50 users (80 %) have no history; among the 10 with history taste is the best" in out
+    assert "EV103" not in err
 
 
 def test_a_threshold_that_no_rating_reaches_ends_before_any_run_is_logged(tmp_path: Path, run: Run) -> None:

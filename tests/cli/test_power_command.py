@@ -54,7 +54,7 @@ def test_a_given_spread(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (["--sd", "0.2"], "give --users, to learn what gain they show, or --gain"),
+        (["--sd", "0.2"], "give --users, to learn what true gain they find, or --gain"),
         (["--sd", "0.2", "--gain", "0"], "the gain to be found must be above 0, not 0"),
         (["--sd", "0", "--gain", "0.1"], "the standard deviation of differences must be above 0, not 0"),
         (["--sd", "nan", "--gain", "0.1"], "must be above 0, not nan"),

@@ -53,6 +53,7 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(make: SimpleNamespac
     asked = make.bakeoff(("random", "knn|x"))
     result = BakeoffResult(asked, (make.model_result("random", 0.1), make.model_result("knn|x", 0.4)))
     text = leaderboard_markdown(asked, make.comparisons(result))
+    assert "Users: those with a value of the metric that ranks; undefined: those without one." in text
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len(rows) == 4
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1

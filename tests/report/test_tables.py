@@ -301,7 +301,27 @@ def test_the_verdict_says_that_users_without_history_decide_who_leads(make: Simp
     few = replace(activity, group=(users >= 10).astype(np.int32))
     assert "history" not in verdict(compare(replace(contest, segments=(few,)))).headline
     nobody = replace(activity, group=np.zeros(200, dtype=np.int32))
-    assert "But" not in verdict(compare(replace(contest, segments=(nobody,)))).headline
+    assert verdict(compare(replace(contest, segments=(nobody,)))).headline == (
+        "popularity is the best by ndcg@10 (95 % confidence). But none of these 200 users has history: models are "
+        "compared by what they give to newcomers"
+    )
+
+
+def test_with_several_folds_history_is_that_of_the_first_one_of_each_user(make: SimpleNamespace) -> None:
+    users = np.arange(200)
+    cold = users < 150
+    models = [
+        make.model_result(
+            name,
+            scores=PerUserScores(users, values[:, None], ("ndcg@10",)),
+            fold_means=({"ndcg@10": 0.1}, {"ndcg@10": 0.2}),
+        )
+        for name, values in {"popularity": np.where(cold, 0.5, 0.1), "knn": np.where(cold, 0.1, 0.4)}.items()
+    ]
+    (contest,) = contests_of(BakeoffResult(make.bakeoff(["popularity", "knn"]), models))
+    activity = Segmentation("activity", ("no history", "1-5"), users, np.where(cold, 0, 1).astype(np.int32))
+    told = verdict(compare(replace(contest, segments=(activity,)))).headline
+    assert "150 of these 200 users (75 %) have no history in the first fold that tests them; among" in told
 
 
 def test_models_with_equal_scores_are_never_told_apart(make: SimpleNamespace) -> None:

@@ -526,6 +526,13 @@ def test_users_without_history_are_always_told_apart(segments: list[Any], names:
         assert note.endswith(f"{cold} of {info.counts['test_users']} test users have no train data")
 
 
+def test_history_is_that_of_the_first_of_several_folds() -> None:
+    split = {"type": "temporal", "every": "3d", "folds": 3}
+    (prepared,) = prepare(load(asked(segments=[], split=split)), None, Observer())
+    (note,) = (note for note in prepared.info.notes if "is added" in note)
+    assert note.endswith("test users have no train data in the first fold that tests them")
+
+
 def test_attribute_table_of_other_users_is_refused_before_fitting(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("user,kind\nann,x\n")
     age = {"name": "kind", "type": "attribute", "file": str(tmp_path / "people.csv"), "column": "kind"}

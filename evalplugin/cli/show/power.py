@@ -18,7 +18,7 @@ def show_power(report: PowerReport) -> None:
         rows = [row for row in report.rows if DataSplit.of(row) == place]
         named = any(row.model for row in rows)
         heads = ["metric", "model", "against"] if named else ["spread"]
-        table = new_table(*heads, ">sd", ">users", ">they show", ">gain", ">it needs")
+        table = new_table(*heads, ">sd", ">users", ">they find", ">gain", ">it needs")
         for row in rows:
             names = [row.metric, row.model, row.against] if named else [row.origin]
             table.add_row(

@@ -107,10 +107,9 @@ def show_outcome(outcome: Outcome) -> None:
         if text is not None:
             # Never wrapped: a link that is broken over two lines cannot be clicked, a command cannot be copied.
             console.print(f"{label:<8} [bold]{escape(text)}[/bold]", highlight=False, soft_wrap=True)
-    contests = [comparison.contest for comparison in outcome.comparisons]
-    for warning in (*dict.fromkeys(w for c in contests for w in c.warnings), *links.warnings):
+    for warning in links.warnings:  # all others are printed where they arise
         show_warning(warning)
-    if codes := dict.fromkeys(finding.code for c in contests for finding in c.findings):
+    if codes := dict.fromkeys(finding.code for finding in outcome.findings):
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
     console.print()
     for comparison in outcome.comparisons:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from evalplugin.base.errors import EngineError
+from evalplugin.base.errors import EXIT_FAILED, EngineError
 from evalplugin.base.signals import restored_signals
 
 __all__ = ["Connection", "connected", "first_line"]
@@ -45,10 +45,12 @@ class Connection:
             silent = time.monotonic() - self._answered
             if silent > limit:
                 self.is_lost = True
-                raise EngineError(
+                error = EngineError(
                     f"engine ray: the head node of the cluster, {self.head}, has not answered for {silent:.0f} s: it "
                     f"was lost, and with it all tasks that were running; start a cluster again"
-                ) from None
+                )
+                error.exit_code = EXIT_FAILED  # what was asked for is right
+                raise error from None
             return False
         self._answered = time.monotonic()
         return True

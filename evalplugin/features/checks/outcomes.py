@@ -35,7 +35,8 @@ _LEAST_VALUES = 3  # of two values, each is at an end
     "EV103",
     title="popularity leads every learned model",
     rule="Found where a model of the type `popularity` has a better mean by the primary metric than every other one "
-    "but `random`, and there is such a model that did not fail.",
+    "but `random`, and there is such a model that did not fail. Users without train data show no taste: nothing "
+    "is found where a learned model leads among the others, or where there are no others.",
     why="Then nothing personal was shown to help. Either the learned models are wrong for the data or set wrongly, or "
     "the test asks what is popular: a short time, one interaction a user, or only hits.",
     source="Cremonesi, Koren and Turrin: Performance of Recommender Algorithms on Top-N Recommendation Tasks. RecSys "
@@ -53,6 +54,11 @@ def _popularity_leads(results: Results) -> Iterator[Found]:
     best, second = popular[0], learned[0]
     if best.cells[primary].mean == second.cells[primary].mean or ranked.index(best) > ranked.index(second):
         return
+    known = results.comparison.best_with_history(primary)
+    if results.comparison.is_of_newcomers(primary) or (
+        known and known.leader in {row.model for row in learned}
+    ):
+        return  # the verdict says it
     yield Found(
         f"{best.model} leads {'all ' if len(learned) > 1 else ''}{count_text(len(learned), 'learned model')}: "
         f"{number(best.cells[primary].mean)} {primary} against {number(second.cells[primary].mean)} of {second.model}: "

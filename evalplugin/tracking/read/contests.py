@@ -72,9 +72,13 @@ def read_contests(
             if len(group) < 2:
                 notes.append(f"left out: {group[0].model} is the only model on {group[0].data_split}")
                 continue
-            contests.append(
-                _contest(found.name, group, intersect=intersect, baseline=baseline, primary=primary)
-            )
+            try:
+                contest = _contest(found.name, group, intersect=intersect, baseline=baseline, primary=primary)
+            except DataError as error:  # which may come of what was left out
+                if not found.damage:
+                    raise
+                raise DataError("\n".join([str(error), *found.damage])) from None
+            contests.append(contest)
         if not contests:
             raise DataError(f"a comparison takes two models on the same data: {'; '.join(notes)}")
     return [replace(contest, notes=(*notes, *contest.notes)) for contest in contests]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, get_args
 
 from evalplugin.base.errors import DataError, TrackingError
@@ -126,14 +126,18 @@ def _models(client: MlflowClient, experiment: str, last: int, models_each: int) 
     return {name: in_config_order(runs) for name, runs in list(found.items())[:last]}
 
 
-def _summaries(client: MlflowClient, experiment: str, bakeoffs: Collection[str]) -> dict[str, LoggedRun]:
-    """Return the summary runs of bake-offs, as far as they have one."""
+def _summaries(
+    client: MlflowClient, experiment: str, bakeoffs: Mapping[str, Sequence[LoggedRun]]
+) -> dict[str, LoggedRun]:
+    """Return the summary runs of bake-offs, as far as they have one: the one that runs now has none yet."""
     found: dict[str, LoggedRun] = {}
+    oldest = min(run.started for runs in bakeoffs.values() for run in runs)
     for page in run_pages(client, [experiment], _ROLE.format("summary"), min(len(bakeoffs), PAGE_SIZE)):
         for run in page:
             if run.bakeoff in bakeoffs:
                 found.setdefault(run.bakeoff, run)
-        if len(found) == len(bakeoffs):
+        # The summary of a bake-off begins after its models.
+        if len(found) == len(bakeoffs) or (page and page[-1].started < oldest):
             break
     return found
 

@@ -141,6 +141,18 @@ def test_a_damaged_run_is_left_out_by_name_and_nothing_is_decided_on_it(store: S
         store.set(table, store.tuned, key, before)
 
 
+def test_an_error_that_may_come_of_what_was_left_out_names_it(store: Store) -> None:
+    before = store.set("params", store.tuned, "eval.n", "x")
+    said = (
+        rf"no model is called 'sklearn\.NearestNeighbors' .*\n.*{store.tuned}\) is left out: .* eval\.n = 'x'"
+    )
+    try:
+        with pytest.raises(DataError, match=said):
+            read_contests(store.uri, baseline="sklearn.NearestNeighbors")
+    finally:
+        store.set("params", store.tuned, "eval.n", before)
+
+
 def test_lost_data_are_named(store: Store) -> None:
     with closing(sqlite3.connect(store.file)) as db, db:
         rows = db.execute("SELECT * FROM inputs WHERE destination_id = ?", (store.tuned,)).fetchall()

@@ -229,3 +229,19 @@ def test_input_hashes_are_a_tag_of_every_run(make: SimpleNamespace) -> None:
     assert dict(labels.common_tags(asked(make, 1)))["evalplugin.inputs"] == (
         '{"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}'
     )
+
+
+def test_what_is_read_does_not_grow_with_the_bake_offs_before(
+    make: SimpleNamespace, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 10):
+        log(uri, asked(make, number), make.model_result("knn", 0.5))
+    tracker, knn = MlflowTracker.open(asked(make, 10), uri), make.model_result("knn", 0.5)
+    tracker.finish_model(tracker.start_model(knn.data, "knn", "random"), knn)  # its summary does not run yet
+    read: list[int] = []
+    pages = past.run_pages
+    monkeypatch.setattr(
+        past, "run_pages", lambda *given: (read.append(len(page)) or page for page in pages(*given))
+    )
+    assert len(past.past_of(tracker.client, tracker.experiment_id, 2, models_each=1)) == 2
+    assert sum(read) <= 3 + 2 * 2
