@@ -9,7 +9,6 @@ import numpy as np
 
 from evalplugin.bakeoff.flow import FEATURES
 from evalplugin.features.power import PowerReport, power_of_config
-from evalplugin.features.tuning import planned_trials
 from evalplugin.models import BLOCK_BYTES, MODELS
 from evalplugin.workspace import Workspace
 
@@ -83,7 +82,7 @@ def plan(workspace: Workspace) -> Plan:
                     lists_mb=users * n * (4 + 8) / 2**20,
                     block_mb=min(BLOCK_BYTES, users * info.full.n_items * 8) / 2**20,
                     fit_mb=None if needed is None else needed / 2**20,
-                    trials=planned_trials(config, named, info.n_folds),
+                    trials=config.planned_trials(named, info.n_folds),
                 )
             )
     return Plan(config.name, workspace.experiment, tuple(tasks), power_of_config(workspace, data))

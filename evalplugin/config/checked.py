@@ -142,6 +142,13 @@ class CheckedConfig:
         """The plugin files."""
         return tuple(self.folder / path for path in self.spec.plugins)
 
+    def planned_trials(self, model: ModelRecipe, folds: int) -> int | None:
+        """Return the most trials of a model on all folds: 0 if it is not tuned, None if only seconds are limited."""
+        if self.tune is None or not model.space:
+            return 0
+        trials = self.tune.budget.trials
+        return None if trials is None else trials * folds
+
     @property
     def resolved(self) -> dict[str, Any]:
         """The config as plain values, with every default filled in and every grid expanded."""

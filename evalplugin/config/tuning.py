@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any, Literal
 
@@ -11,7 +13,9 @@ from pydantic import Field, model_validator
 from evalplugin.config.components import InlineSpec
 from evalplugin.config.sections import Closed
 
-__all__ = ["Budget", "Space", "Tune", "is_same"]
+__all__ = ["Budget", "Space", "Tune", "is_same", "value_text", "values_text"]
+
+_EDGE = 0.02  # share of a range of floats that counts as its end
 
 
 class Space(Closed):
@@ -126,6 +130,19 @@ class Space(Closed):
             return False
         return self.step is None or any(value == self.at_step(n) for n in range(self.n_steps))
 
+    def is_at_end(self, value: Any) -> bool:
+        """Return whether a value is at an end of a range, or, of floats, within 2 % of it."""
+        if self.choices is not None or isinstance(value, bool) or not isinstance(value, (int, float)):
+            return False
+        low, high = self.ends
+        if low == high or not low <= value <= high:
+            return False
+        if self.floats is None or self.step is not None:
+            return is_same(value, low) or is_same(value, high)
+        if self.log:
+            low, high, value = math.log(low), math.log(high), math.log(value)
+        return bool(min(value - low, high - value) <= _EDGE * (high - low))
+
     def as_mapping(self) -> dict[str, Any]:
         """Return the space as a config names it, without what is left out."""
         return self.model_dump(by_alias=True, exclude_defaults=True)
@@ -134,6 +151,18 @@ class Space(Closed):
 def is_same(value: object, other: object) -> bool:
     """Return whether two plain values are one: 1 is 1.0, and not true."""
     return value == other and isinstance(value, bool) == isinstance(other, bool)
+
+
+def values_text(values: Mapping[str, Any]) -> str:
+    """Return values of parameters as ``k=40, sim_options.name=cosine``."""
+    return ", ".join(f"{key}={value_text(value)}" for key, value in values.items())
+
+
+def value_text(value: Any) -> str:
+    """Return a value of a parameter for people."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 class Budget(Closed):

@@ -37,7 +37,6 @@ __all__ = [
     "power_of_config",
     "power_of_runs",
     "power_of_spread",
-    "power_sentences",
 ]
 
 # Standard deviations of users' differences that metrics between 0 and 1 have: similar and very different models.
@@ -104,6 +103,20 @@ class PowerReport:
     test: PowerTest
     rows: tuple[PowerRow, ...]
     notes: tuple[str, ...] = ()
+
+    def sentences(self) -> Iterator[str]:
+        """Yield for each dataset and split the true gain that a bake-off over its users would find."""
+        for place in dict.fromkeys(map(DataSplit.of, self.rows)):
+            rows = [r for r in self.rows if DataSplit.of(r) == place and r.detectable is not None]
+            if not rows:
+                continue
+            gains = sorted(r.detectable for r in rows if r.detectable is not None)
+            sds = sorted(r.sd for r in rows)
+            users = f"with {rows[0].users:,} users, " if rows[0].users is not None else ""
+            yield (
+                f"{place}: {users}a true gain of at least {_range(gains)} {rows[0].metric} "
+                f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of users' gains: {_range(sds)})"
+            )
 
 
 def power_of_spread(test: PowerTest, sd: float, *, users: int | None, gain: float | None) -> PowerReport:
@@ -198,21 +211,6 @@ def power_of_config(
                 f"min_gain is a share of a mean that is not known yet: gains are above {gate and gate.min_gain}"
             )
     return PowerReport(test, tuple(rows), tuple(dict.fromkeys(notes)))
-
-
-def power_sentences(report: PowerReport) -> Iterator[str]:
-    """Yield for each dataset and split the true gain that a bake-off over its users would find."""
-    for place in dict.fromkeys(map(DataSplit.of, report.rows)):
-        rows = [r for r in report.rows if DataSplit.of(r) == place and r.detectable is not None]
-        if not rows:
-            continue
-        found = sorted(r.detectable for r in rows if r.detectable is not None)
-        sds = sorted(r.sd for r in rows)
-        users = f"with {rows[0].users:,} users, " if rows[0].users is not None else ""
-        yield (
-            f"{place}: {users}a true gain of at least {_range(found)} {rows[0].metric} "
-            f"would be found in 4 of 5 bake-offs ({rows[0].origin} spread of users' gains: {_range(sds)})"
-        )
 
 
 def power_json(report: PowerReport) -> str:

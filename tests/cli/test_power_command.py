@@ -18,7 +18,6 @@ from evalplugin.features.power import (
     PowerTest,
     power_of_config,
     power_of_runs,
-    power_sentences,
 )
 from evalplugin.tracking import MlflowTracker
 from evalplugin.workspace import Workspace
@@ -103,7 +102,7 @@ def test_without_a_bakeoff_spreads_are_assumed_and_that_is_said(uri: str) -> Non
     assert found.rows[0].detectable == 0.01 + detectable_gain(0.1, 40, level=level, one_sided=True)
     assert found.rows[0].users_needed == users_needed(0.1, 0.01, level=level, one_sided=True)
     assert "spreads of 0.1, 0.2, 0.3 are assumed" in found.notes[0]
-    (sentence,) = power_sentences(found)
+    (sentence,) = found.sentences()
     assert sentence.startswith("shop, last_n: with 40 users, a true gain of at least 0.0")
     plain = power_of_config(Workspace.open(load(config(uri))), data)
     assert plain.test == PowerTest(0.95, comparisons=2)

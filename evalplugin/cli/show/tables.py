@@ -26,7 +26,6 @@ from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import DataSplit
-from evalplugin.features.power import power_sentences
 from evalplugin.metrics import parse
 from evalplugin.report.ranks import ranks_table
 from evalplugin.report.seeds import seed_lines
@@ -74,7 +73,7 @@ def show_plan(plan: Plan) -> None:
         "all lists, for a block of scores, and for fitting, where the model can tell",
         style="dim",
     )
-    for line in power_sentences(plan.power):
+    for line in plan.power.sentences():
         console.print(escape(line), highlight=False)
     console.print(escape("; ".join([plan.power.test.words, *plan.power.notes])), style="dim")
 

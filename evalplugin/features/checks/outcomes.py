@@ -20,9 +20,8 @@ from evalplugin.comparison.statistics import (
 from evalplugin.config.gate import Amount
 from evalplugin.config.gate_checks import CHAMPION
 from evalplugin.config.grid import points_of
-from evalplugin.config.tuning import Space
+from evalplugin.config.tuning import Space, values_text
 from evalplugin.features.checks.base import Found, Results, result_check
-from evalplugin.features.tuning import is_at_end, values_text
 from evalplugin.metrics import parse
 
 __all__: list[str] = []
@@ -105,7 +104,7 @@ def _grid_edges(results: Results) -> Iterator[Found]:
 
 
 def _is_at_end(space: Space, value: Any) -> bool:
-    return is_at_end(space, value) if space.choices is None else value in _ends(space.choices)
+    return space.is_at_end(value) if space.choices is None else value in _ends(space.choices)
 
 
 def _ends(choices: Sequence[Any]) -> tuple[float, ...]:

@@ -12,7 +12,6 @@ from evalplugin.data.card import DataCard, card_of, split_card
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
-from evalplugin.features.checks import data_findings
 from evalplugin.report.data_card import card_picture
 from evalplugin.tracking.read.cards import read_drifts
 from evalplugin.workspace import Workspace
@@ -43,6 +42,8 @@ def describe_data(workspace: Workspace) -> DataReport:
     Raises:
         DataError: Data that is missing or breaks a rule, or a filter that leaves nothing.
     """
+    from evalplugin.features.checks import data_findings
+
     observer = workspace.observer
     prepared = workspace.prepare(cached=False)
     with observer.progress("count"):

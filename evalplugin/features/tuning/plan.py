@@ -10,7 +10,7 @@ from typing import Any
 from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
-from evalplugin.config import CheckedConfig, ModelRecipe, Named
+from evalplugin.config import CheckedConfig, Named
 from evalplugin.config.checked import TuningPlan
 from evalplugin.data import Candidates, Split, Splitter
 from evalplugin.execution.data_checks import check_data
@@ -18,7 +18,7 @@ from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.features.tuning.space import SearchSpace
 from evalplugin.features.tuning.study import Study
 
-__all__ = ["planned_trials", "studies_of"]
+__all__ = ["studies_of"]
 
 
 def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Sequence[Job]) -> list[Study]:
@@ -55,14 +55,6 @@ def studies_of(config: CheckedConfig, prepared: Sequence[PreparedData], jobs: Se
 def _label(job: Job, fold: int) -> str:
     """Return the name of a study for people: a model is tuned once on each fold, whatever the number of seeds."""
     return replace(job, tasks=job.tasks[: job.folds], seeds=1).label(fold)
-
-
-def planned_trials(config: CheckedConfig, model: ModelRecipe, folds: int) -> int | None:
-    """Return the most trials of a model on all its folds: 0 if it is not tuned, None if only seconds are limited."""
-    if config.tune is None or not model.space:
-        return 0
-    trials = config.tune.budget.trials
-    return None if trials is None else trials * folds
 
 
 def _validation(

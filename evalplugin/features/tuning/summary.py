@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evalplugin.base.numbers import share
 from evalplugin.base.units import count_text
-from evalplugin.config.tuning import Space, is_same
+from evalplugin.config.tuning import Space, value_text, values_text
 from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Costs, Tuning
 from evalplugin.features.tuning.study import Study, Trial, TrialOutcome
@@ -21,9 +20,7 @@ from evalplugin.metrics.moments import mean_of_defined
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["is_at_end", "tuning_of", "values_text"]
-
-_EDGE = 0.02  # share of a range of floats that counts as its end
+__all__ = ["tuning_of"]
 
 
 def tuning_of(studies: Sequence[Study]) -> Tuning:
@@ -38,17 +35,6 @@ def tuning_of(studies: Sequence[Study]) -> Tuning:
         space={key: space.as_mapping() for key, space in studies[0].space.spaces.items()},
         notes=tuple(_notes(studies)),
     )
-
-
-def values_text(values: Mapping[str, Any]) -> str:
-    """Return values of parameters as ``k=40, sim_options.name=cosine``."""
-    return ", ".join(f"{key}={_text(value)}" for key, value in values.items())
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _best(study: Study) -> Iterator[tuple[Trial, TrialOutcome]]:
@@ -133,33 +119,21 @@ def _notes_on_best(study: Study, trial: Trial) -> Iterator[str]:
     if trial.number == 0 and len(study.trials) > 1:
         yield "no trial was better than the defaults on validation data"
     for key, value in trial.values.items():
-        if is_at_end(study.space.spaces[key], value):
-            low, high = study.space.spaces[key].ends
+        if study.space.spaces[key].is_at_end(value):
+            low, high = map(value_text, study.space.spaces[key].ends)
             yield (
-                f"the best {key}, {_text(value)}, is at an end of its range, {_text(low)} to {_text(high)}: "
-                f"a wider range may hold a better one"
+                f"the best {key}, {value_text(value)}, is at an end of its range, {low} to {high}: a wider range may "
+                f"hold a better one"
             )
 
 
 def _allowed(space: Space) -> str:
     if space.choices is not None:
-        return ", ".join(map(_text, space.choices))
+        return ", ".join(map(value_text, space.choices))
     low, high = space.ends
-    return f"{_text(low)} to {_text(high)}" + (f" by {_text(space.step)}" if space.step is not None else "")
-
-
-def is_at_end(space: Space, value: Any) -> bool:
-    """Return whether a value is at an end of a range, or, of floats, within 2 % of it."""
-    if space.choices is not None or isinstance(value, bool) or not isinstance(value, (int, float)):
-        return False
-    low, high = space.ends
-    if low == high or not low <= value <= high:
-        return False
-    if space.floats is None or space.step is not None:
-        return is_same(value, low) or is_same(value, high)
-    if space.log:
-        low, high, value = math.log(low), math.log(high), math.log(value)
-    return bool(min(value - low, high - value) <= _EDGE * (high - low))
+    return f"{value_text(low)} to {value_text(high)}" + (
+        f" by {value_text(space.step)}" if space.step is not None else ""
+    )
 
 
 def _notes_on_race(studies: Sequence[Study]) -> Iterator[str]:

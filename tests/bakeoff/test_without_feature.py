@@ -1,0 +1,55 @@
+"""A bake-off without one of its features: the rest of the package does not need it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from samples import small_config
+
+import evalplugin
+from evalplugin.bakeoff.flow import FEATURES
+
+PACKAGE = Path(evalplugin.__file__).parent
+# Where each is, below `features/`; power has no moment of a bake-off.
+PLACES = {kind: kind.__module__.removeprefix("evalplugin.features.").partition(".")[0] for kind in FEATURES}
+
+
+def test_every_feature_of_a_bakeoff_has_a_place_of_its_own() -> None:
+    assert len(set(PLACES.values())) == len(FEATURES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", [*PLACES.values(), "power"])
+def test_bakeoff_runs_without_a_feature(tmp_path: Path, place: str) -> None:
+    copy = tmp_path / "evalplugin"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    removed = copy / "features" / place
+    if removed.is_dir():
+        shutil.rmtree(removed)
+    else:
+        removed.with_suffix(".py").unlink()
+    flow = copy / "bakeoff" / "flow.py"
+    source = re.sub(rf"from evalplugin\.features\.{place}\b.*\n", "", flow.read_text())
+    for kind, name in PLACES.items():
+        if name == place:
+            source = re.sub(rf"(?<=[(, ]){kind.__name__}(, |(?=\)))", "", source)
+    flow.write_text(source)
+    config = small_config(tracking={"uri": "sqlite:///mlflow.db"}, checks=None)
+    (tmp_path / "config.yaml").write_text(
+        yaml.safe_dump({key: value for key, value in config.items() if value})
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "evalplugin", "run", "config.yaml"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )  # the copy comes first on the path, as the working directory
+    assert done.returncode == 0, done.stderr
+    assert "popularity" in done.stdout
+    assert not (tmp_path / "evalplugin" / "features" / place).exists()
