@@ -72,7 +72,7 @@ class _ModelRuns:
 
     def finish(self, number: int, result: ModelResult) -> None:
         bakeoff, data = self.tracker.bakeoff, result.data
-        self.unlogged[number] = bakeoff.run_name(data.dataset, data.split, result.model)
+        self.unlogged[number] = bakeoff.run_name(data, result.model)
         with self._unless_lost() as connected:
             if connected:
                 with self.observer.progress(f"log {result.model}"):

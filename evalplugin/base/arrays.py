@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Codes", "Flags", "Floats", "Ints", "row_entries"]
+__all__ = ["Codes", "Flags", "Floats", "Ints", "position_in_row", "row_entries"]
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -22,3 +22,9 @@ def row_entries(indptr: Ints, rows: npt.NDArray[np.integer[Any]]) -> tuple[Ints,
     row = np.repeat(np.arange(len(rows)), counts)
     before = np.cumsum(counts) - counts
     return np.arange(len(row)) + np.repeat(start - before, counts), row
+
+
+def position_in_row(row: npt.NDArray[np.integer[Any]], n_rows: int) -> Ints:
+    """Return the position of each entry among those of its row, from 0; rows are ascending."""
+    counts = np.bincount(row, minlength=n_rows)
+    return np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-__all__ = ["file_digest", "partial_path", "written_whole"]
+__all__ = ["check_digest", "file_digest", "partial_path", "written_whole"]
 
 
 def file_digest(path: str | Path) -> str:
@@ -22,6 +22,19 @@ def file_digest(path: str | Path) -> str:
 def partial_path(path: Path) -> Path:
     """Return the path beside a file where it is written until it is whole."""
     return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+
+
+def check_digest(file: Path, logged: str) -> None:
+    """Compare the digest of a file with the one that was logged.
+
+    Raises:
+        ValueError: They differ; the message continues "the artifact ...".
+    """
+    if (digest := file_digest(file)) != logged:
+        size = file.stat().st_size
+        raise ValueError(
+            f"({size:,} bytes) is not what was logged: its SHA-256 begins with {digest[:12]}, not {logged[:12]}"
+        )
 
 
 @contextmanager

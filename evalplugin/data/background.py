@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import position_in_row
 from evalplugin.data import Interactions
 
 if TYPE_CHECKING:
@@ -61,9 +62,7 @@ def _latest(train: Interactions, test: Interactions) -> npt.NDArray[np.int64]:
     time = rows if train.timestamp is None else train.timestamp[rows]
     # Equal times: the later row first.
     rows = rows[np.lexsort((-rows, -time, train.user[rows]))]
-    count = np.bincount(train.user[rows], minlength=train.n_users)
-    rank = np.arange(len(rows)) - np.repeat(np.cumsum(count) - count, count)
-    return rows[rank < HISTORY]
+    return rows[position_in_row(train.user[rows], train.n_users) < HISTORY]
 
 
 def _columns(data: Interactions, rows: Any) -> dict[str, Any]:

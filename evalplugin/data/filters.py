@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Ints
+from evalplugin.base.arrays import Codes, Ints, row_entries
 from evalplugin.base.errors import DataError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
@@ -235,11 +235,7 @@ class _Side:
 
     def rows_of(self, codes: Ints) -> Ints:
         """Return the rows of some users or items, those left out before included."""
-        sizes = self._start[codes + 1] - self._start[codes]
-        ends = np.cumsum(sizes)
-        within = np.arange(sizes.sum()) - np.repeat(ends - sizes, sizes)
-        rows: Ints = self._rows[np.repeat(self._start[codes], sizes) + within].astype(np.int64)
-        return rows
+        return self._rows[row_entries(self._start, codes)[0]].astype(np.int64)
 
     def without(self, rows: Ints, k: int) -> Ints:
         """Count rows as left out; return who has fewer than ``k`` now, and some."""

@@ -304,16 +304,16 @@ class Bakeoff:
         """The number of runs: one for each dataset, split and model."""
         return max(1, len(self.datasets)) * max(1, len(self.splits)) * len(self.models)
 
-    def position(self, dataset: str, split: str, model: str) -> int:
+    def position(self, data: _OnDataSplit, model: str) -> int:
         """Return the position of a run among the bake-off's runs, from 0, in config order."""
         number = 0
-        for names, name in ((self.datasets, dataset), (self.splits, split), (self.models, model)):
+        for names, name in ((self.datasets, data.dataset), (self.splits, data.split), (self.models, model)):
             number = number * max(1, len(names)) + (names.index(name) if name in names else 0)
         return number
 
-    def run_name(self, dataset: str, split: str, model: str) -> str:
+    def run_name(self, data: _OnDataSplit, model: str) -> str:
         """Return the name of a run: the model, with dataset and split where the bake-off has several of them."""
-        several = (dataset, len(self.datasets) > 1), (split, len(self.splits) > 1)
+        several = (data.dataset, len(self.datasets) > 1), (data.split, len(self.splits) > 1)
         return " · ".join([model, *(name for name, needed in several if needed)])
 
 

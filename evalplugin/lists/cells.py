@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.arrays import position_in_row
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.lists.columns import ListColumns, ListInput
@@ -18,7 +19,7 @@ from evalplugin.metrics.blocks import raw_text
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Cells", "column_of", "input_of_lists", "input_of_pairs"]
+__all__ = ["Cells", "column_of", "input_of_lists", "input_of_pairs", "is_list"]
 
 _ITEM = "item"  # name of the item column in the train data, where lists are in cells
 _PAIRS = "; scored pairs need the item column named"
@@ -96,7 +97,7 @@ def input_of_pairs(
 
 def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:
     for user, cell in zip(users, lists.values, strict=True):
-        if not _is_list(cell):
+        if not is_list(cell):
             hint = _PAIRS if isinstance(cell, float | np.floating) else ""
             raise DataError(
                 f"{lists.name}: for user {raw_text(user)} there must be a list of items, best first, not "
@@ -110,7 +111,7 @@ def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | 
     rated = any(isinstance(cell, Mapping) for cell in truth.values)
     items: list[Any] = []
     for user, cell in zip(users, truth.values, strict=True):
-        if not (isinstance(cell, Mapping) or _is_list(cell)):
+        if not (isinstance(cell, Mapping) or is_list(cell)):
             raise DataError(
                 f"{truth.name}: for user {raw_text(user)} there must be a list of relevant items, or a dict of "
                 f"ratings by item, not {_shown(cell)}"
@@ -120,7 +121,7 @@ def _truth(users: pd.Series[Any], truth: Cells) -> tuple[list[Any], list[Any] | 
                 f"{truth.name}: for user {raw_text(user)} there are no ratings, but for others there are: "
                 f"every cell must be a dict of ratings by item, or none"
             )
-        items.append(cell if _is_list(cell) else list(cell))
+        items.append(cell if is_list(cell) else list(cell))
     if not rated:
         return items, None
     return items, list(chain.from_iterable(cell.values() for cell in truth.values if len(cell)))
@@ -132,12 +133,11 @@ def _one_row_an_item(
     """Return each user's items as a table with one row an item: user, item, rank from 1 and, if given, rating."""
     import pandas as pd
 
-    counts = np.fromiter(map(len, items), dtype=np.int64, count=len(items))
-    ends = np.cumsum(counts)
-    if not counts.sum():
-        raise DataError(f"{cells.name}: there is no item in any of the {len(counts)} rows")
-    rank = np.arange(1, ends[-1] + 1) - np.repeat(ends - counts, counts)
-    user = users.iloc[np.repeat(np.arange(len(users)), counts)].reset_index(drop=True)
+    row_of = np.repeat(np.arange(len(users)), np.fromiter(map(len, items), np.int64, len(items)))
+    if not len(row_of):
+        raise DataError(f"{cells.name}: there is no item in any of the {len(users)} rows")
+    rank = 1 + position_in_row(row_of, len(users))
+    user = users.iloc[row_of].reset_index(drop=True)
     columns = [user, pd.Series(_flat(items)), pd.Series(rank)]
     names = [str(users.name), _ITEM, "rank"]
     if ratings is not None:
@@ -145,7 +145,7 @@ def _one_row_an_item(
         names.append("rating")
 
     def row_name(row: int) -> str:
-        return f"place {rank[row]} of user {raw_text(users[int(np.searchsorted(ends, row, side='right'))])}"
+        return f"place {rank[row]} of user {raw_text(user[row])}"
 
     return Table(pd.concat(columns, axis=1, keys=names), cells.name, row_name)
 
@@ -157,7 +157,8 @@ def _flat(items: list[Any]) -> Any:
     return list(chain.from_iterable(c.tolist() if isinstance(c, np.ndarray) else c for c in items))
 
 
-def _is_list(cell: Any) -> bool:
+def is_list(cell: Any) -> bool:
+    """Return whether a cell of a table is a list of items."""
     return isinstance(cell, list | tuple) or (isinstance(cell, np.ndarray) and cell.ndim == 1)
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints, position_in_row
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
@@ -20,7 +20,7 @@ from evalplugin.lists.ranked_lists import RankedLists
 from evalplugin.metrics.blocks import Broken, BrokenRowsError, raw_text
 from evalplugin.metrics.grouped_rows import group_rows
 from evalplugin.models.base import ListRequest
-from evalplugin.models.selection import NO_ITEM, TopN, position_in_row, row_codes
+from evalplugin.models.selection import NO_ITEM, TopN, row_codes
 
 __all__ = ["lists_on", "shortfalls"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats
+from evalplugin.base.arrays import Codes, Flags, Floats, position_in_row
 from evalplugin.base.errors import ModelError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
@@ -29,7 +29,6 @@ from evalplugin.models.selection import (
     NO_ITEM,
     TopN,
     candidate_mask,
-    position_in_row,
     rank_entries,
     row_codes,
     select_candidates,

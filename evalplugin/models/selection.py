@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Codes, Flags, Floats, Ints, row_entries
+from evalplugin.base.arrays import Codes, Flags, Floats, Ints, position_in_row, row_entries
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ __all__ = [
     "NO_ITEM",
     "TopN",
     "candidate_mask",
-    "position_in_row",
     "rank_entries",
     "row_codes",
     "select_candidates",
@@ -303,9 +302,3 @@ def row_codes(rows: Rows, users: Codes) -> tuple[Ints, Codes]:
     """Return the index in ``users`` and the item code of all entries of the users."""
     entries, row = row_entries(rows.indptr, users)
     return row, rows.item[entries]
-
-
-def position_in_row(row: Ints, n_rows: int) -> Ints:
-    """Return the position of each entry among those of its row; rows are ascending."""
-    counts = np.bincount(row, minlength=n_rows)
-    return np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)

@@ -196,7 +196,7 @@ def _legend(comparisons: Sequence[Comparison], bakeoff: Bakeoff) -> Iterator[str
             yield f"[dim]{escape(f'{where}: {line}' if where else line)}[/dim]"
     failed = [(c.contest, row) for c in comparisons for row in c.models if row.error is not None]
     for contest, row in failed:
-        name = bakeoff.run_name(contest.dataset, contest.split, row.model)
+        name = bakeoff.run_name(contest, row.model)
         yield f"[red]{escape(name)} failed:[/red] {escape(row.error or '')}"
     if failed:
         yield "[dim]The traceback is in the run of the model in MLflow: traceback.txt.[/dim]"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats
+from evalplugin.base.arrays import Floats, position_in_row
 from evalplugin.base.errors import ModelError
+from evalplugin.lists.cells import is_list
 from evalplugin.metrics.blocks import raw_text
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Answers:
                 self._refuse_lists(answer, users)
             if whose is not None:
                 self._check_users(whose, users)
-            if whose is None or any(map(_is_list, answer[column])):
+            if whose is None or any(map(is_list, answer[column])):
                 return self._from_rows(answer, answer[column].tolist(), users if whose is None else whose)
             return self._long(answer, users)
         if isinstance(answer, pd.Series):
@@ -104,15 +105,14 @@ class Answers:
             for row in rows
         ]
         for row in rows:
-            if not _is_list(row):
+            if not is_list(row):
                 self._refuse_lists(answer, users, f", and the list of one is {row!r:.80}")
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        row_of = np.repeat(np.arange(len(rows)), np.fromiter(map(len, rows), np.int64, len(rows)))
         items = list(chain.from_iterable(rows))
         # As Python's values: NumPy would make text of numbers among text.
         column = pd.Series([one.item() if isinstance(one, np.generic) else one for one in items])
-        ends = np.cumsum(lengths)
-        rank = np.arange(1, len(items) + 1) - np.repeat(ends - lengths, lengths)
-        return pd.DataFrame({"user": np.repeat(np.asarray(users), lengths), "item": column, "rank": rank})
+        rank = 1 + position_in_row(row_of, len(rows))
+        return pd.DataFrame({"user": np.asarray(users)[row_of], "item": column, "rank": rank})
 
     def _long(self, answer: pd.DataFrame, users: npt.NDArray[np.generic]) -> pd.DataFrame:
         """Return a table with a row for each listed item, under the usual names."""
@@ -143,10 +143,6 @@ class Answers:
             f"each user, in their order (a list of lists, an array, a Series or a column {_LISTS!r}), or a table with "
             f"the columns {self.user!r}, {self.item!r} and {order}, one row a listed item"
         )
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
 
 
 def _shape(answer: Any) -> str:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.base.files import check_digest
 from evalplugin.tracking.manifest import Manifest
 from evalplugin.tracking.objects import copy_object
-from evalplugin.tracking.read.digests import check_digest
 from evalplugin.tracking.read.tables import read_table
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
+from evalplugin.base.files import check_digest
 from evalplugin.base.inputs import CHANGED
 from evalplugin.comparison.compared import ComparedModel, Tuned
 from evalplugin.comparison.contest import Rules
@@ -26,7 +27,6 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.manifest import manifest_path
 from evalplugin.tracking.names import metric_name, metric_names
-from evalplugin.tracking.read.digests import check_digest
 from evalplugin.tracking.read.large import read_large_table
 from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
 from evalplugin.tracking.read.tables import raw_ids, read_table, segments_of

@@ -115,11 +115,7 @@ def difference_metrics(bakeoff: Bakeoff, row: ComparedModel) -> Iterator[Metric]
 def summary_metrics(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Metric]:
     """Yield the metrics of the summary run: the number of models, and every model's paired differences."""
     names = metric_names(bakeoff.metrics)
-    rows = {
-        bakeoff.run_name(c.contest.dataset, c.contest.split, row.model): row
-        for c in comparisons
-        for row in c.models
-    }
+    rows = {bakeoff.run_name(c.contest, row.model): row for c in comparisons for row in c.models}
     keys = model_keys(rows)
     yield Metric("models", len(rows))
     yield Metric("models_failed", sum(row.error is not None for row in rows.values()))

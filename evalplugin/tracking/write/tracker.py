@@ -136,10 +136,10 @@ class MlflowTracker:
             *self.common_tags,
             *model_tags(data, model, type),
             Tag("mlflow.runColor", model_colours(bakeoff.models, bakeoff.baseline)[model]),
-            Tag("evalplugin.place", str(bakeoff.position(data.dataset, data.split, model))),
+            Tag("evalplugin.place", str(bakeoff.position(data, model))),
         ]
         with tracking_call(self.uri, f"start the run of {model}"):
-            return self.writer.start(bakeoff.run_name(data.dataset, data.split, model), tags)
+            return self.writer.start(bakeoff.run_name(data, model), tags)
 
     def finish_model(self, run_id: str, result: ModelResult, further: Iterable[Item] = ()) -> None:
         """Log a model's results without pictures, and ``further`` items; end its run as FINISHED or FAILED.
