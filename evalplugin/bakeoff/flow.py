@@ -175,7 +175,7 @@ def run_bakeoff(
     report_seeds(config, jobs, observer)
     studies = studies_of(config, prepared, jobs)
     with observer.progress("look up the inputs of models"):
-        check_declared(config, cache)
+        check_declared(config, cache, observer)
         named = cache.named(named_inputs(jobs))
     bakeoff = describe_bakeoff(config, experiment)
     fingerprints = fingerprints_of(config, prepared, experiment=bakeoff.experiment, tracking=uri)

@@ -92,7 +92,7 @@ def tune(
     jobs = jobs_of(config, prepared)
     studies = studies_of(config, prepared, jobs)
     with observer.progress("look up the inputs of models"):
-        check_declared(config, cache)
+        check_declared(config, cache, observer)
         named = cache.named(named_inputs(jobs))
     with open_session(config, observer, workers=workers, inputs=named) as session:
         found = run_studies(studies, jobs, task_executor(session, Observer()), cache, observer)

@@ -9,10 +9,12 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import CHANGED, PROGRAM, Inputs, changed_input, folder_size, scheme_of
 from evalplugin.base.units import count_text, size_text
 from evalplugin.config import CheckedConfig
-from evalplugin.config.inputs import declared_inputs, stored_uris
+from evalplugin.config.inputs import declared_inputs, inputs_of_model, stored_uris
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job
 from evalplugin.execution.store.steps import StepCache
+from evalplugin.execution.store.versions import source_of, unrecorded_readers
+from evalplugin.models import MODELS
 from evalplugin.report.decision import outcome_words
 from evalplugin.tracking.connection import is_missing, tracking_call
 from evalplugin.tracking.read.past import last_finished
@@ -36,10 +38,11 @@ def named_inputs(jobs: Sequence[Job]) -> list[str]:
     return list(dict.fromkeys(name for job in jobs for task in job.tasks for name in task.inputs))
 
 
-def check_declared(config: CheckedConfig, cache: StepCache) -> None:
+def check_declared(config: CheckedConfig, cache: StepCache, observer: Observer) -> None:
     """Look up declared inputs, and refuse those of which it cannot be known whether they have changed.
 
-    A program without a version is none of these: it is run again. Of folders it is reported how much is compared.
+    A program without a version is none of these: it is run again. Of folders it is reported how much is compared. A
+    plugin that uses a reader whose files cannot be recorded is a warning, if one of its models names no inputs.
 
     Raises:
         DataError: There is one.
@@ -56,6 +59,17 @@ def check_declared(config: CheckedConfig, cache: StepCache) -> None:
                 cache.store.report(
                     f"{model.name} depends on {count_text(files, 'file')} ({size_text(size)}) in {name}"
                 )
+    _warn_of_readers(config, observer)
+
+
+def _warn_of_readers(config: CheckedConfig, observer: Observer) -> None:
+    entries = [MODELS.entry(m.type) for m in config.models if not any(inputs_of_model(m, config.folder))]
+    for file in dict.fromkeys(source_of(entry) for entry in entries if not entry.is_own):
+        if file is not None and (readers := unrecorded_readers(file)):
+            observer.warn(
+                f"{file} uses {', '.join(readers)}: files that are read with it cannot be recorded, and a change "
+                f"of them would not be noticed; name them under inputs: of the model"
+            )
 
 
 def check_stored(config: CheckedConfig, tracking_uri: str) -> None:

@@ -1,4 +1,4 @@
-"""Recording of the files that code reads, by Python's audit events and by wrapped readers of compiled libraries."""
+"""Recording of the files that code reads, by Python's audit events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from evalplugin.base.inputs import CHANGED, GLOB, WRITTEN, Signature, fingerprint_of, signature_of
 
-__all__ = ["note_path", "recorded_inputs"]
+__all__ = ["recorded_inputs"]
 
 # Code that looks for modules and their sources, and no input of a result.
 _IMPORTING = ("importlib", "zipimport", "pkgutil", "pkg_resources", "tokenize", "linecache", "inspect")
@@ -88,9 +88,9 @@ class _Recording:
 def recorded_inputs(named: Collection[str] = (), *, carry: bool = False) -> Generator[dict[str, str]]:
     """Yield a mapping that holds, at the end, the inputs that were read inside, with fingerprints.
 
-    What Python code opens or lists is recorded, and what the readers of ``readers`` are asked for; not the files of
-    Python, its packages and the system, nor those that were written first. What another process reads, and what comes
-    over the network or from a database, is not known.
+    What Python code opens or lists is recorded; not the files of Python, its packages and the system, nor those that
+    were written first. What compiled code or another process reads, and what comes over the network or from a database,
+    is not known.
 
     Args:
         named: Inputs that are known to be in use; those that were written to are in the result, as ``WRITTEN``.
@@ -110,22 +110,6 @@ def recorded_inputs(named: Collection[str] = (), *, carry: bool = False) -> Gene
             found |= {name: value for name, value in _carried.items() if name not in found}
             _carried.update(unnamed)
         found |= {name: WRITTEN for name in named if recording.has_written(name) and name not in found}
-
-
-def note_path(value: object, *, writes: bool = False) -> None:
-    """Record what a reader of a library is asked for: a file, a folder, a pattern, or several of them."""
-    if isinstance(value, list | tuple):
-        for one in value:
-            note_path(one, writes=writes)
-    elif _active and isinstance(value, str | os.PathLike):
-        with suppress(TypeError, ValueError, OSError):
-            path = os.path.abspath(os.fsdecode(value))
-            if writes or os.path.exists(path) or not glob.has_magic(path):
-                _note(path, writes=writes)
-            else:
-                _note_names(path)
-                for file in glob.glob(path, recursive=True):
-                    _note(file)
 
 
 def _note(path: str | bytes | os.PathLike[str], *, writes: bool = False, is_new: bool = True) -> None:
@@ -173,11 +157,8 @@ def _install() -> None:
     """Listen to Python's audit events from now on: a process cannot stop, but it costs next to nothing."""
     global _installed
     if not _installed:
-        from evalplugin.base.readers import watch_readers
-
         _installed = True
         sys.addaudithook(_hear)
-        watch_readers(note_path)
 
 
 def _hear(event: str, args: tuple[Any, ...]) -> None:

@@ -121,3 +121,23 @@ def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
     monkeypatch.setenv("TASTE", "secret-2")
     assert code(name) != before
     assert versions.code_of(entry, environment=False) == without
+
+
+@pytest.mark.parametrize(
+    ("statements", "readers"),
+    [
+        ("import pyarrow.parquet", ["pyarrow"]),
+        ("from scipy.io import mmread", ["scipy.io"]),
+        ("from scipy import io", ["scipy.io"]),
+        ("import own_reader", ["h5py", "polars"]),
+        ("import pandas\ndef read(): return pandas.read_parquet('a')", ["read_parquet"]),
+        ("from pandas import read_parquet", ["read_parquet"]),
+        ("import pandas, scipy.sparse, pyarrow_extras\ndef read(): return pandas.read_csv('a')", []),
+    ],
+)
+def test_plugins_readers_whose_files_cannot_be_recorded(
+    tmp_path: Path, statements: str, readers: list[str]
+) -> None:
+    (tmp_path / "own_reader.py").write_text("def read():\n    import polars\n    from h5py import File\n")
+    (tmp_path / "plugin.py").write_text(statements)
+    assert versions.unrecorded_readers(tmp_path / "plugin.py") == readers
