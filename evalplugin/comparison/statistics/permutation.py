@@ -18,7 +18,6 @@ __all__ = [
     "Permuted",
     "all_signs",
     "normal_bound",
-    "normal_limit",
     "sign_flip_tests",
 ]
 
@@ -65,8 +64,8 @@ def sign_flip_tests(
         if 2 ** len(column) <= n_permutations:
             tests[i] = Permuted(all_signs(column), "exact")
         elif len(column) >= NORMAL_FROM:
-            known = PairMoments.of_pairs(column, column, column) if pairs is None else pairs[i]
-            if (limit := normal_limit(known)) is not None:
+            known = PairMoments.of(column, column, column) if pairs is None else pairs[i]
+            if (limit := _normal_limit(known)) is not None:
                 tests[i] = limit
     to_flip = [i for i in range(len(columns)) if i not in tests]
     for start in range(0, len(to_flip), _COLUMNS_AT_ONCE):
@@ -96,7 +95,7 @@ def all_signs(column: Column) -> float:
     return float(np.mean(np.abs(sums) >= _as_extreme(column)))
 
 
-def normal_limit(pairs: PairMoments) -> Permuted | None:
+def _normal_limit(pairs: PairMoments) -> Permuted | None:
     """Return the normal limit of the sums of random signs; None where it is no good approximation of them."""
     from scipy.special import ndtr
 
