@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import glob
+import inspect
 import os
 import sys
 import sysconfig
@@ -165,7 +166,8 @@ def _hear(event: str, args: tuple[Any, ...]) -> None:
     if _active and event in _EVENTS:
         # An exception here would fail the code that is recorded.
         with suppress(TypeError, ValueError, OSError):
-            _note_event(event, args, sys._getframe(1))
+            if (frame := inspect.currentframe()) is not None and frame.f_back is not None:
+                _note_event(event, args, frame.f_back)
 
 
 def _note_event(event: str, args: tuple[Any, ...], caller: FrameType) -> None:
