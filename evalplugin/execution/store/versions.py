@@ -33,7 +33,7 @@ __all__ = [
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
 _OF_TASK = ("data", "metrics", "models")  # packages whose components are all among its imports
 # Packages and functions of pandas that open files in compiled code, of which no audit event of Python tells.
-_COMPILED_READERS = ("duckdb", "h5py", "polars", "pyarrow", "safetensors", "scipy.io", "sqlite3", "tables")
+_COMPILED_READERS = ("duckdb", "h5py", "polars", "pyarrow", "safetensors", "scipy.io", "tables")
 _COMPILED_FUNCTIONS = {"read_hdf", "read_parquet"}
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
