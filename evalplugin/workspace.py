@@ -13,14 +13,16 @@ from evalplugin.base.errors import DataError, Problem, TrackingError
 from evalplugin.base.inputs import PROGRAM, folder_size, scheme_of
 from evalplugin.base.units import count_text, size_text
 from evalplugin.config import CheckedConfig
-from evalplugin.config.inputs import declared_inputs, stored_uris
+from evalplugin.config.inputs import declared_inputs, inputs_of_model, stored_uris
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import Job, PreparedData, jobs_of, prepare
 from evalplugin.execution.store import private_folder
 from evalplugin.execution.store.steps import StepCache
+from evalplugin.execution.store.versions import source_of, unrecorded_readers
 from evalplugin.execution.worker import Limits
+from evalplugin.models import MODELS
 from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.uris import stored_version, uri_version
@@ -113,7 +115,8 @@ class Workspace:
     def look_up_inputs(self, jobs: Sequence[Job]) -> dict[str, str]:
         """Return the fingerprints of the inputs that models' parameters name and that the config declares.
 
-        A program without a version is run again, and is not compared. Of folders it is reported how much is compared.
+        A program without a version is run again, and is not compared. Of folders it is reported how much is compared. A
+        plugin that uses a reader whose files cannot be recorded is a warning, if one of its models names no inputs.
 
         Raises:
             DataError: Of a declared input it cannot be known whether it has changed.
@@ -130,8 +133,19 @@ class Workspace:
                         files, size = folder_size(name)
                         compared = f"{count_text(files, 'file')} ({size_text(size)})"
                         self.observer.report(f"{model.name} depends on {compared} in {name}")
+            self._warn_of_readers()
             names = [name for job in jobs for task in job.tasks for name in task.inputs]
             return self.cache.named(list(dict.fromkeys(names)))
+
+    def _warn_of_readers(self) -> None:
+        models = [m for m in self.config.models if not any(inputs_of_model(m, self.config.folder))]
+        entries = [entry for entry in (MODELS.entry(model.type) for model in models) if not entry.is_own]
+        for file in dict.fromkeys(map(source_of, entries)):
+            if file is not None and (readers := unrecorded_readers(file)):
+                self.observer.warn(
+                    f"{file} uses {', '.join(readers)}: files that are read with it cannot be recorded, and a change "
+                    f"of them would not be noticed; name them under inputs: of the model"
+                )
 
     @contextmanager
     def open_session(

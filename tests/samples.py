@@ -15,6 +15,7 @@ from evalplugin.comparison.cells import metric_cells
 from evalplugin.comparison.compared import Cell
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
+from evalplugin.comparison.statistics import Interval
 from evalplugin.data import Interactions
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning
 from evalplugin.metrics.scores import PerUserScores
@@ -36,6 +37,11 @@ class Failing:
 
     def scores(self, users): ...
 """
+
+
+def excludes(interval: Interval, value: float = 0.0) -> bool:
+    """Return whether a value lies outside an interval; False when its bounds are undefined."""
+    return bool(value < interval.low or value > interval.high)
 
 
 def small_config(**changes: Any) -> dict[str, Any]:

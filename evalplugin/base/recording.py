@@ -1,9 +1,10 @@
-"""Recording of the files that code reads, by Python's audit events and by wrapped readers of compiled libraries."""
+"""Recording of the files that code reads, by Python's audit events."""
 
 from __future__ import annotations
 
 import functools
 import glob
+import inspect
 import os
 import sys
 import sysconfig
@@ -17,7 +18,7 @@ from typing import Any
 
 from evalplugin.base.inputs import CHANGED, GLOB, WRITTEN, Signature, fingerprint_of, signature_of
 
-__all__ = ["ignore_folder", "note_path", "recorded_inputs"]
+__all__ = ["ignore_folder", "recorded_inputs"]
 
 # Code that looks for modules and their sources, and no input of a result.
 _IMPORTING = ("importlib", "zipimport", "pkgutil", "pkg_resources", "tokenize", "linecache", "inspect")
@@ -91,9 +92,9 @@ def recorded_inputs(
 ) -> Generator[dict[str, str]]:
     """Yield a mapping that holds, at the end, the inputs that were read inside, with fingerprints.
 
-    What Python code opens, lists or imports is recorded, and what the readers of ``readers`` are asked for; not the
-    files of Python, its packages and the system, nor those that were written first. What another process reads, and
-    what comes over the network or from a database, is not known.
+    What Python code opens, lists or imports is recorded; not the files of Python, its packages and the system, nor
+    those that were written first. What compiled code or another process reads, and what comes over the network or from
+    a database, is not known.
 
     Args:
         named: Inputs that are known to be in use; those that were written to are in the result, as ``WRITTEN``.
@@ -117,22 +118,6 @@ def recorded_inputs(
             found |= {name: value for name, value in _carried.items() if name not in found}
             _carried.update(unnamed)
         found |= {name: WRITTEN for name in named if recording.has_written(name) and name not in found}
-
-
-def note_path(value: object, *, writes: bool = False) -> None:
-    """Record what a reader of a library is asked for: a file, a folder, a pattern, or several of them."""
-    if isinstance(value, list | tuple):
-        for one in value:
-            note_path(one, writes=writes)
-    elif _active and isinstance(value, str | os.PathLike):
-        with suppress(TypeError, ValueError, OSError):
-            path = os.path.abspath(os.fsdecode(value))
-            if writes or os.path.exists(path) or not glob.has_magic(path):
-                _note(path, writes=writes)
-            else:
-                _note_names(path)
-                for file in glob.glob(path, recursive=True):
-                    _note(file)
 
 
 def _note(path: str | bytes | os.PathLike[str], *, writes: bool = False, is_new: bool = True) -> None:
@@ -194,18 +179,16 @@ def _install() -> None:
     """Listen to Python's audit events from now on: a process cannot stop, but it costs next to nothing."""
     global _installed
     if not _installed:
-        from evalplugin.base.readers import watch_readers
-
         _installed = True
         sys.addaudithook(_hear)
-        watch_readers(note_path)
 
 
 def _hear(event: str, args: tuple[Any, ...]) -> None:
     if _active and event in _EVENTS:
         # An exception here would fail the code that is recorded.
         with suppress(TypeError, ValueError, OSError):
-            _note_event(event, args, sys._getframe(1))
+            if (frame := inspect.currentframe()) is not None and frame.f_back is not None:
+                _note_event(event, args, frame.f_back)
 
 
 def _note_event(event: str, args: tuple[Any, ...], caller: FrameType) -> None:

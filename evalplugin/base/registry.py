@@ -69,15 +69,10 @@ class Registry(Generic[T]):
         kind: str,
         *,
         check: Callable[[type], str | None] = lambda cls: None,
-        own: Mapping[str, str] | None = None,
     ) -> None:
-        """Make an empty registry of one ``kind``; ``check`` returns why a class is no such component, or None.
-
-        ``own`` are components of evalplugin in higher layers, as ``module:class``, imported when they are named.
-        """
+        """Make an empty registry of one ``kind``; ``check`` returns why a class is no such component, or None."""
         self.kind = kind
         self.group = f"evalplugin.{kind}s"
-        self._own = dict(own or {})
         self._check = check
         self._entries: dict[str, Entry[T]] = {}
 
@@ -158,11 +153,9 @@ class Registry(Generic[T]):
         return build(entry.cls, params or {}, owner=name)
 
     def _entry_points(self) -> dict[str, Any]:
-        from importlib.metadata import EntryPoint, entry_points
+        from importlib.metadata import entry_points
 
-        points: dict[str, Any] = {
-            name: EntryPoint(name, value, self.group) for name, value in self._own.items()
-        }
+        points: dict[str, Any] = {}
         for point in entry_points(group=self.group):
             if point.name in points and points[point.name].value != point.value:
                 raise PluginError(
@@ -174,7 +167,7 @@ class Registry(Generic[T]):
 
     def _load_entry_point(self, name: str, point: Any) -> None:
         origin = f"package {point.dist.name}" if point.dist is not None else f"entry point {point.value}"
-        if self._own.get(name) == point.value:
+        if self.has_own(name):
             origin = point.module
         with _with_origin(origin), recorded_inputs(carry=True, imports=False):
             try:

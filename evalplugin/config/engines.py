@@ -29,13 +29,5 @@ class Engine(Protocol):
         """
 
 
-_ENGINES = "evalplugin.execution.engines"
-ENGINES: Registry[Engine] = Registry(
-    "engine",
-    check=require_methods("open(needs)"),
-    own={
-        "executor": f"{_ENGINES}.executor:Executor",
-        "local": f"{_ENGINES}.local:Local",
-        "ray": f"{_ENGINES}.ray:Ray",
-    },
-)
+# Those of evalplugin are imported when a config names them: by its entry points, as their layer is a higher one.
+ENGINES: Registry[Engine] = Registry("engine", check=require_methods("open(needs)"))

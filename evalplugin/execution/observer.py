@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -51,7 +51,7 @@ class PythonWarnings(Observer):
 
 def warn_caller(text: str) -> None:
     """Issue a UserWarning at the line of the user's code that has led to it."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, UserWarning, stacklevel=level)

@@ -86,6 +86,7 @@ class Assignment:
 
 def refuse_in_worker() -> None:
     """End this process if it is a worker that imports the script that started it; its parent reports the reason."""
+    # Private: only multiprocessing knows that it imports a script. Held by test_script_without_main_guard_is_an_error.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         os._exit(NOT_GUARDED)
 

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from evalplugin.schedule.units import ScheduledConfig
 
-if TYPE_CHECKING:
-    from apscheduler.schedulers.base import BaseScheduler
-
 __all__ = ["Scheduler", "Started", "start_process"]
 
-# Timers pause while a machine sleeps: the scheduler wakes up this often to read the clock.
+# A wait pauses while a machine sleeps: the scheduler wakes up this often to read the clock.
 _WAKE_SECONDS = 60
 
 
@@ -78,6 +76,22 @@ def start_process(job: ScheduledConfig, arguments: Sequence[str]) -> Started:
 
 
 @dataclass
+class _Planned:
+    """A config and its next time."""
+
+    job: ScheduledConfig
+    due: datetime
+    run: Future[None] | None = None  # the last one, which may wait for those of other configs
+
+    def take(self, now: datetime) -> datetime:
+        """Return the latest time that is due now, and plan the one after it: missed times are one."""
+        latest = self.due
+        while self.due <= now:
+            latest, self.due = self.due, self.job.cron.next(self.due)
+        return latest
+
+
+@dataclass
 class Scheduler:
     """Runs configs by their schedules until SIGTERM or Ctrl-C."""
 
@@ -96,59 +110,51 @@ class Scheduler:
 
         A cut-off bake-off ends its runs as KILLED first; a second signal does not wait for that.
         """
-        from apscheduler.schedulers.blocking import BlockingScheduler
-
-        base = BlockingScheduler(timezone=UTC)
-        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)  # its events are reported below
-        self._fill(base)
-        for job in self.jobs:
-            times = f"{job.cron.expression} in {job.cron.timezone}"
-            self.report(f"{job.file.name}: {times}; next run {self._next(job):%Y-%m-%d %H:%M %Z}")
+        begun = datetime.now(UTC)
+        plans = [_Planned(job, job.cron.next(begun)) for job in self.jobs]
+        for plan in plans:
+            cron = plan.job.cron
+            times = f"{cron.expression} in {cron.timezone}"
+            self.report(f"{plan.job.file.name}: {times}; next run {plan.due:%Y-%m-%d %H:%M %Z}")
+        pool = ThreadPoolExecutor(
+            1
+        )  # one thread for all: bake-offs of several configs do not run at once either
         try:
-            base.start()
+            while True:
+                now = datetime.now(UTC)
+                for plan in sorted(plans, key=lambda plan: plan.due.timestamp()):
+                    if plan.due <= now:
+                        self._queue(plan, plan.take(now), pool)
+                first = min(plan.due.timestamp() for plan in plans)
+                time.sleep(min(max(first - time.time(), 0), _WAKE_SECONDS))
         except KeyboardInterrupt:
-            return self._end(base)
-        return EXIT_DONE
+            return self._end(pool)
 
-    def _fill(self, base: BaseScheduler) -> None:
-        from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_MISSED
-        from apscheduler.executors.pool import ThreadPoolExecutor
+    def _queue(self, plan: _Planned, due: datetime, pool: ThreadPoolExecutor) -> None:
+        if plan.run is None or plan.run.done():
+            plan.run = pool.submit(self._run_due, plan.job, due)
+        else:
+            with self._failure_reported(plan.job):
+                self._leave_out(plan.job, due, "the run before it is not done")
 
-        # One worker for all: bake-offs of several configs do not run at once either.
-        base.add_executor(ThreadPoolExecutor(1), "default")
-        base.add_executor(ThreadPoolExecutor(1), "clock")
-        base.add_job(_wake, "interval", seconds=_WAKE_SECONDS, executor="clock", id="clock")
-        # What is due at the same moment starts in the order of the ids, which is that of the jobs.
-        by_id = {f"{number:09d}": job for number, job in enumerate(self.jobs)}
-        for key, job in by_id.items():
-            base.add_job(
-                self._run_one,
-                _trigger(job),
-                args=[job],
-                id=key,
-                coalesce=True,
-                max_instances=1,
-                misfire_grace_time=max(1, round(job.schedule.catch_up_hours * 3600)),
-            )
+    def _run_due(self, job: ScheduledConfig, due: datetime) -> None:
+        hours = job.schedule.catch_up_hours
+        with self._failure_reported(job):
+            if datetime.now(UTC) - due > timedelta(seconds=max(1, round(hours * 3600))):
+                self._leave_out(job, due, f"more than {hours:g} hours late")
+            else:
+                self._run_one(job)
 
-        def failed(event: Any) -> None:
-            self.report(
-                f"{by_id[event.job_id].file.name}: {type(event.exception).__name__}: {event.exception}"
-            )
+    def _leave_out(self, job: ScheduledConfig, due: datetime, reason: str) -> None:
+        self._line(job, event="left out", due=_text(due), reason=reason)
 
-        def left_out(event: Any) -> None:
-            if (job := by_id.get(event.job_id)) is not None:
-                late = event.code == EVENT_JOB_MISSED
-                due = event.scheduled_run_time if late else event.scheduled_run_times[-1]
-                reason = (
-                    f"more than {job.schedule.catch_up_hours:g} hours late"
-                    if late
-                    else "the run before it is not done"
-                )
-                self._line(job, event="left out", due=_text(due), reason=reason)
-
-        base.add_listener(left_out, EVENT_JOB_MISSED | EVENT_JOB_MAX_INSTANCES)
-        base.add_listener(failed, EVENT_JOB_ERROR)
+    @contextmanager
+    def _failure_reported(self, job: ScheduledConfig) -> Generator[None]:
+        """Report an exception inside, so that the scheduler goes on."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - the next run may succeed
+            self.report(f"{job.file.name}: {type(error).__name__}: {error}")
 
     def _run_one(self, job: ScheduledConfig) -> None:
         begun = datetime.now(UTC)
@@ -180,11 +186,11 @@ class Scheduler:
                 self._running = None
             self._idle.set()
 
-    def _end(self, base: BaseScheduler) -> int:
+    def _end(self, pool: ThreadPoolExecutor) -> int:
         """End the running bake-off, if any, wait for it, and return the exit code."""
         with self._lock:
             self._stopping, running = True, self._running
-        base.shutdown(wait=False)
+        pool.shutdown(wait=False)
         if running is None:
             return EXIT_DONE
         try:
@@ -196,30 +202,10 @@ class Scheduler:
             self._idle.wait()
         return EXIT_INTERRUPTED
 
-    def _next(self, job: ScheduledConfig) -> datetime:
-        return job.cron.next(datetime.now(UTC))
-
     def _line(self, job: ScheduledConfig, **facts: Any) -> None:
-        following = None if self._stopping else _text(self._next(job))
+        following = None if self._stopping else _text(job.cron.next(datetime.now(UTC)))
         self.write(json.dumps({"config": str(job.file), **facts, "next": following}, ensure_ascii=False))
 
 
-def _trigger(job: ScheduledConfig) -> Any:
-    from apscheduler.triggers.base import BaseTrigger
-
-    class Trigger(BaseTrigger):  # type: ignore[misc]
-        """APScheduler's own reads 0 as Monday, and takes a day only where both fields for days fit it."""
-
-        def get_next_fire_time(self, previous_fire_time: datetime | None, now: datetime) -> datetime:
-            """Return the time after the previous one, or after now."""
-            return job.cron.next(previous_fire_time or now)
-
-    return Trigger()
-
-
-def _wake() -> None:
-    """Do nothing: the scheduler reads the clock whenever a job is due."""
-
-
-def _text(time: datetime) -> str:
-    return time.isoformat(timespec="seconds")
+def _text(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds")

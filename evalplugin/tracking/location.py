@@ -35,19 +35,18 @@ DEFAULT_URI = "sqlite:///mlflow.db"
 UI_URL = "http://127.0.0.1:5000"  # where `mlflow ui` listens
 
 
-def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
+def resolve_uri(uri: str | None) -> str:
     """Return the absolute tracking URI: the one given, or MLFLOW_TRACKING_URI, or ``sqlite:///mlflow.db``.
 
-    A relative SQLite path is relative to ``folder`` (default: the working directory).
+    A relative SQLite path is relative to the working directory.
 
     Raises:
         TrackingUriError: As ``check_tracking_uri`` and ``check_driver``; a folder in place of a database's file.
         TrackingError: Old runs in ``./mlruns`` while no store is named.
     """
-    folder = (folder or Path.cwd()).absolute()
     given = uri or os.environ.get("MLFLOW_TRACKING_URI", "").strip()
     if not given:
-        if old := _old_runs(folder):
+        if old := _old_runs():
             raise TrackingError(
                 f"no tracking store is named, and {old} holds runs of an older MLflow, which MLflow would turn to. "
                 f"{NO_FOLDERS}; or name a store: --tracking-uri {DEFAULT_URI}"
@@ -57,7 +56,7 @@ def resolve_uri(uri: str | None, *, folder: Path | None = None) -> str:
     check_driver(given)
     kind = store_kind(given)
     if kind == "sqlite":
-        return _absolute_sqlite(given, folder)
+        return _absolute_sqlite(given)
     return given.rstrip("/") if kind in ("http", "https") else given
 
 
@@ -98,10 +97,10 @@ def ui_base_url(uri: str) -> str:
     return UI_URL
 
 
-def _absolute_sqlite(uri: str, folder: Path) -> str:
+def _absolute_sqlite(uri: str) -> str:
     head, _, rest = uri.partition("://")
     path, query = (rest[1:] if rest.startswith("/") else rest).partition("?")[::2]
-    absolute = Path(os.path.abspath(folder / path))
+    absolute = Path(os.path.abspath(path))
     if absolute.is_dir():
         raise TrackingUriError(
             f"tracking URI {uri!r}: {absolute} is a folder; name a file in it, such as mlflow.db"
@@ -120,8 +119,8 @@ def sqlite_path(uri: str) -> Path | None:
     return Path(rest.partition("?")[0]) if head.partition("+")[0] == "sqlite" else None
 
 
-def _old_runs(folder: Path) -> Path | None:
-    runs = folder / "mlruns"
+def _old_runs() -> Path | None:
+    runs = Path("mlruns").absolute()
     try:
         found = any(entry.name.isdigit() and (entry / "meta.yaml").exists() for entry in runs.iterdir())
     except OSError:

@@ -84,6 +84,8 @@ def _make() -> bytes:
         file = Path(folder, "mlflow.db")
         engine = untyped.create_sqlalchemy_engine(f"sqlite:///{file}")
         try:
+            # Private: MLflow's public ways to a new store also add the experiment Default, with the location of its
+            # artifacts, which depends on the store's own path. Held by test_a_new_store_is_one_that_mlflow_makes.
             untyped._initialize_tables(engine)
         finally:
             engine.dispose()

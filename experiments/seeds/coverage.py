@@ -21,6 +21,11 @@ USERS = 500
 LEVEL = 0.95
 
 
+def excludes(interval: Interval, value: float = 0.0) -> bool:
+    """Return whether a value lies outside an interval; False when its bounds are undefined."""
+    return bool(value < interval.low or value > interval.high)
+
+
 def study(ratio: float, mixing: float, seeds: int, rng: np.random.Generator) -> tuple[float, float, float]:
     """Return the error rate of the difference with seeds and by users alone, and the width relative to the ideal.
 
@@ -42,7 +47,7 @@ def study(ratio: float, mixing: float, seeds: int, rng: np.random.Generator) -> 
         variance = 2 * (1 + mixing**2 / seeds) * rng.chisquare(USERS - 1) / (USERS - 1)
         half = stdtrit(USERS - 1, (1 + LEVEL) / 2) * np.sqrt(variance / USERS)
         interval = Interval(difference, difference - half, difference + half, LEVEL, "t", USERS)
-        wrong_users += interval.excludes()
+        wrong_users += excludes(interval)
         if seeds > 1:
             spreads = [SeedSpread(float(one.std(ddof=1)), seeds) for one in means]
             interval = interval_with_seeds(interval, spreads)
@@ -52,8 +57,8 @@ def study(ratio: float, mixing: float, seeds: int, rng: np.random.Generator) -> 
             )  # fmt: skip
             if number < 200:  # the p-value agrees with the interval
                 p = paired_with_seeds(paired, *spreads).p["permutation"]
-                assert (p < 1 - LEVEL) == interval.excludes()
-        wrong += interval.excludes()
+                assert (p < 1 - LEVEL) == excludes(interval)
+        wrong += excludes(interval)
         width += interval.high - interval.low
     true = np.sqrt(2 * (1 + ratio**2 / seeds + mixing**2 / seeds)) * error
     return wrong / REPEATS, wrong_users / REPEATS, width / REPEATS / (2 * 1.96 * true)

@@ -17,7 +17,14 @@ from scipy.stats import skew
 from scores import QUANTILES, Table, alike, better, draw, draw_family, lopsided
 
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.statistics import TESTS, benjamini_hochberg, compare_pairs, holm, mean_intervals
+from evalplugin.comparison.statistics import (
+    TESTS,
+    Interval,
+    benjamini_hochberg,
+    compare_pairs,
+    holm,
+    mean_intervals,
+)
 
 HERE = Path(__file__).parent
 ALPHA = 0.05
@@ -25,6 +32,11 @@ AT_ONCE = 500  # bake-offs
 FAMILY_USERS = 200
 FAMILY_SIZES = (5, 20)
 FAMILY_SCORES = ("ndcg, 60 % zeros", "hit, 25 %", "dcg, long tail")
+
+
+def excludes(interval: Interval, value: float = 0.0) -> bool:
+    """Return whether a value lies outside an interval; False when its bounds are undefined."""
+    return bool(value < interval.low or value > interval.high)
 
 
 @dataclass(frozen=True)
@@ -137,12 +149,12 @@ def _two_models(
         for test in TESTS:
             note(part, test, [pair.p[test] <= ALPHA for pair in pairs])
         resampled = mean_intervals(a - b, method="bootstrap", rng=rng)
-        note("difference", "auto (t)", [not pair.interval.excludes(true) for pair in pairs])
-        note("difference", "bootstrap", [not interval.excludes(true) for interval in resampled])
+        note("difference", "auto (t)", [not excludes(pair.interval, true) for pair in pairs])
+        note("difference", "bootstrap", [not excludes(interval, true) for interval in resampled])
         if models == "alike":
             for method in ("auto", "bootstrap", "t"):
                 intervals = mean_intervals(a, method=method, rng=rng)
-                note("mean", method, [not interval.excludes(true_a) for interval in intervals])
+                note("mean", method, [not excludes(interval, true_a) for interval in intervals])
     for (kind, method), outcomes in found.items():
         yield Rate(kind, users, scores, models, method, float(np.mean(outcomes)), bakeoffs)
 

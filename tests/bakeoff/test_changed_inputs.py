@@ -392,6 +392,22 @@ def test_declared_inputs_of_which_nothing_can_be_known_are_refused(
     assert fits() == 0
 
 
+def test_plugin_with_readers_whose_files_cannot_be_recorded_is_one_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_numbers("v.json", 1)
+    vendor("[1.0]", "def read(): import pyarrow, h5py", model={"grid": {"file": ["one", "two"]}})
+    code, _, err = run(capsys)
+    assert (code, err.count("cannot be recorded")) == (0, 1)
+    assert (
+        "warning: vendor.py uses h5py, pyarrow: files that are read with it cannot be recorded, and a change of "
+        "them would not be noticed; name them under inputs: of the model\n"
+    ) in err
+    for named in ({"inputs": ["v.json"]}, {"params": {"options": {"numbers": "v.json"}}}):
+        vendor("[1.0]", "import pyarrow", model=named)
+        assert "cannot be recorded" not in run(capsys)[2]
+
+
 def test_results_are_not_reused_where_a_uri_of_a_parameter_cannot_be_compared() -> None:
     def unknown(uri: str) -> str:
         raise DataError(f"{uri}: it cannot be known whether its content has changed: no answer")

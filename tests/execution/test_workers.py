@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -473,3 +474,14 @@ if __name__ == "__main__":
     bad = {{"type": "bad", "params": {{"how": "full disk"}}}}
     test_workers.results(test_workers.config(folder, models=[bad], split={{"type": "last_n", "n": 2}}), folder, 1)
 """
+
+
+def test_daemon_may_start_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    process = multiprocessing.get_context("spawn").Process(target=print)
+    with pytest.raises(AssertionError, match="daemonic processes are not allowed to have children"):
+        process.start()
+    with workers_module._plain_parent():
+        process.start()
+    process.join()
+    assert process.exitcode == 0

@@ -21,11 +21,9 @@ def test_the_environment_names_the_store(monkeypatch: pytest.MonkeyPatch) -> Non
     assert resolve_uri("sqlite:////x/y.db") == "sqlite:////x/y.db"
 
 
-def test_a_relative_path_becomes_absolute(tmp_path: Path) -> None:
-    assert (
-        resolve_uri("sqlite:///a/../b c/m.db?timeout=9", folder=tmp_path)
-        == f"sqlite:///{tmp_path}/b c/m.db?timeout=9"
-    )
+def test_a_relative_path_becomes_absolute() -> None:
+    uri = resolve_uri("sqlite:///a/../b c/m.db?timeout=9")
+    assert uri == f"sqlite:///{Path.cwd()}/b c/m.db?timeout=9"
 
 
 @pytest.mark.parametrize("uri", ["./mlruns", "mlruns", "file:///tmp/x", "/tmp/x", "file:x"])
@@ -34,13 +32,14 @@ def test_plain_folder_is_refused_with_the_migration_command(uri: str) -> None:
         resolve_uri(uri)
 
 
-def test_old_mlruns_folder_is_an_error_without_a_tracking_uri(tmp_path: Path) -> None:
-    (tmp_path / "mlruns" / "0").mkdir(parents=True)
-    assert resolve_uri(None, folder=tmp_path).startswith("sqlite:///")
-    (tmp_path / "mlruns" / "0" / "meta.yaml").touch()
+def test_old_mlruns_folder_is_an_error_without_a_tracking_uri() -> None:
+    old = Path("mlruns", "0")
+    old.mkdir(parents=True)
+    assert resolve_uri(None).startswith("sqlite:///")
+    (old / "meta.yaml").touch()
     with pytest.raises(TrackingError, match=r"mlruns holds runs of an older MLflow.*migrate-filestore"):
-        resolve_uri(None, folder=tmp_path)
-    assert resolve_uri("sqlite:///mlflow.db", folder=tmp_path).endswith("mlflow.db")
+        resolve_uri(None)
+    assert resolve_uri("sqlite:///mlflow.db").endswith("mlflow.db")
 
 
 @pytest.mark.parametrize(

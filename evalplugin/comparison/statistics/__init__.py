@@ -13,8 +13,8 @@ from evalplugin.comparison.statistics.intervals import (
     mean_intervals,
 )
 from evalplugin.comparison.statistics.one_sided import lower_bound, p_above
-from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_moments, compare_pairs
-from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference, standard_deviation
+from evalplugin.comparison.statistics.paired import TESTS, Paired, Test, compare_pairs
+from evalplugin.comparison.statistics.pairs import paired_difference, standard_deviation
 from evalplugin.comparison.statistics.permutation import RELIABLE_FROM
 from evalplugin.comparison.statistics.power import POWER, detectable_gain, users_needed
 from evalplugin.comparison.statistics.seeds import (
@@ -34,13 +34,11 @@ __all__ = [
     "TESTS",
     "Interval",
     "Method",
-    "PairMoments",
     "Paired",
     "SeedSpread",
     "Test",
     "benjamini_hochberg",
     "bound_with_seeds",
-    "compare_moments",
     "compare_pairs",
     "detectable_gain",
     "distribution_interval",

@@ -61,10 +61,6 @@ class Interval:
     method: Literal["bootstrap", "t", "exact", "bound", "none"]
     n: int  # number of users or pairs
 
-    def excludes(self, value: float = 0.0) -> bool:
-        """Return whether ``value`` lies outside; False when the bounds are undefined."""
-        return bool(value < self.low or value > self.high)
-
 
 def mean_interval(
     values: Column,

@@ -16,15 +16,12 @@ from evalplugin.comparison.statistics.intervals import (
     Interval,
     Method,
     check_interval,
-    interval_of,
     intervals_of,
 )
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
 from evalplugin.comparison.statistics.permutation import (
-    NORMAL_FROM,
     Permuted,
     all_signs,
-    normal_limit,
     sign_flip_tests,
 )
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
@@ -34,7 +31,6 @@ __all__ = [
     "TESTS",
     "Paired",
     "Test",
-    "compare_moments",
     "compare_pairs",
     "is_testable",
 ]
@@ -122,7 +118,7 @@ def compare_pairs(
     both = ~(np.isnan(a) | np.isnan(b))
     pairs = [(x[ok], y[ok]) for x, y, ok in zip(a.T, b.T, both.T, strict=True)]
     differences = [paired_difference(x, y) for x, y in pairs]
-    moments = [PairMoments.of_pairs(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
+    moments = [PairMoments.of(x, y, d) for (x, y), d in zip(pairs, differences, strict=True)]
     method = "t" if method == "auto" else method
     intervals = intervals_of(differences, [m.difference for m in moments], level, method, n_resamples, rng)
     testable = [d if m.is_testable else d[:0] for d, m in zip(differences, moments, strict=True)]
@@ -133,31 +129,13 @@ def compare_pairs(
     ]
 
 
-def compare_moments(pairs: PairMoments, *, level: float = 0.95, tests: Collection[Test] = ()) -> Paired:
-    """Return the comparison that ``compare_pairs`` gives for the pairs themselves, to the last bit.
-
-    Raises:
-        DataError: A level outside 0 to 1; or the values are needed: pairs are fewer than ``NORMAL_FROM``, a few large
-            differences decide their mean, or Wilcoxon's test is asked for.
-    """
-    check_interval(level, "t", 100)
-    if "wilcoxon" in tests:
-        raise DataError("Wilcoxon's test needs the values of users, not only their moments")
-    if (permuted := normal_limit(pairs)) is None:
-        raise DataError(
-            f"{pairs.above + pairs.below:,} differences other than 0 need a permutation test of the values of users: "
-            f"moments suffice from {NORMAL_FROM:,} on, where no few large ones decide the mean"
-        )
-    return _paired(pairs, interval_of(pairs.difference, level, "t"), permuted, {"permutation", *tests})
-
-
 @np.errstate(invalid="ignore", over="ignore")  # of infinite values
 def _paired(
     pairs: PairMoments,
     interval: Interval,
     permuted: Permuted,
     tests: Collection[Test],
-    difference: Column | None = None,
+    difference: Column,
 ) -> Paired:
     n, mean_b, sd = pairs.n, pairs.b.mean, pairs.std
     effect = interval.mean / sd if sd else math.nan
@@ -183,7 +161,7 @@ def is_testable(values: Column) -> bool:
 
 
 def _p_values(
-    pairs: PairMoments, difference: Column | None, effect: float, permuted: Permuted, tests: Collection[Test]
+    pairs: PairMoments, difference: Column, effect: float, permuted: Permuted, tests: Collection[Test]
 ) -> dict[Test, float]:
     from scipy.special import stdtr
 
@@ -193,7 +171,7 @@ def _p_values(
     if not pairs.above + pairs.below:
         return dict.fromkeys(ordered, 1.0)
     p: dict[Test, float] = {"permutation": permuted.p}
-    if "wilcoxon" in tests and difference is not None:
+    if "wilcoxon" in tests:
         p["wilcoxon"] = _wilcoxon(difference[difference != 0])
     if "t" in tests:
         p["t"] = float(2 * stdtr(pairs.n - 1, -abs(effect) * math.sqrt(pairs.n)))

@@ -1,8 +1,8 @@
-"""Moments of the paired values of two models, which merge, and their standard deviation."""
+"""Moments of the paired values of two models, and their standard deviation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,25 +14,18 @@ __all__ = ["PairMoments", "paired_difference", "standard_deviation"]
 
 @dataclass(frozen=True)
 class PairMoments:
-    """Exact sums over the users for whom two models are defined; those of parts of the users add up."""
+    """Exact sums over the users for whom two models are defined."""
 
-    a: ExactSum = field(default_factory=ExactSum)
-    b: ExactSum = field(default_factory=ExactSum)
-    difference: Moments = field(default_factory=Moments)  # of a - b
-    fourth: ExactSum = field(default_factory=ExactSum)  # powers of the difference, each rounded
-    above: int = 0  # users with a > b
-    below: int = 0  # users with a < b
-
-    @classmethod
-    def of(cls, a: Column, b: Column) -> PairMoments:
-        """Return the moments of the users (U,) for whom both are defined (not NaN)."""
-        both = ~(np.isnan(a) | np.isnan(b))
-        a, b = a[both], b[both]
-        return cls.of_pairs(a, b, paired_difference(a, b))
+    a: ExactSum
+    b: ExactSum
+    difference: Moments  # of a - b
+    fourth: ExactSum  # powers of the difference, each rounded
+    above: int  # users with a > b
+    below: int  # users with a < b
 
     @classmethod
     @np.errstate(over="ignore", under="ignore")
-    def of_pairs(cls, a: Column, b: Column, difference: Column) -> PairMoments:
+    def of(cls, a: Column, b: Column, difference: Column) -> PairMoments:
         """Return the moments of pairs (n,) without NaN and of their differences."""
         squares = difference * difference
         return cls(
@@ -42,16 +35,6 @@ class PairMoments:
             ExactSum.of(squares * squares),
             int(np.count_nonzero(difference > 0)),
             int(np.count_nonzero(difference < 0)),
-        )
-
-    def __add__(self, other: PairMoments) -> PairMoments:
-        return PairMoments(
-            self.a + other.a,
-            self.b + other.b,
-            self.difference + other.difference,
-            self.fourth + other.fourth,
-            self.above + other.above,
-            self.below + other.below,
         )
 
     @property

@@ -18,7 +18,6 @@ __all__ = [
     "Permuted",
     "all_signs",
     "normal_bound",
-    "normal_limit",
     "sign_flip_tests",
 ]
 
@@ -47,7 +46,7 @@ def sign_flip_tests(
     columns: Sequence[Column],
     n_permutations: int,
     rng: np.random.Generator,
-    pairs: Sequence[PairMoments] | None = None,
+    pairs: Sequence[PairMoments],
 ) -> list[Permuted]:
     """Return the test of a mean difference of 0 for each column of finite differences, of any length.
 
@@ -56,7 +55,7 @@ def sign_flip_tests(
     p-value is then (as extreme + 1) / (tried + 1), which is never 0 and never too small on average (Phipson and Smyth
     2010). If none is as extreme, that is only the resolution of the flips: the p-value is then the ``normal_bound``,
     where that is smaller. With ``NORMAL_FROM`` differences and more, sums of random signs are normal. Differences of 0
-    change nothing. ``pairs`` are the moments of the columns, if they are known.
+    change nothing. ``pairs`` are the moments of the columns.
     """
     seed = int(rng.integers(2**63))
     tests: dict[int, Permuted] = {}
@@ -64,10 +63,8 @@ def sign_flip_tests(
     for i, column in enumerate(nonzero):
         if 2 ** len(column) <= n_permutations:
             tests[i] = Permuted(all_signs(column), "exact")
-        elif len(column) >= NORMAL_FROM:
-            known = PairMoments.of_pairs(column, column, column) if pairs is None else pairs[i]
-            if (limit := normal_limit(known)) is not None:
-                tests[i] = limit
+        elif (limit := _normal_limit(pairs[i])) is not None:
+            tests[i] = limit
     to_flip = [i for i in range(len(columns)) if i not in tests]
     for start in range(0, len(to_flip), _COLUMNS_AT_ONCE):
         batch = to_flip[start : start + _COLUMNS_AT_ONCE]
@@ -76,8 +73,8 @@ def sign_flip_tests(
         for i, share in zip(batch, p, strict=True):
             tests[i] = Permuted(share, f"{n_permutations:,} sign flips")
             if share == 1 / (n_permutations + 1):
-                bound = normal_bound(Moments.of(columns[i]) if pairs is None else pairs[i].difference)
-                tests[i] = min(tests[i], Permuted(bound, "bound of all sign flips"))
+                bound = Permuted(normal_bound(pairs[i].difference), "bound of all sign flips")
+                tests[i] = min(tests[i], bound)
     return [tests[i] for i in range(len(columns))]
 
 
@@ -96,7 +93,7 @@ def all_signs(column: Column) -> float:
     return float(np.mean(np.abs(sums) >= _as_extreme(column)))
 
 
-def normal_limit(pairs: PairMoments) -> Permuted | None:
+def _normal_limit(pairs: PairMoments) -> Permuted | None:
     """Return the normal limit of the sums of random signs; None where it is no good approximation of them."""
     from scipy.special import ndtr
 

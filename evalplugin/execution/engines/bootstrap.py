@@ -45,6 +45,7 @@ def on_ray_node(
 
     place = f"{ray.util.get_node_ip_address()} ({ray.get_runtime_context().get_node_id()[:6]})"
     if note is not None:
+        # Private: Ray's public stores of values are actors, each a process more. Held by the contract of engines.
         from ray.experimental.internal_kv import _internal_kv_put
 
         _internal_kv_put(note, place)

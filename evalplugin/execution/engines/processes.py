@@ -159,6 +159,7 @@ def start_worker(
 @contextmanager
 def _plain_parent() -> Iterator[None]:
     """Start processes from the process of another library: its script is not imported there, and a daemon may."""
+    # Private: `daemon` cannot be set once a process has started. Held by test_daemon_may_start_a_worker.
     main, config = sys.modules["__main__"], multiprocessing.current_process()._config  # type: ignore[attr-defined]
     file, spec, daemon = getattr(main, "__file__", None), main.__spec__, config.get("daemon")
     main.__file__, main.__spec__, config["daemon"] = None, None, False

@@ -105,6 +105,7 @@ def _forget_tokens() -> None:
     Ray keeps the mode and the token of the first cluster, and the next one then loses what its tasks return. The mode
     comes first: a thread of Ray's that ends later must not look for a token which is gone.
     """
+    # Private: Ray has no public way to reset them. Held by test_ray_starts_on_this_machine_and_ends.
     raylet: Any = importlib.import_module("ray._raylet")
     raylet.Config.initialize("")
     raylet.AuthenticationTokenLoader.instance().reset_cache()
@@ -114,6 +115,8 @@ def _target(address: str) -> str:
     """Return HOST:PORT, ray://HOST:PORT or local."""
     if address != "auto":
         return address
+    # Private, but ray.init waits for minutes for a cluster that it remembers and that is gone: so it is asked first
+    # whether the address answers. Held by test_remembered_cluster_that_is_gone_is_refused_at_once.
     from ray._private.services import canonicalize_bootstrap_address_or_die
 
     try:

@@ -21,11 +21,22 @@ from typing import Any
 from evalplugin.base.inputs import ENV, fingerprint_of
 from evalplugin.base.registry import Entry, modules_loaded_by
 
-__all__ = ["code_of", "imported_files", "own_code", "package_versions", "task_modules"]
+__all__ = [
+    "code_of",
+    "imported_files",
+    "own_code",
+    "package_versions",
+    "source_of",
+    "task_modules",
+    "unrecorded_readers",
+]
 
 _ROOT = "execution/tasks.py"  # the module that computes a result, which depends on all its imports too
 _OF_TASK = ("data", "metrics", "models")  # packages whose components are all among its imports
 _MODULE, _PACKAGE = 1, 5  # in modulefinder's numbers
+# Packages and functions of pandas that open files in compiled code, of which no audit event of Python tells.
+_COMPILED_READERS = ("duckdb", "h5py", "polars", "pyarrow", "safetensors", "scipy.io", "tables")
+_COMPILED_FUNCTIONS = {"read_hdf", "read_parquet"}
 _LIBRARIES = ("numba", "numpy", "scikit-learn", "scikit-surprise", "scipy")
 
 
@@ -122,17 +133,37 @@ def code_of(entry: Entry[Any], *, environment: bool = True) -> str | None:
         if module[0] not in _OF_TASK:  # a model of a higher layer, which a task imports by its entry point
             parts.append(f"{'.'.join(module)} {_hash_from('/'.join(module) + '.py')}")
         return ", ".join(parts)
-    file = getattr(sys.modules.get(entry.cls.__module__), "__file__", None)
     parts = []
     if entry.origin.startswith("package "):
         package = entry.origin.removeprefix("package ")
         parts.append(f"{package} {_version(package)}")
-    if file is not None and Path(file).is_file():
-        code, variables = _code_of_file(Path(file), Path(file).stat().st_mtime_ns)
+    if (file := source_of(entry)) is not None:
+        code, variables = _code_of_file(file, file.stat().st_mtime_ns)
         parts.append(code)
         if environment:
             parts += [f"{name} {fingerprint_of(name, str)}" for name in variables]
     return ", ".join(parts) or None
+
+
+def source_of(entry: Entry[Any]) -> Path | None:
+    """Return the file in which a component is defined; None if it is not defined in one."""
+    file = getattr(sys.modules.get(entry.cls.__module__), "__file__", None)
+    return None if file is None or not Path(file).is_file() else Path(file)
+
+
+def unrecorded_readers(file: Path) -> list[str]:
+    """Return the readers that a plugin file or its modules use and whose files cannot be recorded, sorted."""
+    readers = set()
+    for source in {file, *imported_files(file).values()}:
+        tree = ast.parse(source.read_bytes())
+        imported = set(_imported_names(tree.body))
+        names = {name.rpartition(".")[2] for name in imported}
+        names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        readers |= names & _COMPILED_FUNCTIONS
+        readers |= {
+            reader for reader in _COMPILED_READERS for name in imported if f"{name}.".startswith(f"{reader}.")
+        }
+    return sorted(readers)
 
 
 @functools.cache

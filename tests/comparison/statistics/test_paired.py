@@ -7,13 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from samples import excludes
 from scipy import stats
 from statsmodels.stats.power import TTestPower
 from statsmodels.stats.weightstats import DescrStatsW
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.statistics import TESTS, Paired, compare_pairs, holm, mean_interval
-from evalplugin.comparison.statistics.permutation import NORMAL_FROM, all_signs, sign_flip_tests
+from evalplugin.comparison.statistics.pairs import PairMoments
+from evalplugin.comparison.statistics.permutation import NORMAL_FROM, Permuted, all_signs, sign_flip_tests
 
 ALL = ("wilcoxon", "t")
 
@@ -28,9 +30,14 @@ def compare(a: object, b: object, **options: object) -> Paired:
     return paired
 
 
+def flip_tests(columns: list[np.ndarray], n_permutations: int, source: np.random.Generator) -> list[Permuted]:
+    pairs = [PairMoments.of(column, np.zeros(len(column)), column) for column in columns]
+    return sign_flip_tests(columns, n_permutations, source, pairs)
+
+
 def p_of(differences: object, n_permutations: int = 10_000) -> float:
     column = np.array(differences, dtype=np.float64)
-    return sign_flip_tests([column], n_permutations, rng())[0].p
+    return flip_tests([column], n_permutations, rng())[0].p
 
 
 def scores(seed: int, n: int) -> np.ndarray:
@@ -107,7 +114,7 @@ def test_random_signs_agree_with_all_signs() -> None:
 def test_a_p_value_below_the_resolution_of_the_flips_is_the_normal_bound() -> None:
     # 39 models in 13 groups are 507 comparisons, and 507 / 10,001 would be above 5 % however clear the difference.
     differences = rng(1).normal(1, 1, 300)
-    (test,) = sign_flip_tests([differences], 10_000, rng())
+    (test,) = flip_tests([differences], 10_000, rng())
     z = differences.sum() / sqrt((differences**2).sum())
     assert test == (
         pytest.approx(2 * stats.norm.sf(z) / (4 * stats.norm.sf(sqrt(2)))),
@@ -115,7 +122,7 @@ def test_a_p_value_below_the_resolution_of_the_flips_is_the_normal_bound() -> No
     )
     assert holm(np.full(507, test.p)).max() < 1e-9
     # All of 14 differences have the same sign: 2 / 2^14 is above the resolution, and flips alone decide.
-    (few,) = sign_flip_tests([np.ones(14)], 10_000, rng())
+    (few,) = flip_tests([np.ones(14)], 10_000, rng())
     assert few.by == "10,000 sign flips"
 
 
@@ -123,13 +130,13 @@ def test_a_p_value_below_the_resolution_of_the_flips_is_the_normal_bound() -> No
 @given(st.integers(14, 17), st.integers(0, 2**32 - 1), st.sampled_from([1.0, 0.3, 0.05]))
 def test_the_normal_bound_is_never_below_the_share_of_all_signs(n: int, seed: int, shape: float) -> None:
     sizes = rng(seed).gamma(shape, 1, n) + 1e-3  # of a few large differences and many small ones
-    (test,) = sign_flip_tests([sizes], 100, rng(seed))
+    (test,) = flip_tests([sizes], 100, rng(seed))
     if test.by == "bound of all sign flips":
         assert test.p >= all_signs(sizes)
 
 
 def test_random_signs_never_give_a_p_value_of_0() -> None:
-    (test,) = sign_flip_tests([np.r_[np.ones(13), 0.1]], 999, rng(1))
+    (test,) = flip_tests([np.r_[np.ones(13), 0.1]], 999, rng(1))
     assert 1 / 1000 >= test.p > 0
     assert compare(np.ones(4000) + rng().random(4000) / 9, np.zeros(4000)).p["permutation"] > 0
 
@@ -144,8 +151,8 @@ def test_sums_that_are_equal_but_for_rounding_are_as_extreme(repeats: int) -> No
 
 def test_many_differences_use_the_normal_limit() -> None:
     differences = rng(4).normal(0.02, 1, NORMAL_FROM)
-    (limit,) = sign_flip_tests([differences], 10_000, rng())
-    (flips,) = sign_flip_tests([differences[1:]], 10_000, rng())
+    (limit,) = flip_tests([differences], 10_000, rng())
+    (flips,) = flip_tests([differences[1:]], 10_000, rng())
     z = differences.sum() / sqrt((differences**2).sum())
     assert limit == (pytest.approx(2 * stats.norm.sf(abs(z))), "normal limit")
     assert flips.by == "10,000 sign flips"
@@ -155,18 +162,24 @@ def test_many_differences_use_the_normal_limit() -> None:
 def test_sums_that_a_few_users_decide_are_not_taken_for_normal() -> None:
     differences = np.tile([1e-9, -1e-9], NORMAL_FROM // 2)
     differences[:6] = 1.0  # 2 / 2^6 of the sums are 6 or -6, and half of these are a little beyond
-    (test,) = sign_flip_tests([differences], 10_000, rng())
+    (test,) = flip_tests([differences], 10_000, rng())
     assert test.by == "10,000 sign flips"
     assert test.p == pytest.approx(1 / 2**6, abs=4 * sqrt(1 / 2**6 / 10_000))
 
 
+def test_differences_whose_fourth_powers_vanish_are_not_taken_for_normal() -> None:
+    a = rng(4).normal(0.02, 1, NORMAL_FROM)
+    assert compare(a, np.zeros(NORMAL_FROM)).permutations == "normal limit"
+    assert compare(a * 1e-150, np.zeros(NORMAL_FROM)).permutations == "10,000 sign flips"
+
+
 def test_memory_of_the_flips_is_bounded_by_their_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = [rng(seed).normal(0.1, 1, 300 + seed) for seed in range(5)]
-    whole = [test.p for test in sign_flip_tests(columns, 2000, rng())]
+    whole = [test.p for test in flip_tests(columns, 2000, rng())]
     monkeypatch.setattr("evalplugin.comparison.statistics.permutation._COLUMNS_AT_ONCE", 2)
-    assert [test.p for test in sign_flip_tests(columns, 2000, rng())] == whole
+    assert [test.p for test in flip_tests(columns, 2000, rng())] == whole
     monkeypatch.setattr("evalplugin.comparison.statistics.permutation._SIGNS_AT_ONCE", 20_000)
-    assert [test.p for test in sign_flip_tests(columns, 2000, rng())] == pytest.approx(whole, abs=0.06)
+    assert [test.p for test in flip_tests(columns, 2000, rng())] == pytest.approx(whole, abs=0.06)
 
 
 @pytest.mark.parametrize("n", [5, 50, 1000])
@@ -180,7 +193,7 @@ def test_the_detectable_difference_is_that_of_statsmodels(n: int, level: float) 
 def test_pairing_sees_a_small_difference_that_holds_for_everybody() -> None:
     b = scores(6, 500)
     paired = compare(b + rng(1).normal(0.003, 0.002, 500), b)
-    assert paired.interval.excludes(0)
+    assert excludes(paired.interval, 0)
     assert max(paired.p.values()) < 0.001
 
 

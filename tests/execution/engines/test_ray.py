@@ -250,6 +250,21 @@ if __name__ == "__main__":
 """
 
 
+def test_remembered_cluster_that_is_gone_is_refused_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", set)  # of clusters of other tests
+    with (
+        pytest.raises(EngineError, match=r"nobody answers at .*:9 "),
+        Ray(address="auto").open(Needs(tmp_path)),
+    ):
+        pass
+
+
 def started(plugin: Path, folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
     """Run a bake-off of two models, which take ten minutes, in a process; return it when both are being fitted."""
     import yaml

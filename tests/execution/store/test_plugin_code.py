@@ -152,3 +152,23 @@ def test_environment_variables_that_a_plugin_reads_belong_to_its_code(
 def test_a_variable_that_a_plugin_only_sets_is_none_of_its_inputs(tmp_path: Path) -> None:
     load_plugin_file(plugin(tmp_path, "setter", "import os\ndef work(): os.environ['TASTE'] = 'sweet'\n"))
     assert "TASTE" not in code("setter")
+
+
+@pytest.mark.parametrize(
+    ("statements", "readers"),
+    [
+        ("import pyarrow.parquet", ["pyarrow"]),
+        ("from scipy.io import mmread", ["scipy.io"]),
+        ("from scipy import io", ["scipy.io"]),
+        ("import own_reader", ["h5py", "polars"]),
+        ("import pandas\ndef read(): return pandas.read_parquet('a')", ["read_parquet"]),
+        ("from pandas import read_parquet", ["read_parquet"]),
+        ("import pandas, scipy.sparse, pyarrow_extras\ndef read(): return pandas.read_csv('a')", []),
+    ],
+)
+def test_plugins_readers_whose_files_cannot_be_recorded(
+    tmp_path: Path, statements: str, readers: list[str]
+) -> None:
+    (tmp_path / "own_reader.py").write_text("def read():\n    import polars\n    from h5py import File\n")
+    (tmp_path / "plugin.py").write_text(statements)
+    assert versions.unrecorded_readers(tmp_path / "plugin.py") == readers
