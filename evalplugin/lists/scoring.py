@@ -16,37 +16,43 @@ from evalplugin.data.vocabulary import codes_end, codes_in, encode
 from evalplugin.lists.catalogue import Catalogue, catalogue_of, interactions_on
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.ranked_lists import RankedLists
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import Scorer, check_request, is_built_in
+from evalplugin.metrics.scoring import check_request, is_built_in, score_blocks
+from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["blocks_of", "need_catalogue", "score_in_memory", "top_n_on"]
+__all__ = ["blocks_of", "need_catalogue", "score_in_memory", "state_of", "top_n_on"]
 
 
-def score_in_memory(
-    inputs: ListInput,
-    specs: Sequence[MetricSpec],
-    threshold: float | None,
-    *,
-    curve_ks: Callable[[int], Sequence[int]] | None,
-) -> PerUserScores:
+def score_in_memory(inputs: ListInput, request: ScoreRequest) -> PerUserScores:
     """Return the scores of all users with a list or a truth, by raw user id ascending.
 
     Raises:
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
-    check_request(specs, inputs.train is not None)
-    catalogue = catalogue_of(inputs) if need_catalogue(specs) else None
-    blocks = blocks_of(inputs, threshold, catalogue)
-    scorer = Scorer(
-        specs, len(blocks), blocks.n, blocks.n_items, curve_ks=() if curve_ks is None else curve_ks(blocks.n)
-    )
-    scorer.add(blocks)
-    return scorer.result(blocks.users)
+    check_request(request.specs, inputs.train is not None)
+    catalogue = catalogue_of(inputs) if need_catalogue(request.specs) else None
+    blocks = blocks_of(inputs, request.threshold, catalogue)
+    return state_of(blocks, request, blocks.n, catalogue).scores()
+
+
+def state_of(blocks: Blocks, request: ScoreRequest, n: int, catalogue: Catalogue | None) -> ScorerState:
+    """Return what the users of some blocks contribute to the scores.
+
+    Args:
+        blocks: Lists and truth of the users.
+        request: The metrics.
+        n: Length of the longest list of all users.
+        catalogue: The catalogue of the blocks; None where no metric reads it.
+    """
+    n_items = 0 if catalogue is None else len(catalogue.items)
+    scored = Request(tuple(request.specs), n, n_items, tuple(request.curve_ks(n)))
+    return score_blocks(blocks, scored, blocks.users)
 
 
 def blocks_of(

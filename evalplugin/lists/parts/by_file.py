@@ -40,7 +40,7 @@ def parts_of_files(work: PartWork, groups: Mapping[Role, Sequence[RowGroup]]) ->
             Part(position, by_file["lists"][position], by_file["truth"][place[name]])
             for position, name in enumerate(names["lists"])
         ], work
-    truth = PairColumns.read(work.files["truth"].read(work.names["truth"]), "truth", work.columns)
+    truth = PairColumns.read(work.files["truth"].read(work.names["truth"]), "truth", work.request.columns)
     parts = [Part(position, some, None) for position, some in by_file["lists"].items()]
     return parts, replace(work, truth=truth._replace(table=anywhere(truth)))
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -16,31 +14,32 @@ from typing import Any, TypeAlias, TypeVar
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Ids, Table, ids_of
-from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.data.vocabulary import encode
 from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, Role
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
 from evalplugin.lists.files import n_bytes
 from evalplugin.lists.parts.by_file import check_one_file_each, parts_of_files, rest_of_truth
 from evalplugin.lists.parts.ranges import bounds_of
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, row_groups
-from evalplugin.lists.parts.spread import Spread, SpreadTask, check_sample, slices_of, spread, tasks_of
+from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread, tasks_of
 from evalplugin.lists.parts.work import (
     Found,
     Part,
     PartWork,
     Refused,
     call_parts,
+    check_later_rows,
     look_at_part,
     score_part,
 )
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import need_catalogue
-from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request, is_built_in
 from evalplugin.metrics.states import ScorerState, check_mergeable
-from evalplugin.models.threads import limit_threads, thread_count
+from evalplugin.models.threads import in_threads, thread_count
 
 __all__ = ["parts_for", "score_in_parts"]
 
@@ -83,13 +82,9 @@ def parts_for(
 def score_in_parts(
     lists: TableFiles,
     truth: TableFiles,
-    train: Table | None,
-    specs: Sequence[MetricSpec],
-    columns: ListColumns,
-    threshold: float | None,
+    request: ScoreRequest,
     n_parts: int,
     *,
-    curve_ks: Callable[[int], Sequence[int]] | None,
     report: Report,
     partitioned: bool = False,
     engine: OpenEngine | None = None,
@@ -101,9 +96,9 @@ def score_in_parts(
     partition is read back and scored. The train data stays in memory.
 
     Args:
-        lists, truth, train, specs, columns, threshold: As for ``score_lists``.
+        lists, truth: Parquet files.
+        request: The metrics, the train data and the columns.
         n_parts: Number of parts.
-        curve_ks: Callback from the length of the longest list to the cutoffs of ``at_k``; None: no curves.
         report: Callback for progress.
         partitioned: Each file of the lists is a part: no user is in two of them.
         engine: Opens a session of the engine that scores parts, which reads some files on every node; None: threads of
@@ -112,21 +107,19 @@ def score_in_parts(
     Raises:
         DataError: As for lists in memory; or the disk is too small for the partitions.
     """
-    check_request(specs, train is not None)
-    check_mergeable(specs)
-    if train is not None and not len(train):
-        raise DataError(f"{train.name}: there are no rows")
+    check_request(request.specs, request.train is not None)
+    check_mergeable(request.specs)
     files: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
-    names = {role: columns.of(role, source.name, source.columns) for role, source in files.items()}
+    names = {role: request.columns.of(role, source.name, source.columns) for role, source in files.items()}
     groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
     for role, source in files.items():
         if not groups[role]:
             raise DataError(f"{source.name}: there are no rows")
-    _check_kinds(files, names, groups, train, columns)
+    _check_kinds(files, names, groups, request)
     rows = sum(group.rows for group in groups["lists"])
-    work = PartWork(files, names, columns, specs, threshold, worth_compiling(rows))
+    work = PartWork(files, names, request.for_workers, worth_compiling(rows))
     parts: list[Part] | None
-    serial = not all(map(is_built_in, specs))
+    serial = not all(map(is_built_in, request.specs))
     if engine is not None:
         n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
     if partitioned:
@@ -136,35 +129,29 @@ def score_in_parts(
     if parts is not None:
         with nullcontext() if engine is None else engine([]) as session:
             run = _Run(session, serial=serial, report=report)
-            return _score(run, work, parts, train, curve_ks, partitioned=partitioned)
+            return _score(run, work, parts, request.history, partitioned=partitioned)
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         probe = Path(folder) / "probe"
         probe.write_text(folder)
         with nullcontext() if engine is None else engine([probe]) as session:
             run = _Run(session, serial=serial, report=report)
             parts = _spread(run, work, groups, Path(folder), n_parts)
-            return _score(run, work, parts, train, curve_ks)
+            return _score(run, work, parts, request.history)
 
 
 def _check_kinds(
     files: Mapping[Role, TableFiles],
     names: Mapping[Role, Mapping[str, str]],
     groups: Mapping[Role, Sequence[RowGroup]],
-    train: Table | None,
-    columns: ListColumns,
+    request: ScoreRequest,
 ) -> None:
     """Refuse tables of which one has integer ids and another text, by the first rows of each."""
-    samples = {} if train is None else {"train": PairColumns.read(train, "train", columns)}
+    samples = {}
     for role, (first, *_) in groups.items():
         batches = files[role].row_group_batches(first.file, [first.number], first.start, names[role], _SAMPLE)
         with closing(batches):
-            samples = {role: PairColumns.read(next(batches), role, columns)} | samples
-    check_kinds(
-        "user", **{role: samples[role].user for role in ("lists", "truth", "train") if role in samples}
-    )
-    check_kinds(
-        "item", **{role: samples[role].item for role in ("lists", "truth", "train") if role in samples}
-    )
+            samples[role] = PairColumns.read(next(batches), role, request.columns)
+    ListInput.of(samples["lists"], samples["truth"], request.history)
 
 
 class _Run:
@@ -182,7 +169,7 @@ class _Run:
     def each(self, work: PartWork, function: Callable[[PartWork, T], R], parts: Sequence[T]) -> Iterator[R]:
         """Yield the result for each part, in the order of the parts, or on an engine in any order."""
         if self.session is None:
-            yield from _in_threads(partial(function, work), parts, self.threads)
+            yield from in_threads(partial(function, work), parts, self.threads)
             return
         shared = self.session.put({"work": work})
         size = max(1, len(parts) // (self.session.slots * _CALLS_PER_SLOT))
@@ -262,7 +249,7 @@ def _spread(
         spreads = dict(run.each(work, _numbered_spread, list(enumerate(tasks))))
         written[role] = tasks, [spreads[number] for number in range(len(tasks))]
         for one in written[role][1]:
-            check_sample(spreads[0].sample, one.sample)
+            check_later_rows(spreads[0].sample, one.sample)
     return [
         Part(number, slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
         for number in range(n_parts)
@@ -277,23 +264,20 @@ def _score(
     run: _Run,
     work: PartWork,
     parts: Sequence[Part],
-    train: Table | None,
-    curve_ks: Callable[[int], Sequence[int]] | None,
+    history: PairColumns | None,
     *,
     partitioned: bool = False,
 ) -> PerUserScores:
-    history = None if train is None else PairColumns.read(train, "train", work.columns)
-    needs_catalogue = need_catalogue(work.specs)
-    if needs_catalogue or curve_ks is not None or any(spec.k is None for spec in work.specs):
+    specs, needs_catalogue = work.request.specs, need_catalogue(work.request.specs)
+    if needs_catalogue or work.request.curves or any(spec.k is None for spec in specs):
         run.report("looking for users and items")
         look = partial(look_at_part, items=needs_catalogue)
         found = [one for one in run.each(work, look, parts) if one is not None]
         n = max((one.n for one in found), default=1)
         catalogue = _catalogue(found, work.truth, history) if needs_catalogue else None
-        ks = () if curve_ks is None else tuple(curve_ks(max(n, 1)))
-        work = replace(work, n=max(n, 1), curve_ks=ks, catalogue=catalogue)
+        work = replace(work, n=max(n, 1), catalogue=catalogue)
     else:
-        work = replace(work, n=max(spec.k or 1 for spec in work.specs))
+        work = replace(work, n=max(spec.k or 1 for spec in specs))
     states: list[tuple[int, ScorerState]] = []
     for done, (number, state) in enumerate(run.each(work, _numbered_score, parts)):
         if done * 10 // len(parts) != (done - 1) * 10 // len(parts):  # ten reports at most
@@ -318,23 +302,6 @@ def _catalogue(found: Sequence[Found], truth: PairColumns | None, train: PairCol
         known = [ids_of(encode([*known, *(ids_of(one.items) for one in found[at : at + 16])])[0])]
     items = encode([*known, *(pairs.item for pairs in shared)])[0]
     return Catalogue.of(encode(users)[0], items, train)
-
-
-def _in_threads(work: Callable[[T], R], inputs: Iterable[T], threads: int) -> Iterator[R]:
-    """Yield the results of ``work`` in the order of the inputs; other threads work on the next ones meanwhile."""
-
-    def alone(one: T) -> R:
-        with limit_threads(1):
-            return work(one)
-
-    with ThreadPoolExecutor(threads) as pool:
-        pending: deque[Future[R]] = deque()
-        for one in inputs:
-            pending.append(pool.submit(alone, one))
-            if len(pending) > threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
 
 
 def _threads() -> int:

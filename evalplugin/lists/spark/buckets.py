@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -13,12 +13,11 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, ListInput, Role
-from evalplugin.lists.scoring import blocks_of
+from evalplugin.lists.columns import ListInput, PairColumns, Role
+from evalplugin.lists.request import ScoreRequest
+from evalplugin.lists.scoring import blocks_of, state_of
 from evalplugin.lists.spark.rows import bytes_of, unpacked_rows
-from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import raw_text
-from evalplugin.metrics.scoring import Scorer
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
 
@@ -76,9 +75,7 @@ class SharedCatalogue:
 class BucketScoring:
     """The scoring of a bucket: a callable from the packed rows of its lists and of its truth to one row."""
 
-    specs: Sequence[MetricSpec]
-    columns: ListColumns
-    threshold: float | None
+    request: ScoreRequest
     n: int  # length of the longest list of all users
     schemas: tuple[pa.Schema, pa.Schema]  # of the rows of lists and truth
     shared: SharedCatalogue | None
@@ -101,14 +98,14 @@ class BucketScoring:
     def _scored(self, *tables: pa.Table) -> pa.Table:
         roles: tuple[Role, ...] = ("lists", "truth")
         lists, truth = (UnorderedTable(t, role) for t, role in zip(tables, roles, strict=True))
-        inputs = ListInput.read(lists, truth, None, self.columns, empty=True)
-        blocks = blocks_of(inputs, self.threshold, self._catalogue_for(inputs), self.n)
-        # Without a catalogue, codes of items are a bucket's own, and no metric reads their number.
-        n_items = 0 if self.shared is None else blocks.n_items
-        scorer = Scorer(self.specs, len(blocks), self.n, n_items)
-        scorer.add(blocks)
-        state = scorer.state(blocks.users)
-        return self._row(_packed(state.without_values()), bytes_of(self._values(blocks.users, scorer.values)))
+        columns = self.request.columns
+        inputs = ListInput.of(
+            PairColumns.read(lists, "lists", columns), PairColumns.read(truth, "truth", columns)
+        )
+        catalogue = self._catalogue_for(inputs)
+        blocks = blocks_of(inputs, self.request.threshold, catalogue, self.n)
+        state = state_of(blocks, self.request, self.n, catalogue)
+        return self._row(_packed(state.without_values()), bytes_of(self._values(*state.values[0])))
 
     def _catalogue_for(self, inputs: ListInput) -> Catalogue | None:
         if self.shared is None:

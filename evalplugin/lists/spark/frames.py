@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
-from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, Role
+from evalplugin.lists.columns import ListColumns, PairColumns, Role, check_same_kinds
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.lists.spark.buckets import (
     BucketScoring,
@@ -58,22 +59,10 @@ def is_spark(table: object) -> bool:
     return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in type(table).__mro__)
 
 
-def score_frames(
-    lists: Any,
-    truth: Any,
-    train: DataFrame | Table | None,
-    specs: Sequence[MetricSpec],
-    columns: ListColumns,
-    threshold: float | None,
-) -> SparkScores:
+def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
     """Return the scores of lists in Spark DataFrames, to the last bit those of the same rows in memory.
 
-    Args:
-        lists, truth: Spark DataFrames of one session.
-        train: The train data, which is collected.
-        specs: The metrics.
-        columns: Names of the columns.
-        threshold: Ratings from it on are relevant; None: ratings above 0 are.
+    ``lists`` and ``truth`` are of one session. The train data is collected.
 
     Raises:
         DataError: As for lists in memory; only one of lists and truth is a Spark DataFrame; the catalogue and the
@@ -86,26 +75,23 @@ def score_frames(
                 f"{role}: must be a Spark DataFrame, as {other} is one, not {type(table).__module__.partition('.')[0]} "
                 f"{type(table).__name__}: spark.createDataFrame({role}) makes one"
             )
-    for role, table in (("lists", lists), ("truth", truth), ("train", train)):
+    for role, table in (("lists", lists), ("truth", truth), ("train", request.train)):
         if type(table).__module__.startswith("pyspark.pandas."):
             raise DataError(
                 f"{role}: must be a Spark DataFrame, not one of pandas on Spark: give {role}.to_spark()"
             )
     _check_version()
-    check_request(specs, train is not None)
+    specs = request.specs
+    check_request(specs, request.train is not None)
     check_mergeable(specs)
-    sides = _Side.of(lists, "lists", columns), _Side.of(truth, "truth", columns)
-    history = _train(train, columns)
-    known = {"lists": sides[0], "truth": sides[1]} | ({} if history is None else {"train": history})
-    check_kinds("user", **{role: one.user for role, one in known.items()})
-    check_kinds("item", **{role: one.item for role, one in known.items()})
+    sides = _Side.of(lists, "lists", request.columns), _Side.of(truth, "truth", request.columns)
+    history = _train(request)
+    check_same_kinds(lists=sides[0], truth=sides[1], **({} if history is None else {"train": history}))
     session = lists.sparkSession
     check_workers(session, specs)
     n_rows, longest = _sizes(sides, specs)
     scoring = BucketScoring(
-        specs,
-        columns,
-        threshold,
+        request.for_workers,
         longest,
         (sides[0].schema, sides[1].schema),
         _shared(sides, history, session) if need_catalogue(specs) else None,
@@ -191,21 +177,14 @@ def _check_version() -> None:
         )
 
 
-def _train(train: DataFrame | Table | None, columns: ListColumns) -> PairColumns | None:
+def _train(request: ScoreRequest) -> PairColumns | None:
     """Return the train data, collected."""
-    if train is None:
-        return None
-
-    def read(table: Table) -> PairColumns:
-        if not len(table):
-            raise DataError(f"{table.name}: there are no rows")
-        return PairColumns.read(table, "train", columns)
-
-    if isinstance(train, Table):
-        return read(train)
-    side = _Side.of(train, "train", columns)
+    if not is_spark(request.train):
+        return request.history
+    side = _Side.of(request.train, "train", request.columns)
     return with_stable_error(
-        lambda table: read(UnorderedTable(table, "train")), side.frame.toArrow().rename_columns(side.names)
+        lambda table: PairColumns.read_all(UnorderedTable(table, "train"), "train", request.columns),
+        side.frame.toArrow().rename_columns(side.names),
     )
 
 
@@ -265,7 +244,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     def unpack(batches: Any) -> Any:
         return rows_of(batches)
 
-    metrics = [spec.name for spec in scoring.specs if not is_overall(spec.metric)]
+    metrics = [spec.name for spec in scoring.request.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
     id_type = "bigint" if sides[0].user.kind == "integers" else "string"
     buckets, others = (side.buckets(n_buckets, large=scoring.large) for side in sides)
