@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalplugin.base.errors import DataError
-from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_source, score_lists, specs_of
+from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -234,7 +234,8 @@ def score(
     """
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
     specs = specs_of(metrics)
-    listed, held_out = open_source(lists, "lists", format=format), open_source(truth, "truth", format=format)
-    history = None if train is None else open_source(train, "train", format=format)
-    request = ScoreRequest(specs, threshold, history, columns)
-    return score_lists(listed, held_out, request, memory=memory, partitioned=partitioned, engine=engine)
+    sources = open_sources({"lists": lists, "truth": truth, "train": train}, format=format)
+    request = ScoreRequest(specs, threshold, sources["train"], columns)
+    return score_lists(
+        sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
+    )

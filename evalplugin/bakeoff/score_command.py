@@ -10,7 +10,7 @@ from typing import Any, Literal
 from evalplugin.base.errors import DataError
 from evalplugin.base.outputs import refuse_input
 from evalplugin.data import Interactions
-from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_source, score_lists, specs_of
+from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.columns import Role
 from evalplugin.lists.files import Format
 from evalplugin.lists.inputs import lists_and_truth, read_interactions
@@ -38,14 +38,15 @@ class Options:
     columns: ListColumns
     for_log: bool  # curves over the cutoff are computed too
 
-    def open(self, role: Role) -> Any:
-        """Return the files of a role, located, but not read; None if they are not given."""
-        path = getattr(self, role)
-        return None if path is None else open_source(path, role, format=self.format, text_ids=self.text_ids)
+    def open(self, *roles: Role) -> dict[Role, Any]:
+        """Return the files of some roles, located, but not read; None for train data that is not given."""
+        paths = {role: getattr(self, role) for role in roles}
+        return open_sources(paths, format=self.format, text_ids=self.text_ids)
 
     def request(self, specs: Sequence[MetricSpec]) -> ScoreRequest:
         """Return the request of a score of some metrics."""
-        return ScoreRequest(specs, self.threshold, self.open("train"), self.columns, curves=self.for_log)
+        train = self.open("train")["train"]
+        return ScoreRequest(specs, self.threshold, train, self.columns, curves=self.for_log)
 
 
 def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, list[MetricSpec]]:
@@ -58,9 +59,10 @@ def score(options: Options, report: Callable[[str], None]) -> tuple[ListScores, 
     if options.out is not None:
         refuse_input(options.out, [options.lists, options.truth, options.train], "*.parquet")
         check_output(options.out)
+    files = options.open("lists", "truth")
     scores = score_lists(
-        options.open("lists"),
-        options.open("truth"),
+        files["lists"],
+        files["truth"],
         options.request(specs),
         memory=options.memory,
         partitioned=options.partitioned,
@@ -96,7 +98,8 @@ def score_as(options: Options, library: str) -> dict[str, float]:
         raise DataError(f"no metric is asked for; {library} has {', '.join(conventions.metrics)}")
     for name in options.metrics:
         conventions.metric(name)
-    lists, truth, train = lists_and_truth(options.open("lists"), options.open("truth"), options.request(()))
+    files = options.open("lists", "truth")
+    lists, truth, train = lists_and_truth(files["lists"], files["truth"], options.request(()))
     return conventions.score(lists, truth, options.metrics, train=train, threshold=options.threshold)
 
 
@@ -138,4 +141,4 @@ def log(
 
 
 def _interactions(options: Options, role: Literal["truth", "train"]) -> Interactions:
-    return read_interactions(options.open(role), role, options.columns)
+    return read_interactions(options.open(role)[role], role, options.columns)

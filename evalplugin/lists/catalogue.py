@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.data.interactions import Interactions
+from evalplugin.data.tables import ids_of
 from evalplugin.data.vocabulary import codes_in, encode
-from evalplugin.lists.columns import ListInput, PairColumns
+from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
-__all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on"]
+__all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on", "refuse_repeated"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,19 +47,53 @@ class Catalogue:
         if train is None:
             return cls(users, items, None)
         data = interactions_on(users, items, train)
-        pair = np.sort(data.user * np.int64(len(items)) + data.item)
-        twice = pair[1:][pair[1:] == pair[:-1]]
-        if len(twice):
-            codes = divmod(int(twice[0]), len(items))
-            raise BrokenRowsError(Broken.repeated("train", users[codes[0]], items[codes[1]]))
+        refuse_repeated("train", data.user, data.item, users, items)
         return cls(users, items, data)
 
+    def including(self, pairs: PairColumns) -> Catalogue:
+        """Return the catalogue with the users and items of some pairs too: the same one where it has them all."""
+        users, (_, user) = encode([pairs.user, ids_of(self.users)])
+        items, (_, item) = encode([pairs.item, ids_of(self.items)])
+        if len(users) == len(self.users) and len(items) == len(self.items):
+            return self
+        data = self.train
+        if data is not None:
+            codes = user[data.user].astype(np.int32, copy=False), item[data.item].astype(np.int32, copy=False)
+            data = Interactions(*codes, data.rating, None, users, items)
+        return Catalogue(users, items, data)
 
-def catalogue_of(inputs: ListInput) -> Catalogue:
-    """Return the catalogue of lists, truth and train data together."""
-    every = [pairs for pairs in inputs if pairs is not None]
+
+def refuse_repeated(
+    role: Role,
+    user: npt.NDArray[np.integer[Any]],
+    item: npt.NDArray[np.integer[Any]],
+    users: npt.NDArray[np.generic],
+    items: npt.NDArray[np.generic],
+) -> None:
+    """Refuse a pair that occurs twice.
+
+    Args:
+        role: The table of the pairs.
+        user, item: Codes of each pair, (m,).
+        users, items: Vocabularies of the codes.
+
+    Raises:
+        BrokenRowsError: Names the first such pair.
+    """
+    pair = np.sort(user * np.int64(len(items)) + item)
+    twice = pair[1:][pair[1:] == pair[:-1]]
+    if len(twice):
+        codes = divmod(int(twice[0]), len(items))
+        raise BrokenRowsError(Broken.repeated(role, users[codes[0]], items[codes[1]]))
+
+
+def catalogue_of(
+    truth: PairColumns, train: PairColumns | None, lists: PairColumns | None = None
+) -> Catalogue:
+    """Return the catalogue of truth, train data and lists together."""
+    every = [pairs for pairs in (lists, truth, train) if pairs is not None]
     users, items = encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
-    return Catalogue.of(users, items, inputs.train)
+    return Catalogue.of(users, items, train)
 
 
 def interactions_on(

@@ -185,7 +185,7 @@ class ListInput(NamedTuple):
         Raises:
             DataError: Ids that are integers in one table and text in another.
         """
-        check_same_kinds(lists=lists, truth=truth, **({} if train is None else {"train": train}))
+        check_same_kinds(lists=lists, truth=truth, train=train)
         return cls(lists, truth, train)
 
     @classmethod
@@ -216,11 +216,12 @@ class _WithIds(Protocol):
     def item(self) -> Ids: ...
 
 
-def check_same_kinds(**tables: _WithIds) -> None:
+def check_same_kinds(**tables: _WithIds | None) -> None:
     """Refuse tables of which one has integer ids and another text; names stand in the message.
 
     Raises:
         DataError: They differ.
     """
-    check_kinds("user", **{name: table.user for name, table in tables.items()})
-    check_kinds("item", **{name: table.item for name, table in tables.items()})
+    given = {name: table for name, table in tables.items() if table is not None}
+    check_kinds("user", **{name: table.user for name, table in given.items()})
+    check_kinds("item", **{name: table.item for name, table in given.items()})

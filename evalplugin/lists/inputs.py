@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,32 +19,40 @@ from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.parts import engine_of, open_session, parts_for, score_by_ranges, score_in_parts
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import score_in_memory, top_n_on
-from evalplugin.lists.spark import is_spark, score_frames
+from evalplugin.lists.scoring import TruthRows, need_catalogue, score_in_memory, top_n_on
+from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.scoring import check_request
 from evalplugin.models.selection import TopN
 
-__all__ = ["lists_and_truth", "open_source", "read_interactions", "score_lists"]
+__all__ = ["lists_and_truth", "open_sources", "read_interactions", "score_lists"]
 
 
-def open_source(given: Any, role: Role, *, format: Format = "auto", text_ids: bool = False) -> Any:
-    """Return ``Table`` or ``TableFiles``: files are located, but not read; a Spark DataFrame stays as it is.
+def open_sources(
+    given: Mapping[Role, Any], *, format: Format = "auto", text_ids: bool = False
+) -> dict[Role, Any]:
+    """Return ``Table`` or ``TableFiles`` by role: files are located, but not read; Spark DataFrames stay as they are.
 
     Args:
-        given: A table, or the path of a file, of a folder or a pattern.
-        role: What it holds.
+        given: Tables, or paths of a file, of a folder or a pattern; None for train data that is not given.
         format: Format of the files.
         text_ids: Ids in CSV files that look like integers stay text.
 
     Raises:
-        DataError: Files that are missing, or something that is not a table.
+        DataError: Files that are missing, something that is not a table, Spark DataFrames beside other lists or truth.
     """
-    if is_spark(given):
-        return given
-    if isinstance(given, (str, Path)):
-        return open_files(given, role, format=format, text_ids=text_ids)
-    return Table(given, role)
+    if any(map(is_spark, given.values())):
+        check_frames({role: type(table) for role, table in given.items()})
+
+    def source(table: Any, role: Role) -> Any:
+        if is_spark(table) or (role == "train" and table is None):
+            return table
+        if isinstance(table, (str, Path)):
+            return open_files(table, role, format=format, text_ids=text_ids)
+        return Table(table, role)
+
+    return {role: source(table, role) for role, table in given.items()}
 
 
 def score_lists(
@@ -60,7 +68,7 @@ def score_lists(
     """Return the scores of lists; see ``evalplugin.score``.
 
     Args:
-        lists, truth: Of ``open_source``.
+        lists, truth: Of ``open_sources``.
         request: The metrics, the train data and the columns.
         memory: Limit of the memory, in bytes or as ``2GB``, on an engine of each of its calls; None: no limit.
         partitioned: Each file of the lists has all rows of its users: files are scored one by one.
@@ -90,7 +98,7 @@ def score_lists(
         if n_parts == 1 and not partitioned and chosen is None:
             scores = _by_ranges(lists, truth, request)
             if scores is None:
-                scores = score_in_memory(_read(lists, truth, request), request)
+                scores = _at_once(_read(lists, truth, request), request)
             return ListScores(scores)
         if not (_is_parquet(lists) and _is_parquet(truth)):
             odd = truth if _is_parquet(lists) else lists
@@ -133,6 +141,14 @@ def _by_ranges(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores |
         return None  # what is wrong is found again, with the row in the file, where all is read at once
 
 
+def _at_once(inputs: ListInput, request: ScoreRequest) -> PerUserScores:
+    check_request(request.specs, inputs.train is not None)
+    catalogue = None
+    if need_catalogue(request.specs):
+        catalogue = catalogue_of(inputs.truth, inputs.train, inputs.lists)
+    return score_in_memory(inputs.lists, TruthRows.of(inputs.truth), request, catalogue)
+
+
 def _is_parquet(source: Any) -> bool:
     return isinstance(source, TableFiles) and source.is_parquet
 
@@ -147,7 +163,7 @@ def lists_and_truth(
     """
     with rows_named(lists, truth, request):
         inputs = _read(lists, truth, request)
-        return top_n_on(catalogue_of(inputs), inputs)
+        return top_n_on(catalogue_of(inputs.truth, inputs.train, inputs.lists), inputs)
 
 
 def read_interactions(source: TableFiles | Table, role: Role, columns: ListColumns) -> Interactions:

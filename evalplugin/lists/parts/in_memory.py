@@ -15,7 +15,7 @@ from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.parts.ranges import bounds_of, joined, split
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, read_groups, row_groups
 from evalplugin.lists.request import ScoreRequest
-from evalplugin.lists.scoring import blocks_of, need_catalogue, state_of
+from evalplugin.lists.scoring import TruthRows, blocks_of, need_catalogue, state_of
 from evalplugin.metrics import Blocks
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
@@ -93,7 +93,7 @@ def _scores(
         pieces["lists"][part] = pieces["truth"][part] = []
         if not len(of_lists.user) and not len(of_truth.user):
             return None
-        return blocks_of(ListInput(of_lists, of_truth, None), request.threshold, catalogue, compiled=compiled)
+        return blocks_of(of_lists, TruthRows.of(of_truth), request.threshold, catalogue, compiled=compiled)
 
     blocks = [part for part in _run(group, range(n_parts)) if part is not None]
     n = max(part.n for part in blocks)

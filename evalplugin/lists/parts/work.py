@@ -19,7 +19,7 @@ from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_ki
 from evalplugin.lists.parts.ranges import joined, rows_within
 from evalplugin.lists.parts.row_groups import RowGroup, read_groups
 from evalplugin.lists.request import ScoreRequest
-from evalplugin.lists.scoring import blocks_of, state_of
+from evalplugin.lists.scoring import TruthRows, blocks_of, state_of
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
@@ -114,7 +114,14 @@ class PartWork:
             DataError: A list or a truth that breaks a rule.
         """
         request, catalogue = self.request, self.catalogue
-        blocks = blocks_of(inputs, request.threshold, catalogue, self.n, compiled=self.compiled)
+        blocks = blocks_of(
+            inputs.lists,
+            TruthRows.of(inputs.truth),
+            request.threshold,
+            catalogue,
+            self.n,
+            compiled=self.compiled,
+        )
         return state_of(blocks, request, self.n, catalogue)
 
     def rows(self, role: Role, rows: Rows, part: Part) -> PairColumns:

@@ -15,7 +15,7 @@ from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.request import ScoreRequest
-from evalplugin.lists.scoring import blocks_of, state_of
+from evalplugin.lists.scoring import TruthRows, blocks_of, state_of
 from evalplugin.lists.spark.rows import bytes_of, unpacked_rows
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
@@ -103,7 +103,9 @@ class BucketScoring:
             PairColumns.read(lists, "lists", columns), PairColumns.read(truth, "truth", columns)
         )
         catalogue = self._catalogue_for(inputs)
-        blocks = blocks_of(inputs, self.request.threshold, catalogue, self.n)
+        blocks = blocks_of(
+            inputs.lists, TruthRows.of(inputs.truth), self.request.threshold, catalogue, self.n
+        )
         state = state_of(blocks, self.request, self.n, catalogue)
         return self._row(_packed(state.without_values()), bytes_of(self._values(*state.values[0])))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["is_spark", "score_frames"]
+__all__ = ["check_frames", "is_spark", "score_frames"]
 
 _COLUMNS = ("user", "item", "value")
 _BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
@@ -56,7 +56,34 @@ _RULES: dict[str, tuple[tuple[str, ...], str]] = {
 
 def is_spark(table: object) -> bool:
     """Return whether a table is a DataFrame of Spark: classic, Connect, or pandas on Spark; it is not imported."""
-    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in type(table).__mro__)
+    return _is_frame(type(table))
+
+
+def check_frames(kinds: Mapping[Role, type]) -> None:
+    """Refuse lists and truth of which only one is a Spark DataFrame, and tables of pandas on Spark.
+
+    Args:
+        kinds: The classes of the tables, at least one of which is a Spark DataFrame.
+
+    Raises:
+        DataError: Names the table.
+    """
+    frames = [role for role, kind in kinds.items() if _is_frame(kind)]
+    for role, kind in kinds.items():
+        if role != "train" and role not in frames:
+            raise DataError(
+                f"{role}: must be a Spark DataFrame, as {frames[0]} is one, not {kind.__module__.partition('.')[0]} "
+                f"{kind.__name__}: spark.createDataFrame({role}) makes one"
+            )
+    for role, kind in kinds.items():
+        if kind.__module__.startswith("pyspark.pandas."):
+            raise DataError(
+                f"{role}: must be a Spark DataFrame, not one of pandas on Spark: give {role}.to_spark()"
+            )
+
+
+def _is_frame(kind: type) -> bool:
+    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in kind.__mro__)
 
 
 def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
@@ -65,28 +92,16 @@ def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
     ``lists`` and ``truth`` are of one session. The train data is collected.
 
     Raises:
-        DataError: As for lists in memory; only one of lists and truth is a Spark DataFrame; the catalogue and the
-            train data are too large to be sent to Spark's workers.
+        DataError: As for lists in memory; the catalogue and the train data are too large to be sent to Spark's workers.
         EngineError: Spark is too old, or the Python of its workers lacks this version of evalplugin or a metric.
     """
-    for role, table, other in (("lists", lists, "truth"), ("truth", truth, "lists")):
-        if not is_spark(table):
-            raise DataError(
-                f"{role}: must be a Spark DataFrame, as {other} is one, not {type(table).__module__.partition('.')[0]} "
-                f"{type(table).__name__}: spark.createDataFrame({role}) makes one"
-            )
-    for role, table in (("lists", lists), ("truth", truth), ("train", request.train)):
-        if type(table).__module__.startswith("pyspark.pandas."):
-            raise DataError(
-                f"{role}: must be a Spark DataFrame, not one of pandas on Spark: give {role}.to_spark()"
-            )
     _check_version()
     specs = request.specs
     check_request(specs, request.train is not None)
     check_mergeable(specs)
     sides = _Side.of(lists, "lists", request.columns), _Side.of(truth, "truth", request.columns)
     history = _train(request)
-    check_same_kinds(lists=sides[0], truth=sides[1], **({} if history is None else {"train": history}))
+    check_same_kinds(lists=sides[0], truth=sides[1], train=history)
     session = lists.sparkSession
     check_workers(session, specs)
     n_rows, longest = _sizes(sides, specs)

@@ -17,7 +17,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
-from evalplugin.lists import ListScores, ScoreRequest, open_source, score_lists, specs_of
+from evalplugin.lists import ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.parts import out_of_core
 
 ROOT = Path(__file__).parents[3]
@@ -38,9 +38,9 @@ def scored(
     curves: bool = False,
     **options: Any,
 ) -> ListScores:
-    history = None if train is None else open_source(train, "train")
-    request = ScoreRequest(specs_of(metrics), threshold, history, curves=curves)
-    return score_lists(open_source(lists, "lists"), open_source(truth, "truth"), request, **options)
+    sources = open_sources({"lists": lists, "truth": truth, "train": train})
+    request = ScoreRequest(specs_of(metrics), threshold, sources["train"], curves=curves)
+    return score_lists(sources["lists"], sources["truth"], request, **options)
 
 
 @pytest.fixture
