@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.data.interactions import Interactions
-from evalplugin.data.tables import ids_of
+from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_in, encode
 from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
-__all__ = ["Catalogue", "catalogue_of", "interactions_alone", "interactions_on", "refuse_repeated"]
+__all__ = [
+    "Catalogue",
+    "PartContents",
+    "catalogue_of",
+    "catalogue_of_parts",
+    "interactions_alone",
+    "interactions_on",
+    "refuse_repeated",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +84,7 @@ def refuse_repeated(
     Args:
         role: The table of the pairs.
         user, item: Codes of each pair, (m,).
-        users, items: Vocabularies of the codes.
+        users, items: PartContents of the codes.
 
     Raises:
         BrokenRowsError: Names the first such pair.
@@ -94,6 +103,27 @@ def catalogue_of(
     every = [pairs for pairs in (lists, truth, train) if pairs is not None]
     users, items = encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
     return Catalogue.of(users, items, train)
+
+
+class PartContents(NamedTuple):
+    """Users and items of a part of the users."""
+
+    users: npt.NDArray[np.generic]
+    items: npt.NDArray[np.generic]  # none if they are not asked for
+    n: int  # length of its longest list
+
+
+def catalogue_of_parts(
+    parts: Sequence[PartContents], truth: PairColumns | None, train: PairColumns | None
+) -> Catalogue:
+    """Return the catalogue of parts of the users, of a truth that they share, and of the train data."""
+    shared = [pairs for pairs in (truth, train) if pairs is not None]
+    users = [ids_of(part.users) for part in parts] + [pairs.user for pairs in shared]
+    known: list[Ids] = []  # items; those of a few parts at a time are added
+    for at in range(0, len(parts), 16):
+        known = [ids_of(encode([*known, *(ids_of(part.items) for part in parts[at : at + 16])])[0])]
+    items = encode([*known, *(pairs.item for pairs in shared)])[0]
+    return Catalogue.of(encode(users)[0], items, train)
 
 
 def interactions_on(

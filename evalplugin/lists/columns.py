@@ -188,25 +188,6 @@ class ListInput(NamedTuple):
         check_same_kinds(lists=lists, truth=truth, train=train)
         return cls(lists, truth, train)
 
-    @classmethod
-    def read(
-        cls,
-        lists: TableFiles | Table,
-        truth: TableFiles | Table,
-        train: TableFiles | Table | None,
-        columns: ListColumns,
-    ) -> ListInput:
-        """Return the columns of the tables.
-
-        Raises:
-            DataError: No rows, a missing column, a value that breaks a rule.
-        """
-        return cls.of(
-            PairColumns.read_all(lists, "lists", columns),
-            PairColumns.read_all(truth, "truth", columns),
-            None if train is None else PairColumns.read_all(train, "train", columns),
-        )
-
 
 class _WithIds(Protocol):
     @property

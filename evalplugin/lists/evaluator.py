@@ -13,7 +13,7 @@ from evalplugin.lists.files import Format
 from evalplugin.lists.inputs import open_sources, rows_named
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores, specs_of
-from evalplugin.lists.scoring import TruthRows, need_catalogue, score_in_memory
+from evalplugin.lists.scoring import TruthRows, blocks_of, need_catalogue, state_of
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scoring import check_request
@@ -105,4 +105,5 @@ class Evaluator:
             pairs = PairColumns.read_all(source, "lists", self._request.columns)
             check_same_kinds(lists=pairs, truth=self._sample)
             catalogue = None if self._catalogue is None else self._catalogue.including(pairs)
-            return ListScores(score_in_memory(pairs, self._truth, self._request, catalogue))
+            blocks = blocks_of(pairs, self._truth, self._request.threshold, catalogue)
+            return ListScores(state_of(blocks, self._request, catalogue).scores())

@@ -19,7 +19,7 @@ from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.parts import engine_of, open_session, parts_for, score_by_ranges, score_in_parts
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import TruthRows, need_catalogue, score_in_memory, top_n_on
+from evalplugin.lists.scoring import TruthRows, blocks_of, need_catalogue, state_of, top_n_on
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
@@ -98,7 +98,7 @@ def score_lists(
         if n_parts == 1 and not partitioned and chosen is None:
             scores = _by_ranges(lists, truth, request)
             if scores is None:
-                scores = _at_once(_read(lists, truth, request), request)
+                scores = _at_once(request.read(lists, truth), request)
             return ListScores(scores)
         if not (_is_parquet(lists) and _is_parquet(truth)):
             odd = truth if _is_parquet(lists) else lists
@@ -146,7 +146,8 @@ def _at_once(inputs: ListInput, request: ScoreRequest) -> PerUserScores:
     catalogue = None
     if need_catalogue(request.specs):
         catalogue = catalogue_of(inputs.truth, inputs.train, inputs.lists)
-    return score_in_memory(inputs.lists, TruthRows.of(inputs.truth), request, catalogue)
+    blocks = blocks_of(inputs.lists, TruthRows.of(inputs.truth), request.threshold, catalogue)
+    return state_of(blocks, request, catalogue).scores()
 
 
 def _is_parquet(source: Any) -> bool:
@@ -162,7 +163,7 @@ def lists_and_truth(
         DataError: Input that is missing or breaks a rule.
     """
     with rows_named(lists, truth, request):
-        inputs = _read(lists, truth, request)
+        inputs = request.read(lists, truth)
         return top_n_on(catalogue_of(inputs.truth, inputs.train, inputs.lists), inputs)
 
 
@@ -173,12 +174,3 @@ def read_interactions(source: TableFiles | Table, role: Role, columns: ListColum
         DataError: Files that cannot be read or break a rule.
     """
     return interactions_alone(PairColumns.read_all(source, role, columns))
-
-
-def _read(lists: Any, truth: Any, request: ScoreRequest) -> ListInput:
-    columns = request.columns
-    return ListInput.of(
-        PairColumns.read_all(lists, "lists", columns),
-        PairColumns.read_all(truth, "truth", columns),
-        request.history,
-    )

@@ -10,8 +10,10 @@ from numbers import Real
 from typing import Any
 
 from evalplugin.base.errors import DataError
+from evalplugin.data.files import TableFiles
+from evalplugin.data.tables import Table
 from evalplugin.execution.tasks import curve_ks
-from evalplugin.lists.columns import ListColumns, PairColumns
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns
 from evalplugin.metrics import MetricSpec
 
 __all__ = ["ScoreRequest"]
@@ -46,6 +48,18 @@ class ScoreRequest:
             DataError: No rows, a missing column, a value that breaks a rule.
         """
         return None if self.train is None else PairColumns.read_all(self.train, "train", self.columns)
+
+    def read(self, lists: TableFiles | Table, truth: TableFiles | Table) -> ListInput:
+        """Return the columns of lists, truth and train data.
+
+        Raises:
+            DataError: No rows, a missing column, a value that breaks a rule.
+        """
+        return ListInput.of(
+            PairColumns.read_all(lists, "lists", self.columns),
+            PairColumns.read_all(truth, "truth", self.columns),
+            self.history,
+        )
 
     @property
     def for_workers(self) -> ScoreRequest:

@@ -21,13 +21,18 @@ from evalplugin.lists.request import ScoreRequest
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
-from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import is_built_in, score_blocks
 from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["TruthRows", "blocks_of", "need_catalogue", "score_in_memory", "state_of", "top_n_on"]
+__all__ = [
+    "TruthRows",
+    "blocks_of",
+    "need_catalogue",
+    "state_of",
+    "top_n_on",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,34 +72,21 @@ class TruthRows:
         return self.user.run_starts(thread_count())
 
 
-def score_in_memory(
-    lists: PairColumns, truth: TruthRows, request: ScoreRequest, catalogue: Catalogue | None
-) -> PerUserScores:
-    """Return the scores of all users with a list or a truth, by raw user id ascending.
-
-    Args:
-        lists: The lists.
-        truth: The truth.
-        request: The metrics.
-        catalogue: The catalogue of lists, truth and train data; None where no metric reads it.
-
-    Raises:
-        DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
-    """
-    blocks = blocks_of(lists, truth, request.threshold, catalogue)
-    return state_of(blocks, request, blocks.n, catalogue).scores()
-
-
-def state_of(blocks: Blocks, request: ScoreRequest, n: int, catalogue: Catalogue | None) -> ScorerState:
+def state_of(
+    blocks: Blocks, request: ScoreRequest, catalogue: Catalogue | None, n: int | None = None
+) -> ScorerState:
     """Return what the users of some blocks contribute to the scores.
 
     Args:
         blocks: Lists and truth of the users.
         request: The metrics.
-        n: Length of the longest list of all users.
         catalogue: The catalogue of the blocks; None where no metric reads it.
+        n: Length of the longest list of all users; None: these are all.
+
+    Raises:
+        DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
-    n_items = 0 if catalogue is None else len(catalogue.items)
+    n, n_items = blocks.n if n is None else n, 0 if catalogue is None else len(catalogue.items)
     scored = Request(tuple(request.specs), n, n_items, tuple(request.curve_ks(n)))
     return score_blocks(blocks, scored, blocks.users)
 

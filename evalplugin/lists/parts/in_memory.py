@@ -8,9 +8,9 @@ from typing import Any, NoReturn, TypeVar
 
 from evalplugin.base.errors import DataError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Table, ids_of
+from evalplugin.data.tables import Table
 from evalplugin.data.vocabulary import encode
-from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.catalogue import Catalogue, PartContents, catalogue_of_parts
 from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.parts.ranges import bounds_of, joined, split
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, read_groups, row_groups
@@ -97,20 +97,19 @@ def _scores(
 
     blocks = [part for part in _run(group, range(n_parts)) if part is not None]
     n = max(part.n for part in blocks)
-    states = _run(lambda part: state_of(part, request, n, catalogue), blocks)
+    states = _run(lambda part: state_of(part, request, catalogue, n), blocks)
     return ScorerState.merge(states).scores()
 
 
 def _catalogue(pieces: dict[Role, list[list[PairColumns]]], train: PairColumns | None) -> Catalogue:
-    def of_part(part: int) -> tuple[Any, Any]:
-        every = [pairs for of_parts in pieces.values() for pairs in of_parts[part]]
-        return encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
+    def look(part: int) -> PartContents:
+        rows = [pairs for of_parts in pieces.values() for pairs in of_parts[part]]
+        return PartContents(
+            encode([pairs.user for pairs in rows])[0], encode([pairs.item for pairs in rows])[0], 0
+        )
 
-    users, items = zip(*_run(of_part, range(len(pieces["lists"]))), strict=True)
-    every = [([ids_of(part) for part in parts if len(part)]) for parts in (users, items)]
-    if train is not None:
-        every = [[*every[0], train.user], [*every[1], train.item]]
-    return Catalogue.of(encode(every[0])[0], encode(every[1])[0], train)
+    found = _run(look, range(len(pieces["lists"])))
+    return catalogue_of_parts([part for part in found if len(part.users)], None, train)
 
 
 class _UnnamedRows(Table):

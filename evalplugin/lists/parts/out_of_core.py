@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Ids, Table, ids_of
-from evalplugin.data.vocabulary import encode
+from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Call, Session, run_calls
-from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.catalogue import catalogue_of_parts
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
 from evalplugin.lists.files import n_bytes
 from evalplugin.lists.parts.by_file import check_one_file_each, parts_of_files, rest_of_truth
@@ -24,7 +24,6 @@ from evalplugin.lists.parts.ranges import bounds_of
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, row_groups
 from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread, tasks_of
 from evalplugin.lists.parts.work import (
-    Found,
     Part,
     PartWork,
     Refused,
@@ -166,39 +165,30 @@ class _Run:
         """Number of parts that are worked on at a time."""
         return self.threads if self.session is None else self.session.slots
 
-    def each(self, work: PartWork, function: Callable[[PartWork, T], R], parts: Sequence[T]) -> Iterator[R]:
-        """Yield the result for each part, in the order of the parts, or on an engine in any order."""
+    def each(
+        self, work: PartWork, function: Callable[[PartWork, T], R], parts: Sequence[T]
+    ) -> Iterator[tuple[int, R]]:
+        """Yield the position of each part and its result, in the order of the parts, or on an engine in any order."""
         if self.session is None:
-            yield from in_threads(partial(function, work), parts, self.threads)
+            yield from enumerate(in_threads(partial(function, work), parts, self.threads))
             return
         shared = self.session.put({"work": work})
         size = max(1, len(parts) // (self.session.slots * _CALLS_PER_SLOT))
+        first = {next(_numbers): at for at in range(0, len(parts), size)}
         calls = (
-            Call(next(_numbers), call_parts, [shared], {"function": function, "parts": parts[at : at + size]})
-            for at in range(0, len(parts), size)
+            Call(number, call_parts, [shared], {"function": function, "parts": parts[at : at + size]})
+            for number, at in first.items()
         )
         with closing(run_calls(self.session, calls)) as results:
-            yield from _values(results)
+            for number, result in results:
+                if isinstance(result, Refused):
+                    raise result.error()
+                if not isinstance(result, list):  # a failure of the process or of the code
+                    raise EvalpluginError(f"a part of the lists could not be scored:\n{result.error.strip()}")
+                yield from enumerate(result, first[number])
 
 
-def _count() -> Iterator[int]:
-    number = 0
-    while True:
-        yield number
-        number += 1
-
-
-_numbers = _count()  # of calls, which a session must not have twice
-
-
-def _values(results: Iterable[tuple[int, Any]]) -> Generator[Any]:
-    """Yield the results of calls; raise what ended one of them."""
-    for _, result in results:
-        if isinstance(result, Refused):
-            raise result.error()
-        if not isinstance(result, list):  # a failure of the process or of the code
-            raise EvalpluginError(f"a part of the lists could not be scored:\n{result.error.strip()}")
-        yield from result
+_numbers = itertools.count()  # of calls, which a session must not have twice
 
 
 def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Part] | None:
@@ -209,7 +199,7 @@ def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Par
     if type(groups["truth"][0].low) is not type(bounds[0]):
         return None  # ids of two kinds, which is refused where they are read
     parts, read = [], 0
-    for number, (low, high) in enumerate(zip([None, *bounds], [*bounds, None], strict=True)):
+    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
         own: dict[str, tuple[RowGroup, ...]] = {
             role: tuple(
                 group
@@ -219,7 +209,7 @@ def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Par
             for role, of_role in groups.items()
         }
         read += sum(group.rows for of_role in own.values() for group in of_role)
-        parts.append(Part(number, own["lists"], own["truth"], low, high))
+        parts.append(Part(own["lists"], own["truth"], low, high))
     total = sum(group.rows for of_role in groups.values() for group in of_role)
     largest = max(sum(group.rows for group in (*part.lists, *(part.truth or ()))) for part in parts)
     return parts if read <= _MOST_READ * total and largest <= 2 * _MOST_READ * total / n_parts else None
@@ -246,18 +236,14 @@ def _spread(
         run.report(f"spreading {role} over {n_parts} partitions")
         wide = len(column_types(work.files[role], work.names[role].values())) > 1
         tasks = tasks_of(role, of_role, folder, n_parts, _CALLS_PER_SLOT * run.slots, wide=wide)
-        spreads = dict(run.each(work, _numbered_spread, list(enumerate(tasks))))
+        spreads = dict(run.each(work, spread, tasks))
         written[role] = tasks, [spreads[number] for number in range(len(tasks))]
         for one in written[role][1]:
             check_later_rows(spreads[0].sample, one.sample)
     return [
-        Part(number, slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
+        Part(slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
         for number in range(n_parts)
     ]
-
-
-def _numbered_spread(work: PartWork, task: tuple[int, SpreadTask]) -> tuple[int, Spread]:
-    return task[0], spread(work, task[1])
 
 
 def _score(
@@ -272,14 +258,14 @@ def _score(
     if needs_catalogue or work.request.curves or any(spec.k is None for spec in specs):
         run.report("looking for users and items")
         look = partial(look_at_part, items=needs_catalogue)
-        found = [one for one in run.each(work, look, parts) if one is not None]
+        found = [one for _, one in run.each(work, look, parts) if one is not None]
         n = max((one.n for one in found), default=1)
-        catalogue = _catalogue(found, work.truth, history) if needs_catalogue else None
+        catalogue = catalogue_of_parts(found, work.truth, history) if needs_catalogue else None
         work = replace(work, n=max(n, 1), catalogue=catalogue)
     else:
         work = replace(work, n=max(spec.k or 1 for spec in specs))
     states: list[tuple[int, ScorerState]] = []
-    for done, (number, state) in enumerate(run.each(work, _numbered_score, parts)):
+    for done, (number, state) in enumerate(run.each(work, score_part, parts)):
         if done * 10 // len(parts) != (done - 1) * 10 // len(parts):  # ten reports at most
             run.report(f"scoring partition {done + 1} of {len(parts)}")
         if state is not None:
@@ -288,20 +274,6 @@ def _score(
         check_one_file_each(work, states)
         states.extend(rest_of_truth(work, states))
     return ScorerState.merge(state for _, state in sorted(states, key=lambda pair: pair[0])).scores()
-
-
-def _numbered_score(work: PartWork, part: Part) -> tuple[int, ScorerState | None]:
-    return part.number, score_part(work, part)
-
-
-def _catalogue(found: Sequence[Found], truth: PairColumns | None, train: PairColumns | None) -> Catalogue:
-    shared = [pairs for pairs in (truth, train) if pairs is not None]
-    users = [ids_of(one.users) for one in found] + [pairs.user for pairs in shared]
-    known: list[Ids] = []  # items; those of a few parts at a time are added
-    for at in range(0, len(found), 16):
-        known = [ids_of(encode([*known, *(ids_of(one.items) for one in found[at : at + 16])])[0])]
-    items = encode([*known, *(pairs.item for pairs in shared)])[0]
-    return Catalogue.of(encode(users)[0], items, train)
 
 
 def _threads() -> int:

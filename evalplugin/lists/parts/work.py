@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
 from evalplugin.data.vocabulary import encode
-from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.catalogue import Catalogue, PartContents
 from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_kinds
 from evalplugin.lists.parts.ranges import joined, rows_within
 from evalplugin.lists.parts.row_groups import RowGroup, read_groups
@@ -25,12 +25,12 @@ from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
 
 __all__ = [
-    "Found",
     "Part",
     "PartWork",
     "Refused",
     "Slice",
     "anywhere",
+    "call_alone",
     "call_parts",
     "check_later_rows",
     "look_at_part",
@@ -55,19 +55,10 @@ Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...]
 class Part:
     """Where the rows of some users are."""
 
-    number: int
     lists: Rows
     truth: Rows | None  # None: of the truth that all parts share
     low: Any = None  # the first of its users; None: the first of all
     high: Any = None  # the first user behind them; None: they are the last
-
-
-class Found(NamedTuple):
-    """What one part has."""
-
-    users: npt.NDArray[np.generic]
-    items: npt.NDArray[np.generic]  # none if they are not asked for
-    n: int  # length of its longest list
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,16 +104,9 @@ class PartWork:
         Raises:
             DataError: A list or a truth that breaks a rule.
         """
-        request, catalogue = self.request, self.catalogue
-        blocks = blocks_of(
-            inputs.lists,
-            TruthRows.of(inputs.truth),
-            request.threshold,
-            catalogue,
-            self.n,
-            compiled=self.compiled,
-        )
-        return state_of(blocks, request, self.n, catalogue)
+        truth, threshold = TruthRows.of(inputs.truth), self.request.threshold
+        blocks = blocks_of(inputs.lists, truth, threshold, self.catalogue, self.n, compiled=self.compiled)
+        return state_of(blocks, self.request, self.catalogue, self.n)
 
     def rows(self, role: Role, rows: Rows, part: Part) -> PairColumns:
         """Return the rows of one table that belong to a part.
@@ -153,14 +137,14 @@ def check_later_rows(first: PairColumns, later: PairColumns) -> None:
     check_same_kinds(**{"first rows": first, "rows behind them": later})
 
 
-def look_at_part(work: PartWork, part: Part, *, items: bool) -> Found | None:
+def look_at_part(work: PartWork, part: Part, *, items: bool) -> PartContents | None:
     """Return the users of a part, its items if they are needed, and the length of its longest list."""
     inputs = work.read(part)
     if inputs is None:
         return None
     users, (code, _) = encode([inputs.lists.user, inputs.truth.user])
     listed = encode([inputs.lists.item, inputs.truth.item])[0] if items else users[:0]
-    return Found(users, listed, int(np.bincount(code).max(initial=0)))
+    return PartContents(users, listed, int(np.bincount(code).max(initial=0)))
 
 
 def score_part(work: PartWork, part: Part) -> ScorerState | None:
@@ -171,7 +155,7 @@ def score_part(work: PartWork, part: Part) -> ScorerState | None:
 
 @dataclass(frozen=True)
 class Refused:
-    """An error in what was given, of which only the message leaves the process."""
+    """An input error that crosses the process boundary as text."""
 
     message: str
     broken: Broken | None = None
@@ -181,13 +165,18 @@ class Refused:
         return DataError(self.message) if self.broken is None else BrokenRowsError(self.broken, self.message)
 
 
-def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -> list[R] | Refused:
-    """Return what a function returns for each of some parts, one after the other on one thread: a call of an engine."""
+def call_alone(function: Callable[..., R], *args: Any) -> R | Refused:
+    """Return what a function returns on one thread, as where each core has a process; an input error is a value."""
     try:
         with limit_threads(1):
-            return [function(work, part) for part in parts]
+            return function(*args)
     except EvalpluginError as error:
         return Refused(str(error), error.broken if isinstance(error, BrokenRowsError) else None)
+
+
+def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -> list[R] | Refused:
+    """Return what a function returns for each of some parts, one after the other: a call of an engine."""
+    return call_alone(lambda: [function(work, part) for part in parts])
 
 
 def anywhere(pairs: PairColumns) -> Table:

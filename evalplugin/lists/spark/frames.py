@@ -15,6 +15,7 @@ from evalplugin.data.tables import Ids, Table, column_problem, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role, check_same_kinds
+from evalplugin.lists.parts.work import Refused
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.lists.spark.buckets import (
@@ -272,8 +273,8 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
         if n_buckets > _STATES:
             outcomes = outcomes.mapInArrow(merge, "outcome binary")
         outcome = merged(outcomes.toArrow().column(0).to_pylist())
-        if isinstance(outcome, str):
-            raise DataError(outcome)
+        if isinstance(outcome, Refused):
+            raise outcome.error()
     except BaseException:
         with suppress(PySparkException):
             scored.unpersist()
