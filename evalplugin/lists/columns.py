@@ -126,6 +126,13 @@ class PairColumns(NamedTuple):
         values = None if self.values is None else self.values[rows]
         return self._replace(user=user, item=item, values=values)
 
+    def sample(self, n: int) -> PairColumns:
+        """Return a copy of the first ``n`` ids, without the table and its values."""
+        import pyarrow as pa
+
+        some = self.rows(np.arange(min(n, len(self.user))))
+        return some._replace(table=Table(pa.table({}), self.table.name), values=None)
+
     def refuse(self, row: int, rule: str) -> NoReturn:
         """Raise the error for a value that breaks a rule."""
         self.table.refuse(self.column, row, rule)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from evalplugin.lists.catalogue import catalogue_of
 from evalplugin.lists.columns import ListColumns, PairColumns, check_same_kinds
 from evalplugin.lists.files import Format
@@ -20,7 +18,7 @@ from evalplugin.metrics.scoring import check_request
 
 __all__ = ["Evaluator"]
 
-_SAMPLE = 1000  # rows of the truth
+_SAMPLE = 1000  # ids of the truth as examples in messages
 
 
 class Evaluator:
@@ -79,8 +77,8 @@ class Evaluator:
             check_same_kinds(truth=pairs, train=request.history)
             self._truth = TruthRows.bind(pairs)
             self._catalogue = catalogue_of(pairs, request.history) if need_catalogue(specs) else None
-        # The tables themselves are not kept: only a copy of some rows, as examples in messages.
-        self._sample = pairs.rows(np.arange(min(len(pairs.user), _SAMPLE)))
+        # The tables themselves are not kept.
+        self._sample = pairs.sample(_SAMPLE)
         self._request = request.for_workers
 
     def __repr__(self) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -207,6 +209,16 @@ def test_changing_the_tables_later_changes_no_score() -> None:
     evaluator = evalplugin.Evaluator(truth, METRICS, train=train)
     truth["item"], truth["rating"], train["item"] = 0, 0.5, 0
     same(evaluator.score(lists), expected)
+
+
+def test_an_evaluator_does_not_keep_the_tables() -> None:
+    lists, *tables = list_tables()
+    evaluator = evalplugin.Evaluator(tables[0], METRICS, train=tables[1])
+    kept = [weakref.ref(table) for table in tables]
+    tables.clear()
+    gc.collect()
+    assert [table() for table in kept] == [None, None]
+    assert evaluator.score(lists).means
 
 
 @pytest.mark.parametrize("given", [{"user": [1]}, [(1, 2)], np.array([[1, 2]]), None, 3])

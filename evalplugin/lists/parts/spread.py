@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.data.tables import Ids, Table
+from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.lists.parts.row_groups import RowGroup
 from evalplugin.lists.parts.work import PartWork, Slice, check_later_rows
@@ -74,7 +74,7 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
     try:
         for batch in batches:
             pairs = PairColumns.read(batch, task.role, work.request.columns)
-            sample = sample or pairs.rows(slice(0, 9))
+            sample = sample or pairs.sample(9)
             check_later_rows(sample, pairs)
             part = _part_of(pairs.user, task.n_parts)
             order = np.argsort(part, kind="stable")
@@ -89,7 +89,7 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
         if writer is not None:
             writer.close()
     assert sample is not None  # row groups have rows
-    return Spread(_small(sample), np.concatenate(written).astype(np.uint16))
+    return Spread(sample, np.concatenate(written).astype(np.uint16))
 
 
 def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread]) -> tuple[Slice, ...]:
@@ -99,15 +99,6 @@ def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread])
         for task, one in zip(tasks, written, strict=True)
         for batch in np.flatnonzero(one.part == part).tolist()
     )
-
-
-def _small(pairs: PairColumns) -> PairColumns:
-    """Return pairs without the table, whose rows cannot be sent."""
-    import pyarrow as pa
-
-    rows = np.arange(len(pairs.user))
-    user, item = (Ids(ids.kind, ids.values.take(rows)) for ids in (pairs.user, pairs.item))
-    return pairs._replace(table=Table(pa.table({}), pairs.table.name), user=user, item=item, values=None)
 
 
 def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.unsignedinteger[Any]]:
