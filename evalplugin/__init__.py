@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from evalplugin.data import data_filter as data_filter
     from evalplugin.data import dataset as dataset
     from evalplugin.data import split as split
+    from evalplugin.lists import Evaluator as Evaluator
     from evalplugin.metrics import metric as metric
     from evalplugin.models import FactorModel as FactorModel
     from evalplugin.models import TopN as TopN
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from evalplugin.segments import segment as segment
 
 _HOME = {
+    "Evaluator": "evalplugin.lists",
     "FactorModel": "evalplugin.models",
     "Interactions": "evalplugin.data",
     "TopN": "evalplugin.models",
@@ -41,6 +43,7 @@ _HOME = {
 }
 
 __all__ = [
+    "Evaluator",
     "FactorModel",
     "Interactions",
     "TopN",

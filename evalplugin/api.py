@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evalplugin.base.errors import DataError
-from evalplugin.lists import ListColumns, ListScores, score_lists, specs_of
+from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
@@ -233,7 +233,9 @@ def score(
     {'rr': 0.75, 'hit@1': 0.5}
     """
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
+    specs = specs_of(metrics)
+    sources = open_sources({"lists": lists, "truth": truth, "train": train}, format=format)
+    request = ScoreRequest(specs, threshold, sources["train"], columns)
     return score_lists(
-        lists, truth, specs_of(metrics), train=train, threshold=threshold, columns=columns, format=format,
-        memory=memory, partitioned=partitioned, engine=engine,
-    )  # fmt: skip
+        sources["lists"], sources["truth"], request, memory=memory, partitioned=partitioned, engine=engine
+    )

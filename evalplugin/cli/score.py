@@ -98,7 +98,7 @@ def score(
     from evalplugin.lists.output import csv_text, json_text, numbers_csv, numbers_json, rows_of
 
     columns = ListColumns(user, item, rank, score, rating, truth_user, truth_item)
-    request = score_command.Request(
+    options = score_command.Options(
         metrics=metrics,
         format=input_format,
         text_ids=ids == "text",
@@ -107,7 +107,7 @@ def score(
         **inputs,
     )
     if profile is not None:
-        numbers = score_command.score_as(request, profile)
+        numbers = score_command.score_as(options, profile)
         if shown == "table":
             from evalplugin.cli.show import show_numbers
 
@@ -115,8 +115,8 @@ def score(
         else:
             echo_data(numbers_json(numbers) if shown == "json" else numbers_csv(numbers))
         return EXIT_DONE
-    scores, specs = score_command.score(request, print_diagnostic)
-    if request.train is None and (names := [s.name for s in specs if "catalogue" in s.metric.needs]):
+    scores, specs = score_command.score(options, print_diagnostic)
+    if options.train is None and (names := [s.name for s in specs if "catalogue" in s.metric.needs]):
         show_warning(
             f"{', '.join(names)}: the catalogue is the items of the lists and the truth alone, so these differ "
             f"from those of a bake-off on the same lists; --train names the train data"
@@ -131,7 +131,7 @@ def score(
     if logged:
         name = name or Path(inputs["lists"]).stem
         links = score_command.log(
-            request, scores, specs, name=name, experiment=experiment, tracking_uri=tracking_uri
+            options, scores, specs, name=name, experiment=experiment, tracking_uri=tracking_uri
         )
         for label, text in links.items():
             echo(f"{label:<8} {text}", err=shown != "table")

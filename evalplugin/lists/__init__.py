@@ -1,7 +1,17 @@
 """Lists from any system: read from tables and files, scored in memory or in partitions."""
 
 from evalplugin.lists.columns import ListColumns
-from evalplugin.lists.inputs import score_lists
+from evalplugin.lists.evaluator import Evaluator
+from evalplugin.lists.inputs import open_sources, score_lists
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores, specs_of
 
-__all__ = ["ListColumns", "ListScores", "score_lists", "specs_of"]
+__all__ = [
+    "Evaluator",
+    "ListColumns",
+    "ListScores",
+    "ScoreRequest",
+    "open_sources",
+    "score_lists",
+    "specs_of",
+]

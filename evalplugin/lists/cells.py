@@ -14,6 +14,7 @@ from evalplugin.base.arrays import position_in_row
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.lists.columns import ListColumns, ListInput
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.metrics.blocks import raw_text
 
 if TYPE_CHECKING:
@@ -66,11 +67,9 @@ def input_of_lists(users: pd.Series[Any], lists: Cells, truth: Cells, train: Any
             f"lists take one row a user{_PAIRS}"
         )
     held_out, ratings = _truth(users, truth)
-    return ListInput.read(
+    return _request(train, ListColumns(user=user, item=_ITEM, rank="rank")).read(
         _one_row_an_item(users, lists, _checked_lists(users, lists)),
         _one_row_an_item(users, truth, held_out, ratings),
-        None if train is None else Table(train, "train"),
-        ListColumns(user=user, item=_ITEM, rank="rank"),
     )
 
 
@@ -87,12 +86,12 @@ def input_of_pairs(
     user, item = str(users.name), str(items.name)
     columns = [users, items, pd.Series(scores.values), pd.Series(ratings.values)]
     pairs = Table(pd.concat(columns, axis=1, keys=[user, item, scores.name, ratings.name]), "data")
-    return ListInput.read(
-        pairs,
-        pairs,
-        None if train is None else Table(train, "train"),
-        ListColumns(user=user, item=item, score=scores.name, rating=ratings.name),
-    )
+    names = ListColumns(user=user, item=item, score=scores.name, rating=ratings.name)
+    return _request(train, names).read(pairs, pairs)
+
+
+def _request(train: Any, columns: ListColumns) -> ScoreRequest:
+    return ScoreRequest((), train=None if train is None else Table(train, "train"), columns=columns)
 
 
 def _checked_lists(users: pd.Series[Any], lists: Cells) -> list[Any]:

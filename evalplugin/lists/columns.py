@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ from evalplugin.data.tables import Ids, Table, check_roles
 from evalplugin.data.vocabulary import check_kinds
 from evalplugin.metrics.blocks import BrokenRowsError
 
-__all__ = ["ListColumns", "ListInput", "PairColumns", "Role", "refuse_rows"]
+__all__ = ["ListColumns", "ListInput", "PairColumns", "Role", "check_same_kinds", "refuse_rows"]
 
 Role: TypeAlias = Literal["lists", "truth", "train"]
 
@@ -105,9 +105,45 @@ class PairColumns(NamedTuple):
             values = table.ratings(column)
         return cls(table, user, item, kind, column, values)
 
+    @classmethod
+    def read_all(cls, source: TableFiles | Table, role: Role, columns: ListColumns) -> PairColumns:
+        """Return the columns of a table, or of files, that must have rows.
+
+        Raises:
+            DataError: A file that cannot be read, no rows, a missing column, a value that breaks a rule.
+        """
+        table = source
+        if isinstance(table, TableFiles):
+            table = table.read(columns.of(role, table.name, table.columns))
+        columns.of(role, table.name, table.columns)
+        if not len(table):
+            raise DataError(f"{table.name}: there are no rows")
+        return cls.read(table, role, columns)
+
+    def rows(self, rows: slice | npt.NDArray[np.int64]) -> PairColumns:
+        """Return some of the rows; messages no longer know where they are in the table."""
+        user, item = (_some(ids, rows) for ids in (self.user, self.item))
+        values = None if self.values is None else self.values[rows]
+        return self._replace(user=user, item=item, values=values)
+
+    def sample(self, n: int) -> PairColumns:
+        """Return a copy of the first ``n`` ids, without the table and its values."""
+        import pyarrow as pa
+
+        some = self.rows(np.arange(min(n, len(self.user))))
+        return some._replace(table=Table(pa.table({}), self.table.name), values=None)
+
     def refuse(self, row: int, rule: str) -> NoReturn:
         """Raise the error for a value that breaks a rule."""
         self.table.refuse(self.column, row, rule)
+
+
+def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
+    if not isinstance(rows, slice):
+        return Ids(ids.kind, ids.values.take(rows))
+    if ids.kind == "integers":
+        return Ids(ids.kind, ids.values[rows])
+    return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))
 
 
 def refuse_rows(error: BrokenRowsError, source: TableFiles | Table, columns: ListColumns) -> NoReturn:
@@ -150,24 +186,30 @@ class ListInput(NamedTuple):
     train: PairColumns | None
 
     @classmethod
-    def read(
-        cls, lists: Table, truth: Table, train: Table | None, columns: ListColumns, *, empty: bool = False
-    ) -> ListInput:
-        """Return the columns of the tables; ``empty``: allow no rows, as in a partition of a larger table.
+    def of(cls, lists: PairColumns, truth: PairColumns, train: PairColumns | None = None) -> ListInput:
+        """Return the input, whose ids are all integers or all text.
 
         Raises:
-            DataError: No rows, a missing column, a value that breaks a rule.
+            DataError: Ids that are integers in one table and text in another.
         """
-        columns.of("lists", lists.name, lists.columns)
-        for table in (lists, truth, train):
-            if table is not None and not len(table) and not empty:
-                raise DataError(f"{table.name}: there are no rows")
-        read = cls(
-            PairColumns.read(lists, "lists", columns),
-            PairColumns.read(truth, "truth", columns),
-            None if train is None else PairColumns.read(train, "train", columns),
-        )
-        known = {name: pairs for name, pairs in read._asdict().items() if pairs is not None}
-        check_kinds("user", **{name: pairs.user for name, pairs in known.items()})
-        check_kinds("item", **{name: pairs.item for name, pairs in known.items()})
-        return read
+        check_same_kinds(lists=lists, truth=truth, train=train)
+        return cls(lists, truth, train)
+
+
+class _WithIds(Protocol):
+    @property
+    def user(self) -> Ids: ...
+
+    @property
+    def item(self) -> Ids: ...
+
+
+def check_same_kinds(**tables: _WithIds | None) -> None:
+    """Refuse tables of which one has integer ids and another text; names stand in the message.
+
+    Raises:
+        DataError: They differ.
+    """
+    given = {name: table for name, table in tables.items() if table is not None}
+    check_kinds("user", **{name: table.user for name, table in given.items()})
+    check_kinds("item", **{name: table.item for name, table in given.items()})

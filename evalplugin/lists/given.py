@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints, position_in_row
-from evalplugin.base.errors import DataError
 from evalplugin.base.units import count_text
 from evalplugin.data import Interactions
 from evalplugin.data.files import TableFiles
@@ -45,8 +44,6 @@ def lists_on(
     Raises:
         DataError: They cannot be read or break a rule.
     """
-    if isinstance(source, TableFiles):
-        source = source.read(columns.of("lists", source.name, source.columns))
     return _on_request(_read(request.train, source, columns), request)
 
 
@@ -61,10 +58,8 @@ def shortfalls(top_n: TopN, users: npt.NDArray[np.generic]) -> Iterator[str]:
         yield f"{short.sum():,} of {len(ids):,} lists with fewer than {top_n.n} items, such as that of {example}"
 
 
-def _read(train: Interactions, table: Table, columns: ListColumns) -> _Entries:
-    if not len(table):
-        raise DataError(f"{table.name}: there are no rows")
-    pairs = PairColumns.read(table, "lists", columns)
+def _read(train: Interactions, source: TableFiles | Table, columns: ListColumns) -> _Entries:
+    pairs = PairColumns.read_all(source, "lists", columns)
     check_kinds("user", lists=pairs.user, data=ids_of(train.users))
     check_kinds("item", lists=pairs.item, data=ids_of(train.items))
     users, (user,) = encode([pairs.user])
@@ -75,7 +70,7 @@ def _read(train: Interactions, table: Table, columns: ListColumns) -> _Entries:
     try:
         return _Entries(*_listed(lists, users, items), users, items)
     except BrokenRowsError as error:
-        refuse_rows(error, table, columns)
+        refuse_rows(error, source, columns)
 
 
 def _listed(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,44 +14,86 @@ import numpy.typing as npt
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Ids, ids_of
 from evalplugin.data.vocabulary import codes_end, codes_in, encode
-from evalplugin.lists.catalogue import Catalogue, catalogue_of, interactions_on
-from evalplugin.lists.columns import ListInput
+from evalplugin.lists.catalogue import Catalogue, interactions_on, refuse_repeated
+from evalplugin.lists.columns import ListInput, PairColumns
 from evalplugin.lists.ranked_lists import RankedLists
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.metrics import Blocks, MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.grouped_rows import group_by_rank, group_rows
-from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import Scorer, check_request
+from evalplugin.metrics.scoring import score_blocks
+from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["blocks_of", "need_catalogue", "score_in_memory", "top_n_on"]
+__all__ = [
+    "TruthRows",
+    "blocks_of",
+    "need_catalogue",
+    "state_of",
+    "top_n_on",
+]
 
 
-def score_in_memory(
-    inputs: ListInput,
-    specs: Sequence[MetricSpec],
-    threshold: float | None,
-    *,
-    curve_ks: Callable[[int], Sequence[int]] | None,
-) -> PerUserScores:
-    """Return the scores of all users with a list or a truth, by raw user id ascending.
+@dataclass(frozen=True, eq=False)
+class TruthRows:
+    """The rows of a truth as lists are matched with them: ``of`` for some lists, ``bind`` for one after the other."""
+
+    user: Ids
+    item: Ids  # of each row, or with ``code`` the vocabulary of the items
+    rating: npt.NDArray[Any] | None
+    code: npt.NDArray[np.integer[Any]] | None = None  # of each row's item in the vocabulary
+    checked: bool = False  # whether no user has an item twice
+
+    @classmethod
+    def of(cls, pairs: PairColumns) -> TruthRows:
+        """Return the rows as they are."""
+        return cls(pairs.user, pairs.item, pairs.values)
+
+    @classmethod
+    def bind(cls, pairs: PairColumns) -> TruthRows:
+        """Return the rows copied, checked and in the order of users, with codes for items that are text.
+
+        Raises:
+            BrokenRowsError: A user has an item twice.
+        """
+        users, (user,) = encode([pairs.user])
+        items, (item,) = encode([pairs.item])
+        refuse_repeated("truth", user, item, users, items)
+        order = np.argsort(user, kind="stable")
+        ordered = replace(cls.of(pairs.rows(order)), checked=True)
+        if pairs.item.kind == "integers":  # which may be their own codes
+            return ordered
+        return replace(ordered, item=ids_of(items), code=item[order])
+
+    @cached_property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """The first row of each run of a user, int64 (r,)."""
+        return self.user.run_starts(thread_count())
+
+
+def state_of(
+    blocks: Blocks, request: ScoreRequest, catalogue: Catalogue | None, n: int | None = None
+) -> ScorerState:
+    """Return what the users of some blocks contribute to the scores.
+
+    Args:
+        blocks: Lists and truth of the users.
+        request: The metrics.
+        catalogue: The catalogue of the blocks; None where no metric reads it.
+        n: Length of the longest list of all users; None: these are all.
 
     Raises:
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
-    check_request(specs, inputs.train is not None)
-    catalogue = catalogue_of(inputs) if need_catalogue(specs) else None
-    blocks = blocks_of(inputs, threshold, catalogue)
-    scorer = Scorer(
-        specs, len(blocks), blocks.n, blocks.n_items, curve_ks=() if curve_ks is None else curve_ks(blocks.n)
-    )
-    scorer.add(blocks)
-    return scorer.result(blocks.users)
+    n, n_items = blocks.n if n is None else n, 0 if catalogue is None else len(catalogue.items)
+    scored = Request(tuple(request.specs), n, n_items, tuple(request.curve_ks(n)))
+    return score_blocks(blocks, scored, blocks.users)
 
 
 def blocks_of(
-    inputs: ListInput,
+    lists: PairColumns,
+    truth: TruthRows,
     threshold: float | None,
     catalogue: Catalogue | None = None,
     n: int = 0,
@@ -60,7 +103,8 @@ def blocks_of(
     """Return lists and truth in blocks, over all users with a list or a truth.
 
     Args:
-        inputs: Lists and truth.
+        lists: The lists.
+        truth: The truth.
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         catalogue: Codes of users and items, and the train data; None: any codes that preserve
             equality and order.
@@ -70,24 +114,23 @@ def blocks_of(
     Raises:
         DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
     """
-    lists, truth = inputs.lists, inputs.truth
     if compiled is None:
         compiled = worth_compiling(len(lists.user))
     # Items are encoded while users are.
     threads = thread_count()
     with ThreadPoolExecutor(1) as pool:
-        task = partial(_item_codes, lists.item, truth.item, catalogue, compiled)
+        task = partial(_item_codes, lists.item, truth, catalogue, compiled)
         coding = pool.submit(task).result if threads > 1 else task
-        starts = [ids.run_starts(threads) for ids in (lists.user, truth.user)]
-        runs = lists.user.take(starts[0]), truth.user.take(starts[1])
+        starts = lists.user.run_starts(threads)
+        runs = lists.user.take(starts), truth.user.take(truth.starts)
         users, (run_user, truth_run_user) = encode(runs)
         item, truth_item, raw_item, n_items = coding()
     rows = None
     if lists.kind == "rank":
-        rows = group_by_rank(starts[0], run_user, len(users), item, lists.values, compiled=compiled)
-    rows = rows or group_rows(starts[0], run_user, len(users), {"item": item, lists.kind: lists.values})
-    rated = {"item": truth_item} | ({} if truth.values is None else {"rating": truth.values})
-    truth_rows = group_rows(starts[1], truth_run_user, len(users), rated)
+        rows = group_by_rank(starts, run_user, len(users), item, lists.values, compiled=compiled)
+    rows = rows or group_rows(starts, run_user, len(users), {"item": item, lists.kind: lists.values})
+    rated = {"item": truth_item} | ({} if truth.rating is None else {"rating": truth.rating})
+    truth_rows = group_rows(truth.starts, truth_run_user, len(users), rated)
     return Blocks(
         users=users,
         # Not the method of ``lists``, which would keep all columns in memory.
@@ -97,6 +140,7 @@ def blocks_of(
         n_items=n_items,
         raw_item=raw_item,
         threshold=threshold,
+        truth_is_checked=truth.checked,
         user=None if catalogue is None else codes_in(ids_of(users), catalogue.users).astype(np.int64),
         train=None if catalogue is None else catalogue.train_data,
         compiled=compiled,
@@ -112,26 +156,32 @@ def need_catalogue(specs: Sequence[MetricSpec]) -> bool:
 
 
 def _item_codes(
-    listed: Ids, held_out: Ids, catalogue: Catalogue | None, compiled: bool
+    listed: Ids, truth: TruthRows, catalogue: Catalogue | None, compiled: bool
 ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], Callable[[int], object], int]:
-    """Return the codes of two columns of items, the raw id of a code, and the number of codes."""
+    """Return the codes of the items of lists and truth, the raw id of a code, and the number of codes."""
+    held_out = truth.item
+    if listed.kind == "integers" and catalogue is None:
+        end = codes_end(listed.values, held_out.values)
+        if end is not None:
+            return listed.values, held_out.values, int, end
     if catalogue is not None:
-        items = catalogue.items
-        return codes_in(listed, items), codes_in(held_out, items), lambda code: items[code], len(items)
-    if listed.kind == "integers" and (end := codes_end(listed.values, held_out.values)) is not None:
-        return listed.values, held_out.values, int, end
-    if listed.kind == "text" and compiled:
+        vocabulary = catalogue.items
+        item, truth_item = codes_in(listed, vocabulary), codes_in(held_out, vocabulary)
+    elif listed.kind == "text" and compiled:
         from evalplugin.lists.text_codes import compiled_dictionary
 
         vocabulary, (item, truth_item) = encode([listed, held_out], compiled_dictionary)
     else:
         vocabulary, (item, truth_item) = encode([listed, held_out])
+    if truth.code is not None:
+        truth_item = truth_item[truth.code]
     return item, truth_item, lambda code: vocabulary[code], len(vocabulary)
 
 
 def top_n_on(catalogue: Catalogue, inputs: ListInput) -> tuple[TopN, Interactions, Interactions | None]:
     """Return lists with their scores (or negated ranks), truth and train data, on the catalogue's codes."""
-    blocks, given, n_items = blocks_of(inputs, None, catalogue), inputs.lists, len(catalogue.items)
+    given, n_items = inputs.lists, len(catalogue.items)
+    blocks = blocks_of(given, TruthRows.of(inputs.truth), None, catalogue)
     assert blocks.user is not None
     listed = np.flatnonzero(blocks.lists.lengths)
     item = np.full((len(blocks), blocks.n), NO_ITEM, dtype=np.int32)

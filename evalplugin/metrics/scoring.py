@@ -31,7 +31,7 @@ from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["Scorer", "check_request", "score_part", "score_top_n", "with_ids"]
+__all__ = ["Scorer", "check_request", "score_blocks", "score_part", "score_top_n", "with_ids"]
 
 _PR_CURVE = "pr_curve/"  # no metric can have this name
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
@@ -97,10 +97,17 @@ def score_part(
     blocks = Blocks.of(
         top_n, truth, train=train, threshold=threshold, predictions=predictions, candidates=candidates
     )
-    scored = Scorer(metrics, len(blocks), blocks.n, blocks.n_items, curve_ks=curve_ks)
-    scored.add(blocks)
     assert blocks.user is not None
-    return scored.state(blocks.user)
+    return score_blocks(
+        blocks, Request(tuple(metrics), blocks.n, blocks.n_items, tuple(curve_ks)), blocks.user
+    )
+
+
+def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:
+    """Return what the users of blocks contribute to the scores; ``users`` (U,) are their raw ids or codes."""
+    scorer = Scorer(request.metrics, len(blocks), request.n, request.n_items, curve_ks=request.curve_ks)
+    scorer.add(blocks)
+    return scorer.state(users)
 
 
 def with_ids(scores: PerUserScores, truth: Interactions) -> PerUserScores:
@@ -166,10 +173,6 @@ class Scorer:
                         self.columns[name][rows] = column
                     else:
                         self.sums[name] += ExactSum.of(column)
-
-    def result(self, users: npt.NDArray[np.generic]) -> PerUserScores:
-        """Return the scores after the last block; ``users`` (U,) are the raw ids."""
-        return self.state().scores(users)
 
     def state(self, users: npt.NDArray[np.generic] | None = None) -> ScorerState:
         """Return what the users of all blocks so far contribute, to be merged with that of others.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
 from evalplugin.base.errors import ModelError
 
-__all__ = ["for_ranges", "limit_threads", "one_blas_thread", "thread_count"]
+__all__ = ["for_ranges", "in_threads", "limit_threads", "one_blas_thread", "thread_count"]
 
 _VARIABLES = ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS")
 _LIMIT: ContextVar[int | None] = ContextVar("evalplugin_threads", default=None)
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def thread_count() -> int:
@@ -48,6 +52,26 @@ def limit_threads(n: int) -> Iterator[None]:
         yield
     finally:
         _LIMIT.reset(token)
+
+
+def in_threads(work: Callable[[T], R], inputs: Iterable[T], threads: int) -> Iterator[R]:
+    """Yield the results of ``work`` in the order of the inputs, while other threads work on the next ones.
+
+    Each thread works alone on its input: work inside it starts no threads of its own.
+    """
+
+    def alone(value: T) -> R:
+        with limit_threads(1):
+            return work(value)
+
+    with ThreadPoolExecutor(threads) as pool:
+        pending: deque[Future[R]] = deque()
+        for value in inputs:
+            pending.append(pool.submit(alone, value))
+            if len(pending) > threads:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
 
 
 @contextmanager

@@ -37,11 +37,11 @@ def parts_of_files(work: PartWork, groups: Mapping[Role, Sequence[RowGroup]]) ->
     if len(names["lists"]) > 1 and sorted(names["lists"]) == sorted(set(names["truth"])):
         place = {name: position for position, name in enumerate(names["truth"])}
         return [
-            Part(position, by_file["lists"][position], by_file["truth"][place[name]])
+            Part(by_file["lists"][position], by_file["truth"][place[name]])
             for position, name in enumerate(names["lists"])
         ], work
-    truth = PairColumns.read(work.files["truth"].read(work.names["truth"]), "truth", work.columns)
-    parts = [Part(position, some, None) for position, some in by_file["lists"].items()]
+    truth = PairColumns.read(work.files["truth"].read(work.names["truth"]), "truth", work.request.columns)
+    parts = [Part(some, None) for some in by_file["lists"].values()]
     return parts, replace(work, truth=truth._replace(table=anywhere(truth)))
 
 
@@ -81,7 +81,7 @@ def rest_of_truth(work: PartWork, states: Sequence[tuple[int, ScorerState]]) -> 
     if not len(listed.user):
         return []
     number = len(work.files["lists"].files)
-    nothing = work.rows("lists", (), Part(number, (), None))
+    nothing = work.rows("lists", (), Part((), None))
     return [(number, work.score(ListInput(nothing, listed, None)))]
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from threading import Thread
 from typing import Any, NoReturn, TypeVar
 
 from evalplugin.base.errors import DataError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Table, ids_of
-from evalplugin.data.vocabulary import check_kinds, encode
-from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
+from evalplugin.data.tables import Table
+from evalplugin.data.vocabulary import encode
+from evalplugin.lists.catalogue import Catalogue, PartContents, catalogue_of_parts
+from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.parts.ranges import bounds_of, joined, split
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, read_groups, row_groups
-from evalplugin.lists.scoring import blocks_of, need_catalogue
-from evalplugin.metrics import Blocks, MetricSpec
+from evalplugin.lists.request import ScoreRequest
+from evalplugin.lists.scoring import TruthRows, blocks_of, need_catalogue, state_of
+from evalplugin.metrics import Blocks
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import Scorer, check_request
+from evalplugin.metrics.scoring import check_request
 from evalplugin.metrics.states import ScorerState
-from evalplugin.models.threads import limit_threads, thread_count
+from evalplugin.models.threads import in_threads, thread_count
 
 __all__ = ["score_by_ranges"]
 
@@ -34,16 +35,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def score_by_ranges(
-    lists: TableFiles,
-    truth: TableFiles,
-    train: Table | None,
-    specs: Sequence[MetricSpec],
-    columns: ListColumns,
-    threshold: float | None,
-    *,
-    curve_ks: Callable[[int], Sequence[int]] | None,
-) -> PerUserScores | None:
+def score_by_ranges(lists: TableFiles, truth: TableFiles, request: ScoreRequest) -> PerUserScores | None:
     """Return the scores of Parquet files that fit in memory; None: they are few rows, or cannot be divided by user.
 
     Users are divided into ranges of ids, by what files say of their row groups. Rows in any order are moved to their
@@ -52,9 +44,10 @@ def score_by_ranges(
     Raises:
         DataError: A value, a list or a truth that breaks a rule; its row in the files may not be named.
     """
-    check_request(specs, train is not None)
-    if not all(spec.is_own for spec in specs):  # metrics of plugins may depend on the order of users
+    check_request(request.specs, request.train is not None)
+    if not all(spec.is_own for spec in request.specs):  # metrics of plugins may depend on the order of users
         return None
+    columns = request.columns
     files: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
     names = {role: columns.of(role, source.name, source.columns) for role, source in files.items()}
     groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
@@ -74,70 +67,49 @@ def score_by_ranges(
         pieces = [split(one, bounds) for one in pairs]
         return None if None in pieces else [joined(of_part) for of_part in zip(*pieces, strict=True)]
 
-    with ThreadPoolExecutor(min(_MAX_THREADS, thread_count())) as pool:
-        compiled = worth_compiling(rows)
-        if compiled:
-            pool.submit(_import_loops)
-        pieces: dict[Role, list[list[PairColumns]]] = {}
-        for role in files:
-            tasks = [(role, some) for some in _tasks(groups[role])]
-            found = list(_run(pool, read, tasks))
-            if None in found:
-                return None
-            pieces[role] = [list(of_part) for of_part in zip(*found, strict=True)]
-        return _scores(pool, pieces, train, specs, columns, threshold, curve_ks, compiled)
+    compiled = worth_compiling(rows)
+    if compiled:
+        Thread(target=_import_loops).start()
+    pieces: dict[Role, list[list[PairColumns]]] = {}
+    for role in files:
+        tasks = [(role, some) for some in _tasks(groups[role])]
+        found = list(_run(read, tasks))
+        if None in found:
+            return None
+        pieces[role] = [list(of_part) for of_part in zip(*found, strict=True)]
+    return _scores(pieces, request, compiled)
 
 
 def _scores(
-    pool: Executor,
-    pieces: dict[Role, list[list[PairColumns]]],
-    train: Table | None,
-    specs: Sequence[MetricSpec],
-    columns: ListColumns,
-    threshold: float | None,
-    curve_ks: Callable[[int], Sequence[int]] | None,
-    compiled: bool,
+    pieces: dict[Role, list[list[PairColumns]]], request: ScoreRequest, compiled: bool
 ) -> PerUserScores:
     n_parts = len(pieces["lists"])
-    history = None if train is None else PairColumns.read(train, "train", columns)
     samples = {role: of_parts[0][0] for role, of_parts in pieces.items()}
-    samples |= {} if history is None else {"train": history}
-    check_kinds("user", **{role: pairs.user for role, pairs in samples.items()})
-    check_kinds("item", **{role: pairs.item for role, pairs in samples.items()})
-    catalogue = _catalogue(pool, pieces, history) if need_catalogue(specs) else None
+    ListInput.of(samples["lists"], samples["truth"], request.history)
+    catalogue = _catalogue(pieces, request.history) if need_catalogue(request.specs) else None
 
     def group(part: int) -> Blocks | None:
         of_lists, of_truth = (joined(pieces[role][part]) for role in ("lists", "truth"))
         pieces["lists"][part] = pieces["truth"][part] = []
         if not len(of_lists.user) and not len(of_truth.user):
             return None
-        return blocks_of(ListInput(of_lists, of_truth, None), threshold, catalogue, compiled=compiled)
+        return blocks_of(of_lists, TruthRows.of(of_truth), request.threshold, catalogue, compiled=compiled)
 
-    blocks = [part for part in _run(pool, group, range(n_parts)) if part is not None]
+    blocks = [part for part in _run(group, range(n_parts)) if part is not None]
     n = max(part.n for part in blocks)
-    ks: Sequence[int] = () if curve_ks is None else curve_ks(n)
-    n_items = 0 if catalogue is None else len(catalogue.items)
-
-    def score(part: Blocks) -> ScorerState:
-        scorer = Scorer(specs, len(part), n, n_items, curve_ks=ks)
-        scorer.add(part)
-        return scorer.state(part.users)
-
-    return ScorerState.merge(_run(pool, score, blocks)).scores()
+    states = _run(lambda part: state_of(part, request, catalogue, n), blocks)
+    return ScorerState.merge(states).scores()
 
 
-def _catalogue(
-    pool: Executor, pieces: dict[Role, list[list[PairColumns]]], train: PairColumns | None
-) -> Catalogue:
-    def of_part(part: int) -> tuple[Any, Any]:
-        every = [pairs for of_parts in pieces.values() for pairs in of_parts[part]]
-        return encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
+def _catalogue(pieces: dict[Role, list[list[PairColumns]]], train: PairColumns | None) -> Catalogue:
+    def look(part: int) -> PartContents:
+        rows = [pairs for of_parts in pieces.values() for pairs in of_parts[part]]
+        return PartContents(
+            encode([pairs.user for pairs in rows])[0], encode([pairs.item for pairs in rows])[0], 0
+        )
 
-    users, items = zip(*_run(pool, of_part, range(len(pieces["lists"]))), strict=True)
-    every = [([ids_of(part) for part in parts if len(part)]) for parts in (users, items)]
-    if train is not None:
-        every = [[*every[0], train.user], [*every[1], train.item]]
-    return Catalogue.of(encode(every[0])[0], encode(every[1])[0], train)
+    found = _run(look, range(len(pieces["lists"])))
+    return catalogue_of_parts([part for part in found if len(part.users)], None, train)
 
 
 class _UnnamedRows(Table):
@@ -158,14 +130,8 @@ def _import_loops() -> None:
     import evalplugin.metrics.loops  # noqa: F401
 
 
-def _run(pool: Executor, work: Callable[[T], R], inputs: Sequence[T]) -> Iterator[R]:
-    """Yield the results in the order of the inputs; each thread works alone on its input."""
-
-    def alone(one: T) -> R:
-        with limit_threads(1):
-            return work(one)
-
-    return pool.map(alone, inputs)
+def _run(work: Callable[[T], R], inputs: Sequence[T]) -> Iterator[R]:
+    return in_threads(work, inputs, min(_MAX_THREADS, thread_count()))
 
 
 def _tasks(groups: Sequence[RowGroup]) -> list[list[RowGroup]]:

@@ -2,45 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Ids, Table, ids_of
-from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Call, Session, run_calls
-from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, Role
+from evalplugin.lists.catalogue import catalogue_of_parts
+from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
 from evalplugin.lists.files import n_bytes
 from evalplugin.lists.parts.by_file import check_one_file_each, parts_of_files, rest_of_truth
 from evalplugin.lists.parts.ranges import bounds_of
 from evalplugin.lists.parts.row_groups import RowGroup, column_types, row_groups
-from evalplugin.lists.parts.spread import Spread, SpreadTask, check_sample, slices_of, spread, tasks_of
+from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread, tasks_of
 from evalplugin.lists.parts.work import (
-    Found,
     Part,
     PartWork,
     Refused,
     call_parts,
+    check_later_rows,
     look_at_part,
     score_part,
 )
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import need_catalogue
-from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 from evalplugin.metrics.states import ScorerState, check_mergeable
-from evalplugin.models.threads import limit_threads, thread_count
+from evalplugin.models.threads import in_threads, thread_count
 
 __all__ = ["parts_for", "score_in_parts"]
 
@@ -83,13 +81,9 @@ def parts_for(
 def score_in_parts(
     lists: TableFiles,
     truth: TableFiles,
-    train: Table | None,
-    specs: Sequence[MetricSpec],
-    columns: ListColumns,
-    threshold: float | None,
+    request: ScoreRequest,
     n_parts: int,
     *,
-    curve_ks: Callable[[int], Sequence[int]] | None,
     report: Report,
     partitioned: bool = False,
     engine: OpenEngine | None = None,
@@ -101,9 +95,9 @@ def score_in_parts(
     partition is read back and scored. The train data stays in memory.
 
     Args:
-        lists, truth, train, specs, columns, threshold: As for ``score_lists``.
+        lists, truth: Parquet files.
+        request: The metrics, the train data and the columns.
         n_parts: Number of parts.
-        curve_ks: Callback from the length of the longest list to the cutoffs of ``at_k``; None: no curves.
         report: Callback for progress.
         partitioned: Each file of the lists is a part: no user is in two of them.
         engine: Opens a session of the engine that scores parts, which reads some files on every node; None: threads of
@@ -112,21 +106,19 @@ def score_in_parts(
     Raises:
         DataError: As for lists in memory; or the disk is too small for the partitions.
     """
-    check_request(specs, train is not None)
-    check_mergeable(specs)
-    if train is not None and not len(train):
-        raise DataError(f"{train.name}: there are no rows")
+    check_request(request.specs, request.train is not None)
+    check_mergeable(request.specs)
     files: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
-    names = {role: columns.of(role, source.name, source.columns) for role, source in files.items()}
+    names = {role: request.columns.of(role, source.name, source.columns) for role, source in files.items()}
     groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
     for role, source in files.items():
         if not groups[role]:
             raise DataError(f"{source.name}: there are no rows")
-    _check_kinds(files, names, groups, train, columns)
+    _check_kinds(files, names, groups, request)
     rows = sum(group.rows for group in groups["lists"])
-    work = PartWork(files, names, columns, specs, threshold, worth_compiling(rows))
+    work = PartWork(files, names, request.for_workers, worth_compiling(rows))
     parts: list[Part] | None
-    serial = not all(spec.is_own for spec in specs)
+    serial = not all(spec.is_own for spec in request.specs)
     if engine is not None:
         n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
     if partitioned:
@@ -136,35 +128,29 @@ def score_in_parts(
     if parts is not None:
         with nullcontext() if engine is None else engine([]) as session:
             run = _Run(session, serial=serial, report=report)
-            return _score(run, work, parts, train, curve_ks, partitioned=partitioned)
+            return _score(run, work, parts, request.history, partitioned=partitioned)
     with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
         probe = Path(folder) / "probe"
         probe.write_text(folder)
         with nullcontext() if engine is None else engine([probe]) as session:
             run = _Run(session, serial=serial, report=report)
             parts = _spread(run, work, groups, Path(folder), n_parts)
-            return _score(run, work, parts, train, curve_ks)
+            return _score(run, work, parts, request.history)
 
 
 def _check_kinds(
     files: Mapping[Role, TableFiles],
     names: Mapping[Role, Mapping[str, str]],
     groups: Mapping[Role, Sequence[RowGroup]],
-    train: Table | None,
-    columns: ListColumns,
+    request: ScoreRequest,
 ) -> None:
     """Refuse tables of which one has integer ids and another text, by the first rows of each."""
-    samples = {} if train is None else {"train": PairColumns.read(train, "train", columns)}
+    samples = {}
     for role, (first, *_) in groups.items():
         batches = files[role].row_group_batches(first.file, [first.number], first.start, names[role], _SAMPLE)
         with closing(batches):
-            samples = {role: PairColumns.read(next(batches), role, columns)} | samples
-    check_kinds(
-        "user", **{role: samples[role].user for role in ("lists", "truth", "train") if role in samples}
-    )
-    check_kinds(
-        "item", **{role: samples[role].item for role in ("lists", "truth", "train") if role in samples}
-    )
+            samples[role] = PairColumns.read(next(batches), role, request.columns)
+    ListInput.of(samples["lists"], samples["truth"], request.history)
 
 
 class _Run:
@@ -179,39 +165,30 @@ class _Run:
         """Number of parts that are worked on at a time."""
         return self.threads if self.session is None else self.session.slots
 
-    def each(self, work: PartWork, function: Callable[[PartWork, T], R], parts: Sequence[T]) -> Iterator[R]:
-        """Yield the result for each part, in the order of the parts, or on an engine in any order."""
+    def each(
+        self, work: PartWork, function: Callable[[PartWork, T], R], parts: Sequence[T]
+    ) -> Iterator[tuple[int, R]]:
+        """Yield the position of each part and its result, in the order of the parts, or on an engine in any order."""
         if self.session is None:
-            yield from _in_threads(partial(function, work), parts, self.threads)
+            yield from enumerate(in_threads(partial(function, work), parts, self.threads))
             return
         shared = self.session.put({"work": work})
         size = max(1, len(parts) // (self.session.slots * _CALLS_PER_SLOT))
+        first = {next(_numbers): at for at in range(0, len(parts), size)}
         calls = (
-            Call(next(_numbers), call_parts, [shared], {"function": function, "parts": parts[at : at + size]})
-            for at in range(0, len(parts), size)
+            Call(number, call_parts, [shared], {"function": function, "parts": parts[at : at + size]})
+            for number, at in first.items()
         )
         with closing(run_calls(self.session, calls)) as results:
-            yield from _values(results)
+            for number, result in results:
+                if isinstance(result, Refused):
+                    raise result.error()
+                if not isinstance(result, list):  # a failure of the process or of the code
+                    raise EvalpluginError(f"a part of the lists could not be scored:\n{result.error.strip()}")
+                yield from enumerate(result, first[number])
 
 
-def _count() -> Iterator[int]:
-    number = 0
-    while True:
-        yield number
-        number += 1
-
-
-_numbers = _count()  # of calls, which a session must not have twice
-
-
-def _values(results: Iterable[tuple[int, Any]]) -> Generator[Any]:
-    """Yield the results of calls; raise what ended one of them."""
-    for _, result in results:
-        if isinstance(result, Refused):
-            raise result.error()
-        if not isinstance(result, list):  # a failure of the process or of the code
-            raise EvalpluginError(f"a part of the lists could not be scored:\n{result.error.strip()}")
-        yield from result
+_numbers = itertools.count()  # of calls, which a session must not have twice
 
 
 def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Part] | None:
@@ -222,7 +199,7 @@ def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Par
     if type(groups["truth"][0].low) is not type(bounds[0]):
         return None  # ids of two kinds, which is refused where they are read
     parts, read = [], 0
-    for number, (low, high) in enumerate(zip([None, *bounds], [*bounds, None], strict=True)):
+    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
         own: dict[str, tuple[RowGroup, ...]] = {
             role: tuple(
                 group
@@ -232,7 +209,7 @@ def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Par
             for role, of_role in groups.items()
         }
         read += sum(group.rows for of_role in own.values() for group in of_role)
-        parts.append(Part(number, own["lists"], own["truth"], low, high))
+        parts.append(Part(own["lists"], own["truth"], low, high))
     total = sum(group.rows for of_role in groups.values() for group in of_role)
     largest = max(sum(group.rows for group in (*part.lists, *(part.truth or ()))) for part in parts)
     return parts if read <= _MOST_READ * total and largest <= 2 * _MOST_READ * total / n_parts else None
@@ -259,43 +236,36 @@ def _spread(
         run.report(f"spreading {role} over {n_parts} partitions")
         wide = len(column_types(work.files[role], work.names[role].values())) > 1
         tasks = tasks_of(role, of_role, folder, n_parts, _CALLS_PER_SLOT * run.slots, wide=wide)
-        spreads = dict(run.each(work, _numbered_spread, list(enumerate(tasks))))
+        spreads = dict(run.each(work, spread, tasks))
         written[role] = tasks, [spreads[number] for number in range(len(tasks))]
         for one in written[role][1]:
-            check_sample(spreads[0].sample, one.sample)
+            check_later_rows(spreads[0].sample, one.sample)
     return [
-        Part(number, slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
+        Part(slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
         for number in range(n_parts)
     ]
-
-
-def _numbered_spread(work: PartWork, task: tuple[int, SpreadTask]) -> tuple[int, Spread]:
-    return task[0], spread(work, task[1])
 
 
 def _score(
     run: _Run,
     work: PartWork,
     parts: Sequence[Part],
-    train: Table | None,
-    curve_ks: Callable[[int], Sequence[int]] | None,
+    history: PairColumns | None,
     *,
     partitioned: bool = False,
 ) -> PerUserScores:
-    history = None if train is None else PairColumns.read(train, "train", work.columns)
-    needs_catalogue = need_catalogue(work.specs)
-    if needs_catalogue or curve_ks is not None or any(spec.k is None for spec in work.specs):
+    specs, needs_catalogue = work.request.specs, need_catalogue(work.request.specs)
+    if needs_catalogue or work.request.curves or any(spec.k is None for spec in specs):
         run.report("looking for users and items")
         look = partial(look_at_part, items=needs_catalogue)
-        found = [one for one in run.each(work, look, parts) if one is not None]
+        found = [one for _, one in run.each(work, look, parts) if one is not None]
         n = max((one.n for one in found), default=1)
-        catalogue = _catalogue(found, work.truth, history) if needs_catalogue else None
-        ks = () if curve_ks is None else tuple(curve_ks(max(n, 1)))
-        work = replace(work, n=max(n, 1), curve_ks=ks, catalogue=catalogue)
+        catalogue = catalogue_of_parts(found, work.truth, history) if needs_catalogue else None
+        work = replace(work, n=max(n, 1), catalogue=catalogue)
     else:
-        work = replace(work, n=max(spec.k or 1 for spec in work.specs))
+        work = replace(work, n=max(spec.k or 1 for spec in specs))
     states: list[tuple[int, ScorerState]] = []
-    for done, (number, state) in enumerate(run.each(work, _numbered_score, parts)):
+    for done, (number, state) in enumerate(run.each(work, score_part, parts)):
         if done * 10 // len(parts) != (done - 1) * 10 // len(parts):  # ten reports at most
             run.report(f"scoring partition {done + 1} of {len(parts)}")
         if state is not None:
@@ -304,37 +274,6 @@ def _score(
         check_one_file_each(work, states)
         states.extend(rest_of_truth(work, states))
     return ScorerState.merge(state for _, state in sorted(states, key=lambda pair: pair[0])).scores()
-
-
-def _numbered_score(work: PartWork, part: Part) -> tuple[int, ScorerState | None]:
-    return part.number, score_part(work, part)
-
-
-def _catalogue(found: Sequence[Found], truth: PairColumns | None, train: PairColumns | None) -> Catalogue:
-    shared = [pairs for pairs in (truth, train) if pairs is not None]
-    users = [ids_of(one.users) for one in found] + [pairs.user for pairs in shared]
-    known: list[Ids] = []  # items; those of a few parts at a time are added
-    for at in range(0, len(found), 16):
-        known = [ids_of(encode([*known, *(ids_of(one.items) for one in found[at : at + 16])])[0])]
-    items = encode([*known, *(pairs.item for pairs in shared)])[0]
-    return Catalogue.of(encode(users)[0], items, train)
-
-
-def _in_threads(work: Callable[[T], R], inputs: Iterable[T], threads: int) -> Iterator[R]:
-    """Yield the results of ``work`` in the order of the inputs; other threads work on the next ones meanwhile."""
-
-    def alone(one: T) -> R:
-        with limit_threads(1):
-            return work(one)
-
-    with ThreadPoolExecutor(threads) as pool:
-        pending: deque[Future[R]] = deque()
-        for one in inputs:
-            pending.append(pool.submit(alone, one))
-            if len(pending) > threads:
-                yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
 
 
 def _threads() -> int:

@@ -13,7 +13,7 @@ from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns
 from evalplugin.lists.parts.row_groups import RowGroup
 
-__all__ = ["bounds_of", "joined", "rows_of", "rows_within", "split"]
+__all__ = ["bounds_of", "joined", "rows_within", "split"]
 
 _TABLE_BITS = 14  # binary digits of the length of a table from users to ranges
 
@@ -57,21 +57,14 @@ def split(pairs: PairColumns, bounds: Sequence[Any]) -> list[PairColumns] | None
         return None
     cuts = _cuts_of_text(user, bounds) if user.kind == "text" else _cuts(user.values, bounds)
     if cuts is not None:
-        return [rows_of(pairs, slice(low, high)) for low, high in itertools.pairwise(cuts)]
+        return [pairs.rows(slice(low, high)) for low, high in itertools.pairwise(cuts)]
     if user.kind == "text":
         return None
     part = _parts(user.values, np.array(bounds, dtype=np.int64))
     order = np.argsort(part, kind="stable")  # of 16-bit numbers, which takes one pass
     ends = np.cumsum(np.bincount(part, minlength=len(bounds) + 1)).tolist()
-    moved = rows_of(pairs, order)
-    return [rows_of(moved, slice(low, high)) for low, high in zip([0, *ends], ends, strict=False)]
-
-
-def rows_of(pairs: PairColumns, rows: slice | npt.NDArray[np.int64]) -> PairColumns:
-    """Return some of the rows; messages know no more where they are in the table."""
-    user, item = (_some(ids, rows) for ids in (pairs.user, pairs.item))
-    values = None if pairs.values is None else pairs.values[rows]
-    return pairs._replace(user=user, item=item, values=values)
+    moved = pairs.rows(order)
+    return [moved.rows(slice(low, high)) for low, high in zip([0, *ends], ends, strict=False)]
 
 
 def joined(pieces: Iterable[PairColumns]) -> PairColumns:
@@ -103,15 +96,7 @@ def rows_within(pairs: PairColumns, low: Any, high: Any) -> PairColumns:
         inside &= pc.greater_equal(pairs.user.values, low).to_numpy(zero_copy_only=False)
     if high is not None:
         inside &= pc.less(pairs.user.values, high).to_numpy(zero_copy_only=False)
-    return rows_of(pairs, np.flatnonzero(inside))
-
-
-def _some(ids: Ids, rows: slice | npt.NDArray[np.int64]) -> Ids:
-    if not isinstance(rows, slice):
-        return Ids(ids.kind, ids.values.take(rows))
-    if ids.kind == "integers":
-        return Ids(ids.kind, ids.values[rows])
-    return Ids(ids.kind, ids.values.slice(rows.start, rows.stop - rows.start))
+    return pairs.rows(np.flatnonzero(inside))
 
 
 def _concatenated(columns: Sequence[Ids]) -> Ids:

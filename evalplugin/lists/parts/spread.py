@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.data.tables import Ids, Table
-from evalplugin.data.vocabulary import check_kinds
+from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.parts.ranges import rows_of
 from evalplugin.lists.parts.row_groups import RowGroup
-from evalplugin.lists.parts.work import PartWork, Slice
+from evalplugin.lists.parts.work import PartWork, Slice, check_later_rows
 
-__all__ = ["Spread", "SpreadTask", "check_sample", "slices_of", "spread", "tasks_of"]
+__all__ = ["Spread", "SpreadTask", "slices_of", "spread", "tasks_of"]
 
 _BATCH = 2**20  # rows that are read at a time, and written as a record batch for each partition
 _HASH = np.uint64(0x9E3779B97F4A7C15)
@@ -75,15 +73,15 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
     writer: Any = None
     try:
         for batch in batches:
-            pairs = PairColumns.read(batch, task.role, work.columns)
-            sample = sample or pairs._replace(**rows_of(pairs, slice(0, 9))._asdict())
-            check_sample(sample, pairs)
+            pairs = PairColumns.read(batch, task.role, work.request.columns)
+            sample = sample or pairs.sample(9)
+            check_later_rows(sample, pairs)
             part = _part_of(pairs.user, task.n_parts)
             order = np.argsort(part, kind="stable")
             count = np.bincount(part, minlength=task.n_parts)
             filled, ends = np.flatnonzero(count), np.cumsum(count)
             written.append(filled)
-            ordered = _arrow(rows_of(pairs, order), names, wide=task.wide)
+            ordered = _arrow(pairs.rows(order), names, wide=task.wide)
             writer = writer or pa.ipc.new_file(str(task.out), ordered.schema)
             for number in filled.tolist():
                 writer.write_batch(ordered.slice(int(ends[number] - count[number]), int(count[number])))
@@ -91,17 +89,7 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
         if writer is not None:
             writer.close()
     assert sample is not None  # row groups have rows
-    return Spread(_small(sample), np.concatenate(written).astype(np.uint16))
-
-
-def check_sample(first: PairColumns, other: PairColumns) -> None:
-    """Refuse rows whose ids are of another kind than those of the first ones.
-
-    Raises:
-        DataError: They differ.
-    """
-    for role in ("user", "item"):
-        check_kinds(role, **{"first rows": getattr(first, role), "rows behind them": getattr(other, role)})
+    return Spread(sample, np.concatenate(written).astype(np.uint16))
 
 
 def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread]) -> tuple[Slice, ...]:
@@ -111,15 +99,6 @@ def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread])
         for task, one in zip(tasks, written, strict=True)
         for batch in np.flatnonzero(one.part == part).tolist()
     )
-
-
-def _small(pairs: PairColumns) -> PairColumns:
-    """Return pairs without the table, whose rows cannot be sent."""
-    import pyarrow as pa
-
-    rows = np.arange(len(pairs.user))
-    user, item = (Ids(ids.kind, ids.values.take(rows)) for ids in (pairs.user, pairs.item))
-    return pairs._replace(table=Table(pa.table({}), pairs.table.name), user=user, item=item, values=None)
 
 
 def _part_of(user: Ids, n_parts: int) -> npt.NDArray[np.unsignedinteger[Any]]:

@@ -13,26 +13,26 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
-from evalplugin.data.vocabulary import check_kinds, encode
-from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
-from evalplugin.lists.parts.ranges import joined, rows_of, rows_within
+from evalplugin.data.vocabulary import encode
+from evalplugin.lists.catalogue import Catalogue, PartContents
+from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_kinds
+from evalplugin.lists.parts.ranges import joined, rows_within
 from evalplugin.lists.parts.row_groups import RowGroup, read_groups
-from evalplugin.lists.scoring import blocks_of
-from evalplugin.metrics import MetricSpec
+from evalplugin.lists.request import ScoreRequest
+from evalplugin.lists.scoring import TruthRows, blocks_of, state_of
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
-from evalplugin.metrics.scoring import Scorer
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
 
 __all__ = [
-    "Found",
     "Part",
     "PartWork",
     "Refused",
     "Slice",
     "anywhere",
+    "call_alone",
     "call_parts",
+    "check_later_rows",
     "look_at_part",
     "score_part",
 ]
@@ -55,19 +55,10 @@ Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...]
 class Part:
     """Where the rows of some users are."""
 
-    number: int
     lists: Rows
     truth: Rows | None  # None: of the truth that all parts share
     low: Any = None  # the first of its users; None: the first of all
     high: Any = None  # the first user behind them; None: they are the last
-
-
-class Found(NamedTuple):
-    """What one part has."""
-
-    users: npt.NDArray[np.generic]
-    items: npt.NDArray[np.generic]  # none if they are not asked for
-    n: int  # length of its longest list
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,13 +67,10 @@ class PartWork:
 
     files: Mapping[Role, TableFiles]
     names: Mapping[Role, Mapping[str, str]]  # columns by role, for lists and truth
-    columns: ListColumns
-    specs: Sequence[MetricSpec]
-    threshold: float | None
+    request: ScoreRequest
     compiled: bool
     truth: PairColumns | None = None  # of all parts
     n: int = 1  # length of the longest list
-    curve_ks: Sequence[int] = ()
     catalogue: Catalogue | None = None
 
     def read(self, part: Part) -> ListInput | None:
@@ -93,9 +81,8 @@ class PartWork:
         """
         lists = self.rows("lists", part.lists, part)
         truth = self.truth_of(lists) if part.truth is None else self.rows("truth", part.truth, part)
-        check_kinds("user", lists=lists.user, truth=truth.user)
-        check_kinds("item", lists=lists.item, truth=truth.item)
-        return ListInput(lists, truth, None) if len(lists.user) or len(truth.user) else None
+        inputs = ListInput.of(lists, truth)
+        return inputs if len(lists.user) or len(truth.user) else None
 
     def truth_of(self, lists: PairColumns, *, others: bool = False) -> PairColumns:
         """Return the shared truth of the users of some lists, or of all ``others``."""
@@ -109,7 +96,7 @@ class PartWork:
         else:
             known = pa.array(encode([lists.user])[0], self.truth.user.values.type)
             inside = pc.is_in(self.truth.user.values, value_set=known).to_numpy(zero_copy_only=False)
-        return rows_of(self.truth, np.flatnonzero(inside != others))
+        return self.truth.rows(np.flatnonzero(inside != others))
 
     def score(self, inputs: ListInput) -> ScorerState:
         """Return what some users contribute to the scores.
@@ -117,11 +104,9 @@ class PartWork:
         Raises:
             DataError: A list or a truth that breaks a rule.
         """
-        blocks = blocks_of(inputs, self.threshold, self.catalogue, self.n, compiled=self.compiled)
-        n_items = 0 if self.catalogue is None else len(self.catalogue.items)
-        scorer = Scorer(self.specs, len(blocks), self.n, n_items, curve_ks=self.curve_ks)
-        scorer.add(blocks)
-        return scorer.state(blocks.users)
+        truth, threshold = TruthRows.of(inputs.truth), self.request.threshold
+        blocks = blocks_of(inputs.lists, truth, threshold, self.catalogue, self.n, compiled=self.compiled)
+        return state_of(blocks, self.request, self.catalogue, self.n)
 
     def rows(self, role: Role, rows: Rows, part: Part) -> PairColumns:
         """Return the rows of one table that belong to a part.
@@ -131,27 +116,35 @@ class PartWork:
         """
         source, names = self.files[role], self.names[role]
         if not rows:
-            return PairColumns.read(source.row_groups(0, [], 0, names), role, self.columns)
+            return PairColumns.read(source.row_groups(0, [], 0, names), role, self.request.columns)
         slices = [one for one in rows if isinstance(one, Slice)]
         if slices:
-            return PairColumns.read(_of_slices(slices, source.name), role, self.columns)
+            return PairColumns.read(_of_slices(slices, source.name), role, self.request.columns)
         tables = read_groups(source, [one for one in rows if isinstance(one, RowGroup)], names)
-        pieces = [PairColumns.read(table, role, self.columns) for table in tables]
+        pieces = [PairColumns.read(table, role, self.request.columns) for table in tables]
         for piece in pieces[1:]:
-            check_kinds("user", **{"first rows": pieces[0].user, "rows behind them": piece.user})
-            check_kinds("item", **{"first rows": pieces[0].item, "rows behind them": piece.item})
+            check_later_rows(pieces[0], piece)
         rows_of_part = joined([rows_within(piece, part.low, part.high) for piece in pieces])
         return rows_of_part._replace(table=anywhere(rows_of_part))
 
 
-def look_at_part(work: PartWork, part: Part, *, items: bool) -> Found | None:
+def check_later_rows(first: PairColumns, later: PairColumns) -> None:
+    """Refuse rows whose ids are of another kind than those of the first ones.
+
+    Raises:
+        DataError: They differ.
+    """
+    check_same_kinds(**{"first rows": first, "rows behind them": later})
+
+
+def look_at_part(work: PartWork, part: Part, *, items: bool) -> PartContents | None:
     """Return the users of a part, its items if they are needed, and the length of its longest list."""
     inputs = work.read(part)
     if inputs is None:
         return None
     users, (code, _) = encode([inputs.lists.user, inputs.truth.user])
     listed = encode([inputs.lists.item, inputs.truth.item])[0] if items else users[:0]
-    return Found(users, listed, int(np.bincount(code).max(initial=0)))
+    return PartContents(users, listed, int(np.bincount(code).max(initial=0)))
 
 
 def score_part(work: PartWork, part: Part) -> ScorerState | None:
@@ -162,7 +155,7 @@ def score_part(work: PartWork, part: Part) -> ScorerState | None:
 
 @dataclass(frozen=True)
 class Refused:
-    """An error in what was given, of which only the message leaves the process."""
+    """An input error that crosses the process boundary as text."""
 
     message: str
     broken: Broken | None = None
@@ -172,13 +165,18 @@ class Refused:
         return DataError(self.message) if self.broken is None else BrokenRowsError(self.broken, self.message)
 
 
-def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -> list[R] | Refused:
-    """Return what a function returns for each of some parts, one after the other on one thread: a call of an engine."""
+def call_alone(function: Callable[..., R], *args: Any) -> R | Refused:
+    """Return what a function returns on one thread, as where each core has a process; an input error is a value."""
     try:
         with limit_threads(1):
-            return [function(work, part) for part in parts]
+            return function(*args)
     except EvalpluginError as error:
         return Refused(str(error), error.broken if isinstance(error, BrokenRowsError) else None)
+
+
+def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -> list[R] | Refused:
+    """Return what a function returns for each of some parts, one after the other: a call of an engine."""
+    return call_alone(lambda: [function(work, part) for part in parts])
 
 
 def anywhere(pairs: PairColumns) -> Table:

@@ -1,5 +1,5 @@
 """Spark DataFrames of lists and truth, scored on Spark."""
 
-from evalplugin.lists.spark.frames import is_spark, score_frames
+from evalplugin.lists.spark.frames import check_frames, is_spark, score_frames
 
-__all__ = ["is_spark", "score_frames"]
+__all__ = ["check_frames", "is_spark", "score_frames"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -13,14 +13,13 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table, ids_of
 from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, ListInput, Role
-from evalplugin.lists.scoring import blocks_of
+from evalplugin.lists.columns import ListInput, PairColumns, Role
+from evalplugin.lists.parts.work import Refused, call_alone
+from evalplugin.lists.request import ScoreRequest
+from evalplugin.lists.scoring import TruthRows, blocks_of, state_of
 from evalplugin.lists.spark.rows import table_bytes, unpacked_rows
-from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.blocks import raw_text
-from evalplugin.metrics.scoring import Scorer
 from evalplugin.metrics.states import ScorerState
-from evalplugin.models.threads import limit_threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,9 +75,7 @@ class SharedCatalogue:
 class BucketScoring:
     """The scoring of a bucket: a callable from the packed rows of its lists and of its truth to one row."""
 
-    specs: Sequence[MetricSpec]
-    columns: ListColumns
-    threshold: float | None
+    request: ScoreRequest
     n: int  # length of the longest list of all users
     schemas: tuple[pa.Schema, pa.Schema]  # of the rows of lists and truth
     shared: SharedCatalogue | None
@@ -92,25 +89,20 @@ class BucketScoring:
             unpacked_rows(table.column("rows"), schema)
             for table, schema in zip((lists, truth), self.schemas, strict=True)
         ]
-        with limit_threads(1):  # Spark runs a worker on each core
-            try:
-                return with_stable_error(self._scored, *tables)
-            except EvalpluginError as error:
-                return self._row(_packed(str(error)), None)
+        row = call_alone(with_stable_error, self._scored, *tables)
+        return self._row(_packed(row), None) if isinstance(row, Refused) else row
 
     def _scored(self, *tables: pa.Table) -> pa.Table:
         roles: tuple[Role, ...] = ("lists", "truth")
         lists, truth = (UnorderedTable(t, role) for t, role in zip(tables, roles, strict=True))
-        inputs = ListInput.read(lists, truth, None, self.columns, empty=True)
-        blocks = blocks_of(inputs, self.threshold, self._catalogue_for(inputs), self.n)
-        # Without a catalogue, codes of items are a bucket's own, and no metric reads their number.
-        n_items = 0 if self.shared is None else blocks.n_items
-        scorer = Scorer(self.specs, len(blocks), self.n, n_items)
-        scorer.add(blocks)
-        state = scorer.state(blocks.users)
-        return self._row(
-            _packed(state.without_values()), table_bytes(self._values(blocks.users, scorer.values))
+        columns = self.request.columns
+        inputs = ListInput.of(
+            PairColumns.read(lists, "lists", columns), PairColumns.read(truth, "truth", columns)
         )
+        rows, catalogue = TruthRows.of(inputs.truth), self._catalogue_for(inputs)
+        blocks = blocks_of(inputs.lists, rows, self.request.threshold, catalogue, self.n)
+        state = state_of(blocks, self.request, catalogue, self.n)
+        return self._row(_packed(state.without_values()), table_bytes(self._values(*state.values[0])))
 
     def _catalogue_for(self, inputs: ListInput) -> Catalogue | None:
         if self.shared is None:
@@ -167,16 +159,16 @@ def with_stable_error(work: Callable[..., T], *tables: pa.Table) -> T:
         return work(*(t.sort_by([(name, "ascending") for name in t.column_names]) for t in tables))
 
 
-def _packed(outcome: ScorerState | str) -> bytes:
+def _packed(outcome: ScorerState | Refused) -> bytes:
     """Return the state of a bucket, or an error, as bytes."""
     return zlib.compress(pickle.dumps(outcome), 1)
 
 
-def merged_state(outcomes: Iterable[bytes]) -> ScorerState | str:
+def merged_state(outcomes: Iterable[bytes]) -> ScorerState | Refused:
     """Return the state of all users, or, of errors, the first one as text: the same in any order."""
-    every = [pickle.loads(zlib.decompress(outcome)) for outcome in outcomes]
-    errors = [one for one in every if isinstance(one, str)]
-    return min(errors) if errors else ScorerState.merge(every)
+    unpacked = [pickle.loads(zlib.decompress(outcome)) for outcome in outcomes]
+    errors = [outcome for outcome in unpacked if isinstance(outcome, Refused)]
+    return min(errors, key=lambda error: error.message) if errors else ScorerState.merge(unpacked)
 
 
 def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
-from evalplugin.data.vocabulary import check_kinds, encode
+from evalplugin.data.vocabulary import encode
 from evalplugin.lists.catalogue import Catalogue
-from evalplugin.lists.columns import ListColumns, PairColumns, Role
+from evalplugin.lists.columns import ListColumns, PairColumns, Role, check_same_kinds
+from evalplugin.lists.parts.work import Refused
+from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.lists.spark.buckets import (
     BucketScoring,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["is_spark", "score_frames"]
+__all__ = ["check_frames", "is_spark", "score_frames"]
 
 _COLUMNS = ("user", "item", "value")
 _BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
@@ -55,57 +57,57 @@ _RULES: dict[str, tuple[tuple[str, ...], str]] = {
 
 def is_spark(table: object) -> bool:
     """Return whether a table is a DataFrame of Spark: classic, Connect, or pandas on Spark; it is not imported."""
-    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in type(table).__mro__)
+    return _is_frame(type(table))
 
 
-def score_frames(
-    lists: Any,
-    truth: Any,
-    train: DataFrame | Table | None,
-    specs: Sequence[MetricSpec],
-    columns: ListColumns,
-    threshold: float | None,
-) -> SparkScores:
-    """Return the scores of lists in Spark DataFrames, to the last bit those of the same rows in memory.
+def check_frames(kinds: Mapping[Role, type]) -> None:
+    """Refuse lists and truth of which only one is a Spark DataFrame, and tables of pandas on Spark.
 
     Args:
-        lists, truth: Spark DataFrames of one session.
-        train: The train data, which is collected.
-        specs: The metrics.
-        columns: Names of the columns.
-        threshold: Ratings from it on are relevant; None: ratings above 0 are.
+        kinds: The classes of the tables, at least one of which is a Spark DataFrame.
 
     Raises:
-        DataError: As for lists in memory; only one of lists and truth is a Spark DataFrame; the catalogue and the
-            train data are too large to be sent to Spark's workers.
-        EngineError: Spark is too old, or the Python of its workers lacks this version of evalplugin or a metric.
+        DataError: Names the table.
     """
-    for role, table, other in (("lists", lists, "truth"), ("truth", truth, "lists")):
-        if not is_spark(table):
+    frames = [role for role, kind in kinds.items() if _is_frame(kind)]
+    for role, kind in kinds.items():
+        if role != "train" and role not in frames:
             raise DataError(
-                f"{role}: must be a Spark DataFrame, as {other} is one, not {type(table).__module__.partition('.')[0]} "
-                f"{type(table).__name__}: spark.createDataFrame({role}) makes one"
+                f"{role}: must be a Spark DataFrame, as {frames[0]} is one, not {kind.__module__.partition('.')[0]} "
+                f"{kind.__name__}: spark.createDataFrame({role}) makes one"
             )
-    for role, table in (("lists", lists), ("truth", truth), ("train", train)):
-        if type(table).__module__.startswith("pyspark.pandas."):
+    for role, kind in kinds.items():
+        if kind.__module__.startswith("pyspark.pandas."):
             raise DataError(
                 f"{role}: must be a Spark DataFrame, not one of pandas on Spark: give {role}.to_spark()"
             )
+
+
+def _is_frame(kind: type) -> bool:
+    return any(c.__name__ == "DataFrame" and c.__module__.startswith("pyspark.") for c in kind.__mro__)
+
+
+def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
+    """Return the scores of lists in Spark DataFrames, to the last bit those of the same rows in memory.
+
+    ``lists`` and ``truth`` are of one session. The train data is collected.
+
+    Raises:
+        DataError: As for lists in memory; the catalogue and the train data are too large to be sent to Spark's workers.
+        EngineError: Spark is too old, or the Python of its workers lacks this version of evalplugin or a metric.
+    """
     _check_version()
-    check_request(specs, train is not None)
+    specs = request.specs
+    check_request(specs, request.train is not None)
     check_mergeable(specs)
-    sides = _Side.of(lists, "lists", columns), _Side.of(truth, "truth", columns)
-    history = _train(train, columns)
-    known = {"lists": sides[0], "truth": sides[1]} | ({} if history is None else {"train": history})
-    check_kinds("user", **{role: one.user for role, one in known.items()})
-    check_kinds("item", **{role: one.item for role, one in known.items()})
+    sides = _Side.of(lists, "lists", request.columns), _Side.of(truth, "truth", request.columns)
+    history = _train(request)
+    check_same_kinds(lists=sides[0], truth=sides[1], train=history)
     session = lists.sparkSession
     check_workers(session, specs)
     n_rows, longest = _sizes(sides, specs)
     scoring = BucketScoring(
-        specs,
-        columns,
-        threshold,
+        request.for_workers,
         longest,
         (sides[0].schema, sides[1].schema),
         _shared(sides, history, session) if need_catalogue(specs) else None,
@@ -191,21 +193,14 @@ def _check_version() -> None:
         )
 
 
-def _train(train: DataFrame | Table | None, columns: ListColumns) -> PairColumns | None:
+def _train(request: ScoreRequest) -> PairColumns | None:
     """Return the train data, collected."""
-    if train is None:
-        return None
-
-    def read(table: Table) -> PairColumns:
-        if not len(table):
-            raise DataError(f"{table.name}: there are no rows")
-        return PairColumns.read(table, "train", columns)
-
-    if isinstance(train, Table):
-        return read(train)
-    side = _Side.of(train, "train", columns)
+    if not is_spark(request.train):
+        return request.history
+    side = _Side.of(request.train, "train", request.columns)
     return with_stable_error(
-        lambda table: read(UnorderedTable(table, "train")), side.frame.toArrow().rename_columns(side.names)
+        lambda table: PairColumns.read_all(UnorderedTable(table, "train"), "train", request.columns),
+        side.frame.toArrow().rename_columns(side.names),
     )
 
 
@@ -265,7 +260,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     def unpack(batches: Any) -> Any:
         return rows_in(batches)
 
-    metrics = [spec.name for spec in scoring.specs if not is_overall(spec.metric)]
+    metrics = [spec.name for spec in scoring.request.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
     id_type = "bigint" if sides[0].user.kind == "integers" else "string"
     buckets, others = (side.buckets(n_buckets, large=scoring.large) for side in sides)
@@ -278,8 +273,8 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
         if n_buckets > _STATES:
             outcomes = outcomes.mapInArrow(merge, "outcome binary")
         outcome = merged_state(outcomes.toArrow().column(0).to_pylist())
-        if isinstance(outcome, str):
-            raise DataError(outcome)
+        if isinstance(outcome, Refused):
+            raise outcome.error()
     except BaseException:
         with suppress(PySparkException):
             scored.unpersist()

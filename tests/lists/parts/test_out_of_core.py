@@ -4,7 +4,9 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +17,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
-from evalplugin.lists import score_lists, specs_of
+from evalplugin.lists import ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.parts import out_of_core
 
 ROOT = Path(__file__).parents[3]
@@ -24,6 +26,21 @@ METRICS = (
     "personalization@5", "novelty@5", "popularity", "diversity@3", "serendipity@5",
 )  # fmt: skip
 FREE = ("ndcg@5", "precision", "ap(denominator=min)@3", "hit@2")
+
+
+def scored(
+    lists: Any,
+    truth: Any,
+    metrics: Sequence[str],
+    *,
+    train: Any = None,
+    threshold: float | None = None,
+    curves: bool = False,
+    **options: Any,
+) -> ListScores:
+    sources = open_sources({"lists": lists, "truth": truth, "train": train})
+    request = ScoreRequest(specs_of(metrics), threshold, sources["train"], curves=curves)
+    return score_lists(sources["lists"], sources["truth"], request, **options)
 
 
 @pytest.fixture
@@ -52,12 +69,10 @@ def test_parts_give_the_same_to_the_last_bit(
 ) -> None:
     monkeypatch.setattr("evalplugin.lists.parts.spread._BATCH", 64)
     write(list_tables(text=text))
-    asked = {"train": "train.parquet", "threshold": 2.0, "curve_ks": lambda n: (1, 2, n)}
+    asked = {"train": "train.parquet", "threshold": 2.0, "curves": True}
     said: list[str] = []
-    whole = score_lists("lists", "truth.parquet", specs_of(metrics), **asked)
-    apart = score_lists(
-        "lists", "truth.parquet", specs_of(metrics), **asked, memory=memory, report=said.append
-    )
+    whole = scored("lists", "truth.parquet", metrics, **asked)
+    apart = scored("lists", "truth.parquet", metrics, **asked, memory=memory, report=said.append)
     assert said[0].startswith("spreading lists over ")
     assert int(said[0].split()[3]) > 3
     assert apart.scores.users.tolist() == whole.scores.users.tolist()
@@ -73,7 +88,7 @@ def test_parts_give_the_same_to_the_last_bit(
 def test_small_input_is_not_partitioned(folder: Path) -> None:
     write(list_tables())
     said: list[str] = []
-    score_lists("lists", "truth.parquet", specs_of(["rr"]), memory="2GB", report=said.append)
+    scored("lists", "truth.parquet", ["rr"], memory="2GB", report=said.append)
     assert said == []
 
 

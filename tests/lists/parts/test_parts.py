@@ -21,10 +21,9 @@ from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.cli import main
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.failure import TaskFailure
-from evalplugin.lists import score_lists
 from evalplugin.lists.parts import out_of_core, spread
 from evalplugin.lists.parts.engines import engine_of
-from tests.lists.parts.test_out_of_core import FREE, METRICS
+from tests.lists.parts.test_out_of_core import FREE, METRICS, scored
 from tests.lists.parts.test_ranges import assert_same
 
 
@@ -190,7 +189,7 @@ def test_files_of_tables_that_are_no_parquet_are_refused_for_parts(folder: Path)
     lists.to_csv("lists.csv", index=False)
     truth.to_parquet("truth.parquet", index=False)
     with pytest.raises(DataError, match=r"^lists.csv: parts are asked for .* only Parquet files"):
-        score_lists("lists.csv", "truth.parquet", evalplugin.lists.specs_of(["rr"]), partitioned=True)
+        scored("lists.csv", "truth.parquet", ["rr"], partitioned=True)
 
 
 @pytest.mark.parametrize("partitioned", [False, True])

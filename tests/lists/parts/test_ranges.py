@@ -12,12 +12,12 @@ from samples import list_tables
 
 from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table
-from evalplugin.lists import ListScores, score_lists, specs_of
+from evalplugin.lists import ListScores
 from evalplugin.lists.columns import ListColumns, PairColumns
 from evalplugin.lists.parts import in_memory
 from evalplugin.lists.parts.ranges import bounds_of, joined, rows_within, split
 from evalplugin.lists.parts.row_groups import RowGroup
-from tests.lists.parts.test_out_of_core import FREE, METRICS
+from tests.lists.parts.test_out_of_core import FREE, METRICS, scored
 
 _IDS = st.lists(st.integers(-(2**62), 2**62) | st.integers(-40, 40), max_size=60)
 
@@ -106,20 +106,20 @@ def test_ranges_give_the_same_to_the_last_bit(
     lists, truth, train = list_tables(text=text)
     if ordered:
         lists, truth = (t.sort_values(["user", "item"], ignore_index=True) for t in (lists, truth))
-    asked = {"threshold": 2.0, "curve_ks": lambda n: (1, 2, n)}
-    expected = score_lists(lists, truth, specs_of(metrics), train=train, **asked)
+    asked = {"threshold": 2.0, "curves": True}
+    expected = scored(lists, truth, metrics, train=train, **asked)
     Path("lists").mkdir()
     lists[: len(lists) // 3].to_parquet("lists/1.parquet", index=False, row_group_size=37)
     lists[len(lists) // 3 :].to_parquet("lists/2.parquet", index=False, row_group_size=90)
     truth.to_parquet("truth.parquet", index=False, row_group_size=41)
     train.to_parquet("train.parquet", index=False)
     results = []
-    scored = in_memory.score_by_ranges
+    by_ranges = in_memory.score_by_ranges
     monkeypatch.setattr(
         "evalplugin.lists.inputs.score_by_ranges",
-        lambda *args, **options: results.append(scored(*args, **options)) or results[-1],
+        lambda *args, **options: results.append(by_ranges(*args, **options)) or results[-1],
     )
-    found = score_lists("lists", "truth.parquet", specs_of(metrics), train="train.parquet", **asked)
+    found = scored("lists", "truth.parquet", metrics, train="train.parquet", **asked)
     assert_same(found, expected)
     assert (results[0] is None) == text  # which is encoded faster at once
 
@@ -133,13 +133,13 @@ def test_errors_are_those_of_files_that_are_read_at_once(small: Path) -> None:
     for source, name in (("lists.parquet", "lists.parquet"), (twice, "lists")):
         rule = rf"^{name}: the list of user \d+ has item \d+ twice: row 1 .* and row {len(twice)} "
         with pytest.raises(DataError, match=rule) as caught:
-            score_lists(source, truth if source is twice else "truth.parquet", specs_of(["rr"]))
+            scored(source, truth if source is twice else "truth.parquet", ["rr"])
         messages.append(str(caught.value).removeprefix(name))
     assert messages[0] == messages[1]
     lists.loc[lists.index[70], "score"] = np.inf
     lists.to_parquet("lists.parquet", index=False, row_group_size=50)
     with pytest.raises(Exception, match=r"lists.parquet: column 'score', row \d+ \(counted from 1\) is inf"):
-        score_lists("lists.parquet", "truth.parquet", specs_of(["rr"]))
+        scored("lists.parquet", "truth.parquet", ["rr"])
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -150,4 +150,4 @@ def test_ids_of_two_kinds_are_refused(small: Path, ordered: bool) -> None:
     text = text.assign(item=truth["item"])
     (text.sort_values("user") if ordered else text).to_parquet("truth.parquet", index=False)
     with pytest.raises(DataError, match=r"^user ids are integers in the lists .*, but text in the truth"):
-        score_lists("lists.parquet", "truth.parquet", specs_of(["rr"]))
+        scored("lists.parquet", "truth.parquet", ["rr"])
