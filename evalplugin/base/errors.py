@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import errno
-import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import PurePath
@@ -45,9 +44,9 @@ EXIT_INTERRUPTED = 130
 
 
 def did_you_mean(value: str, allowed: Sequence[str], *, noun: str | None = "allowed") -> str:
-    """Return ``; did you mean 'x'?`` for the nearest allowed name, or else the list of all, if it has a noun."""
-    if near := _nearest((nearness(value, name), name) for name in allowed):
-        return f"; did you mean {near!r}?"
+    """Return ``; did you mean 'x'?`` for the nearest allowed names, or else the list of all, if it has a noun."""
+    if near := _nearest(value, {name: nearness(value, name) for name in allowed}):
+        return f"; did you mean {near}?"
     shown = (name if name.isprintable() else repr(name)[1:-1] for name in allowed)  # in one line
     return f"; {noun}: {', '.join(shown)}" if allowed and noun else ""
 
@@ -56,17 +55,22 @@ def did_you_mean_file(name: str, beside: Sequence[str]) -> str:
     """Return ``; did you mean 'x'?`` for the nearest of the files in a folder that has such a suffix."""
     given = PurePath(name)
     near = _nearest(
-        (nearness(given.stem, other.stem), str(other))  # all suffixes of a kind are alike
-        for other in map(PurePath, beside)
-        if not given.suffix or given.suffix in other.suffixes or nearness(given.suffix, other.suffix)
+        name,
+        {
+            str(other): nearness(given.stem, other.stem)  # all suffixes of a kind are alike
+            for other in map(PurePath, beside)
+            if not given.suffix or given.suffix in other.suffixes or nearness(given.suffix, other.suffix)
+        },
     )
-    return f"; did you mean {near!r}?" if near else ""
+    return f"; did you mean {near}?" if near else ""
 
 
-def _nearest(names: Iterable[tuple[float, str]]) -> str | None:
-    """Return the name that is nearer than all others; None: none is near, or several are equally."""
-    first, second = heapq.nlargest(2, {*names, (0.0, ""), (-1.0, "")})
-    return first[1] if first[0] > max(second[0], 0.0) else None
+def _nearest(given: str, nearness_of: Mapping[str, float]) -> str:
+    """Return the nearest name, or two that are equally near and as long as the given one; empty: there is none."""
+    most = max(nearness_of.values(), default=0.0)
+    names = sorted(name for name, ratio in nearness_of.items() if ratio == most > 0)
+    is_clear = len(names) == 1 or (len(names) == 2 and all(len(name) == len(given) for name in names))
+    return " or ".join(map(repr, names)) if is_clear else ""
 
 
 def nearness(given: str, name: str) -> float:

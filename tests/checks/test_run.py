@@ -72,7 +72,7 @@ def test_what_is_the_same_under_every_split_is_found_once() -> None:
 
 
 def test_an_unknown_check_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(UnknownNameError, match="unknown check 'EV1l4'; did you mean 'EV114'"):
+    with pytest.raises(UnknownNameError, match="unknown check 'EV1l4'; did you mean 'EV104' or 'EV114'"):
         check_of("EV1l4")
 
 
