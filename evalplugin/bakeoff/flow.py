@@ -23,11 +23,11 @@ from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.worker import refuse_in_worker
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.checks.feature import Checks
-from evalplugin.features.data_card.feature import DataCards
+from evalplugin.features.checks.feature import ChecksFeature
+from evalplugin.features.data_card.feature import DataCardsFeature
 from evalplugin.features.gate.feature import GateFeature
-from evalplugin.features.history import History
-from evalplugin.features.ranks import Ranks
+from evalplugin.features.history import HistoryFeature
+from evalplugin.features.ranks import RanksFeature
 from evalplugin.features.resume import (
     abandon_older,
     explain_resume,
@@ -36,8 +36,8 @@ from evalplugin.features.resume import (
     load_results,
     open_journal,
 )
-from evalplugin.features.seeds import Seeds
-from evalplugin.features.tuning.feature import Tuning
+from evalplugin.features.seeds import SeedsFeature
+from evalplugin.features.tuning.feature import TuningFeature
 from evalplugin.features.unchanged import inputs_of, raise_if_unchanged
 from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
@@ -57,7 +57,15 @@ if TYPE_CHECKING:
 __all__ = ["FEATURES", "Outcome", "run_bakeoff"]
 
 # Called in this order at each moment.
-FEATURES: tuple[type[Feature], ...] = (GateFeature, Seeds, Tuning, Checks, DataCards, History, Ranks)
+FEATURES: tuple[type[Feature], ...] = (
+    GateFeature,
+    SeedsFeature,
+    TuningFeature,
+    ChecksFeature,
+    DataCardsFeature,
+    HistoryFeature,
+    RanksFeature,
+)
 
 
 @dataclass(frozen=True)

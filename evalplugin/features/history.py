@@ -9,10 +9,10 @@ from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.features.base import Feature, Results, Running
 
-__all__ = ["History", "with_decision"]
+__all__ = ["HistoryFeature", "with_decision"]
 
 
-class History(Feature):
+class HistoryFeature(Feature):
     """Reads the latest bake-offs of the experiment, once all models are logged."""
 
     def after(self, running: Running, results: Results) -> Results:

@@ -13,12 +13,12 @@ from evalplugin.report.palette import model_colours
 from evalplugin.report.ranks import rank_png
 from evalplugin.tracking.write.items import Artifact, Item
 
-__all__ = ["RANKS", "Ranks", "rank_files"]
+__all__ = ["RANKS", "RanksFeature", "rank_files"]
 
 RANKS = "data/ranks.json"
 
 
-class Ranks(Feature):
+class RanksFeature(Feature):
     """Logs the average ranks of the models over the datasets."""
 
     def items(self, results: Results) -> Iterator[Item]:

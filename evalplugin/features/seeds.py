@@ -6,10 +6,10 @@ from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.features.base import Feature
 from evalplugin.workspace import Workspace
 
-__all__ = ["Seeds"]
+__all__ = ["SeedsFeature"]
 
 
-class Seeds(Feature):
+class SeedsFeature(Feature):
     """Reports which models are fitted once though there are several seeds, as no random numbers decide their lists."""
 
     def with_jobs(self, workspace: Workspace, prepared: list[PreparedData], jobs: list[Job]) -> list[Job]:

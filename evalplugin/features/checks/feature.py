@@ -13,10 +13,10 @@ from evalplugin.tracking.write.items import Item
 from evalplugin.tracking.write.labels import findings_tag
 from evalplugin.workspace import Workspace
 
-__all__ = ["Checks"]
+__all__ = ["ChecksFeature"]
 
 
-class Checks(Feature):
+class ChecksFeature(Feature):
     """Looks for known defects of evaluations; each finding is a warning, or an error if the config says so."""
 
     def with_data(self, workspace: Workspace, prepared: list[PreparedData]) -> list[PreparedData]:

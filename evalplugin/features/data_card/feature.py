@@ -13,10 +13,10 @@ from evalplugin.report.data_card import card_markdown, drift_sentence
 from evalplugin.tracking.read.cards import CARD
 from evalplugin.tracking.write.items import Artifact, Item
 
-__all__ = ["DataCards"]
+__all__ = ["DataCardsFeature"]
 
 
-class DataCards(Feature):
+class DataCardsFeature(Feature):
     """Describes the datasets, and reports their drift."""
 
     def after(self, running: Running, results: Results) -> Results:

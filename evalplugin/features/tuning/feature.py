@@ -16,11 +16,11 @@ from evalplugin.features.tuning.plan import studies_of
 from evalplugin.features.tuning.study import Study
 from evalplugin.workspace import Workspace
 
-__all__ = ["Tuning"]
+__all__ = ["TuningFeature"]
 
 
 @dataclass
-class Tuning(Feature):
+class TuningFeature(Feature):
     """Chooses the parameters of tuned models on validation data inside the train data of each fold."""
 
     studies: list[Study] = field(default_factory=list)
