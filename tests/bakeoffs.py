@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evalplugin.bakeoff import flow
@@ -11,7 +12,13 @@ from evalplugin.workspace import Workspace
 
 
 def run_bakeoff(
-    config: CheckedConfig, *, workers: int | None = None, if_changed: bool = False, **where: Any
+    config: CheckedConfig,
+    *,
+    workers: int | None = None,
+    command: Sequence[str] = (),
+    if_changed: bool = False,
+    **where: Any,
 ) -> Outcome:
     """Run a bake-off in a workspace of its own; ``where`` are arguments of ``Workspace.open``."""
-    return flow.run_bakeoff(Workspace.open(config, **where), workers=workers, if_changed=if_changed)
+    workspace = Workspace.open(config, **where)
+    return flow.run_bakeoff(workspace, workers=workers, command=command, if_changed=if_changed)

@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any
 
 import mlflow
-from bakeoffs import run_bakeoff
 
+from evalplugin.bakeoff.flow import run_bakeoff
 from evalplugin.base.costs import cheap_collections
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.store import entry, folder
 from evalplugin.report.drawing import FigureRequest
+from evalplugin.workspace import Workspace
 
 CLIENT = ("create_run", "log_batch", "log_inputs", "log_artifacts", "set_terminated", "set_experiment_tag")
 
@@ -94,7 +95,7 @@ def in_fork(folder: Path, work: Callable[[], object]) -> int:
 def bake(event: str | None, occurrence: int, workers: int, mode: Any) -> None:
     killer = Killer(event, occurrence)
     try:
-        run_bakeoff(load(Path("config.yaml")), observer=killer, workers=workers, mode=mode)
+        run_bakeoff(Workspace.open(load(Path("config.yaml")), observer=killer, mode=mode), workers=workers)
     finally:
         Path(f"heard-{mode}.json").write_text(json.dumps(killer.heard))
 
@@ -105,7 +106,8 @@ def main(folder: Path, points: dict[str, tuple[str | None, int, int]]) -> None:
     shutil.copytree(template, warm)
     os.chdir(warm)
     # Imports all that a bake-off needs but the plugin, whose file is another one in each folder.
-    run_bakeoff(load(Path("config.yaml"), overrides=["plugins=[]", "models=[popularity]"]))
+    config = load(Path("config.yaml"), overrides=["plugins=[]", "models=[popularity]"])
+    run_bakeoff(Workspace.open(config))
     # What is compared afterwards is which files there are, not how the pictures look.
     FigureRequest.draw = lambda request: {curve.model: b"" for curve in request.curves}  # type: ignore[method-assign]
     # Each fork shares its memory with this process, unless a garbage collection looks at everything in it.
