@@ -13,10 +13,9 @@ from evalplugin.base.errors import DataError, Problem
 from evalplugin.base.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.datasets.side_tables import ItemTable, UserTable
-from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
 from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
-from evalplugin.data.interactions import Interactions
+from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
 from evalplugin.data.tables import Table
 
 __all__ = ["Csv", "DataFrame", "Parquet"]
@@ -89,7 +88,7 @@ class _ColumnOptions:
 
     def _read(self, table: Table, columns: Sequence[str]) -> Interactions:
         """Return the interactions, with those of ``columns`` that look like ratings or times and are not used."""
-        encoded = encode_interactions(
+        data = interactions_from(
             table,
             user=self.user,
             item=self.item,
@@ -97,7 +96,7 @@ class _ColumnOptions:
             timestamp=self.timestamp,
             duplicates=self.duplicates,
         )
-        return Interactions(**encoded._asdict(), unused=tuple(self._unused(columns)))
+        return replace(data, unused=tuple(self._unused(columns)))
 
     def _unused(self, columns: Sequence[str]) -> Iterator[tuple[Literal["rating", "timestamp"], str]]:
         named = {self.user, self.item, self.rating, self.timestamp}
