@@ -17,7 +17,7 @@ from evalplugin.base.costs import Peak, Stopwatch, peak_memory
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions, Split
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.worker import Limits
 
 __all__ = ["Call", "Handle", "Needs", "Session", "UsersPerTask", "run_calls"]

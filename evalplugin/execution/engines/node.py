@@ -21,7 +21,7 @@ from evalplugin.execution.engines.processes import (
     start_worker,
     wait_for_workers,
 )
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.versions import code_of, package_versions
 from evalplugin.execution.worker import Limits, PluginFile
 

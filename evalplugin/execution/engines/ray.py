@@ -20,7 +20,7 @@ from evalplugin.execution.engines.node import folder_of
 from evalplugin.execution.engines.processes import pickle_call, write_shared
 from evalplugin.execution.engines.ray_connection import Connection, connected, first_line
 from evalplugin.execution.engines.remote import Answer, Remote
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 
 __all__ = ["Ray"]
 
