@@ -29,11 +29,6 @@ class Partitions:
         default_factory=dict
     )  # by file and column; None: null
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return list(self.types)
-
     def check(self, file: File, names: Sequence[str], wanted: Collection[str]) -> None:
         """Check that a value of each column that is ``wanted`` is known, and only one.
 
