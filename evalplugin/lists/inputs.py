@@ -13,8 +13,8 @@ from evalplugin.base.units import bytes_of
 from evalplugin.data.files import TableFiles
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
-from evalplugin.lists.catalogue import catalogue_of, interactions_alone
-from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role, refuse_rows
+from evalplugin.lists.catalogue import catalogue_of
+from evalplugin.lists.columns import ListInput, Role, refuse_rows
 from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.parts import engine_of, open_session, parts_for, score_by_ranges, score_in_parts
 from evalplugin.lists.request import ScoreRequest
@@ -26,7 +26,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 from evalplugin.models.selection import TopN
 
-__all__ = ["lists_and_truth", "open_sources", "read_interactions", "score_lists"]
+__all__ = ["lists_and_truth", "open_sources", "score_lists"]
 
 
 def open_sources(
@@ -165,12 +165,3 @@ def lists_and_truth(
     with rows_named(lists, truth, request):
         inputs = request.read(lists, truth)
         return top_n_on(catalogue_of(inputs.truth, inputs.train, inputs.lists), inputs)
-
-
-def read_interactions(source: TableFiles | Table, role: Role, columns: ListColumns) -> Interactions:
-    """Return truth or train data as interactions on their own vocabularies.
-
-    Raises:
-        DataError: Files that cannot be read or break a rule.
-    """
-    return interactions_alone(PairColumns.read_all(source, role, columns))
