@@ -120,7 +120,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
     """Return the lists, the scores and the costs of one model on one fold."""
     # The number of threads of BLAS changes its rounding, and a result must not depend on the machine.
     with one_blas_thread():
-        lists = task.lists or _make_recorded_lists(task, label, observer)
+        lists = task.lists or _make_lists(task, label, observer)
         watch = Stopwatch()
         with (
             recorded_inputs(carry=task.scores_by_plugins) as inputs,
@@ -166,18 +166,12 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
     return sorted({k for k in _CURVE_KS if k <= n} | own | {n})
 
 
-def _make_recorded_lists(task: Task, label: str, observer: Observer) -> TaskLists:
-    with recorded_inputs(task.inputs, carry=not MODELS.entry(task.model.type).is_own) as inputs:
-        lists = _make_lists(task, label, observer)
-    return replace(lists, inputs=inputs)
-
-
 def _make_lists(task: Task, label: str, observer: Observer) -> TaskLists:
-    watch = Stopwatch()
-    with ExitStack() as measured:
+    watch, is_plugin = Stopwatch(), not MODELS.entry(task.model.type).is_own
+    with recorded_inputs(task.inputs, carry=is_plugin) as inputs, ExitStack() as measured:
         model, peak = fit_model(task, label, observer, watch, measured)
         made = list_users(model, task, label, observer, watch)
-    return replace(made, costs=costs_of(watch, peak))
+    return replace(made, costs=costs_of(watch, peak), inputs=inputs)
 
 
 def fit_model(

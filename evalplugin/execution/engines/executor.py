@@ -110,7 +110,7 @@ class _ExecutorSession:
         self, executor: concurrent.futures.Executor, needs: Needs, remote: Remote, workers: int
     ) -> None:
         self._executor, self._needs, self._remote, self.slots = executor, needs, remote, workers
-        self._setup = remote.call
+        self._setup = remote.setup
         self._running: dict[Future[Answer], tuple[int, bytes, tuple[str, ...]]] = {}
         self._put = 0
 

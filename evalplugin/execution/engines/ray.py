@@ -118,7 +118,7 @@ class _RaySession:
         self._memory = None if engine.memory is None else bytes_of(engine.memory)
         self._task = ray.remote(bootstrap.on_ray_node)
         self._on_node = ray.put(bootstrap.on_node)
-        self._setup = ray.put(remote.call)
+        self._setup = ray.put(remote.setup)
         self._running: dict[Any, int] = {}  # reference of the result -> number of the call
         self._places: dict[int, str] = {}  # number of the call -> where it runs
         self._looking: threading.Thread | None = None
