@@ -39,9 +39,8 @@ class LoadContext:
 
     data_home: Path | None = None  # folder of downloaded datasets; None: the user's cache
     base: Path = Path()  # the folder that relative paths start from
-    report: Callable[[str, float | None], None] = lambda text, fraction: (
-        None
-    )  # a text, and the share done, if known
+    # Receives a text, and the share done, if known.
+    report: Callable[[str, float | None], None] = lambda text, fraction: None
 
 
 class DatasetLoader(Protocol):

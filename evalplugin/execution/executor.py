@@ -170,10 +170,7 @@ def sequential_executor(observer: Observer, session: Session | None = None) -> T
             Call(number, _run_here, rest={"task": task, "label": label, "observer": observer})
             for number, label, task in tasks
         )
-        with (
-            cheap_collections(),
-            closing(run_calls(session or InProcess(), calls)) as ended,
-        ):  # one for each task
+        with cheap_collections(), closing(run_calls(session or InProcess(), calls)) as ended:
             yield from ended
 
     return execute

@@ -49,11 +49,7 @@ class Session(Protocol):
         """Store large arguments that several calls share: once, read-only, mapped into memory on each node."""
 
     def submit(
-        self,
-        number: int,
-        function: Callable[..., Any],
-        shared: Sequence[Handle],
-        rest: Mapping[str, Any],
+        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
     ) -> None:
         """Start a call: the keyword arguments of ``shared`` and ``rest``, under a number of its own."""
 

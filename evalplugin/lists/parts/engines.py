@@ -17,9 +17,8 @@ from evalplugin.execution.store import private_folder
 
 __all__ = ["engine_of", "open_session"]
 
-_MOST_BYTES = (
-    10 * 2**30
-)  # of files whose content is compared on all nodes; beyond, only the first of each table is
+# Of files whose content is compared on all nodes; beyond, only the first of each table is.
+_MOST_BYTES = 10 * 2**30
 
 
 def engine_of(engine: object) -> Engine | None:
@@ -57,8 +56,5 @@ def open_session(
         local = [files[:1] for files in local]
     files = [str(file) for some in (*local, others) for file in some]
     inputs = {file: fingerprint_of(file, lambda uri: "") for file in files}
-    with (
-        private_folder() as folder,
-        engine.open(Needs(folder, inputs=inputs, report=report)) as session,
-    ):
+    with private_folder() as folder, engine.open(Needs(folder, inputs=inputs, report=report)) as session:
         yield session

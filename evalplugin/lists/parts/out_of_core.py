@@ -251,10 +251,8 @@ def _spread(
     folder: Path,
     n_parts: int,
 ) -> list[Part]:
-    free, needed = (
-        disk_usage(folder).free,
-        sum(n_bytes(work.files[r], work.names[r].values()) for r in groups),
-    )
+    free = disk_usage(folder).free
+    needed = sum(n_bytes(work.files[role], work.names[role].values()) for role in groups)
     if needed > free:
         raise DataError(
             f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "

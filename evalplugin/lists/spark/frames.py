@@ -42,9 +42,8 @@ __all__ = ["SparkScores", "check_frames", "is_spark", "score_frames"]
 
 _COLUMNS = ("user", "item", "value")
 _BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
-_STATES = (
-    64  # buckets whose states are sent to the driver as they are; of more, Spark merges those of a partition
-)
+# Buckets whose states are sent to the driver as they are; of more, Spark merges those of a partition.
+_STATES = 64
 # Of what is sent to every worker: Spark Connect accepts messages of 128 MiB, and each worker holds a copy of it.
 _MOST_BYTES = {"connect": 100 * 2**20, "classic": 2**30}
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
