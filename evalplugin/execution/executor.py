@@ -128,7 +128,6 @@ class _Running:
     def range_calls(
         self, fitted: Fitted, numbers: Iterator[int], folds: _Folds, session: Session
     ) -> list[Call]:
-        """Return the calls of the ranges."""
         shared = [folds.handle(self.task), session.put({"fitted": fitted.model})]
         self.is_fitting, self.fitted = False, replace(fitted, model=b"")
         self.parts = dict.fromkeys(islice(numbers, len(fitted.ranges)))

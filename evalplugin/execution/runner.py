@@ -366,7 +366,6 @@ def _store(job: Job, number: int, cache: StepCache) -> Result:
 
 
 def _result_of(job: Job) -> ModelResult:
-    """Return the result of a job that has ended."""
     results = [result for _, result in sorted(job.done.items())]
     trains = [task.split.train for task in job.tasks[: job.folds]]
     return model_result(job.info, job.model, results, trains, job.seeds, job.tuning)

@@ -184,7 +184,6 @@ class _ColumnOptions:
     ] = field(default=None, metadata=OMITTED_IF_DEFAULT)
 
     def _check_side_tables(self, context: LoadContext) -> Iterator[Problem]:
-        """Yield the problems of the tables of items and users."""
         for key, side in (("items", self.items), ("users", self.users)):
             for problem in () if side is None else side.check(context.base):
                 yield replace(problem, path=(key, *problem.path))

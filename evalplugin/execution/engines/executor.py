@@ -133,7 +133,6 @@ class _ExecutorSession:
     def submit(
         self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
     ) -> None:
-        """Hand a call to the executor."""
         call, keys = pickle_call(function, rest), tuple(shared)
         self._running[self._submit(call, keys, {})] = number, call, keys
 
@@ -170,7 +169,6 @@ class _ExecutorSession:
             ) from error
 
     def describe(self) -> str:
-        """Return the number of calls at a time."""
         return f"by an executor, {count_text(self.slots, 'task')} at a time"
 
     def close(self) -> None:

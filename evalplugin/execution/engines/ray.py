@@ -249,7 +249,6 @@ class _RaySession:
             )
 
     def _look(self, numbers: Sequence[int]) -> None:
-        """Look up where calls run."""
         from ray.experimental.internal_kv import _internal_kv_get
 
         for number in numbers:
@@ -258,7 +257,6 @@ class _RaySession:
                 self._places[number] = place.decode()
 
     def describe(self) -> str:
-        """Return how many calls run where."""
         counts = Counter(list(self._places.values()))  # another thread may ask
         where = ", ".join(f"{n} on {place}" for place, n in sorted(counts.items()))
         return f"on {count_text(self._nodes, 'node')}" + (f" ({where})" if where else "")

@@ -21,9 +21,8 @@ from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.lists.catalogue import catalogue_of_parts
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
-from evalplugin.lists.files import n_bytes
 from evalplugin.lists.parts.ranges import bounds_of
-from evalplugin.lists.parts.row_groups import RowGroup, column_types, row_groups
+from evalplugin.lists.parts.row_groups import RowGroup, column_types, n_bytes, row_groups
 from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread, tasks_of
 from evalplugin.lists.parts.work import (
     Part,

@@ -164,7 +164,6 @@ def with_stable_error(work: Callable[..., T], *tables: pa.Table) -> T:
 
 
 def _outcome_bytes(outcome: ScorerState | Refused) -> bytes:
-    """Return the state of a bucket, or an error, as bytes."""
     return zlib.compress(pickle.dumps(outcome), 1)
 
 
@@ -190,7 +189,6 @@ def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _table_bytes(table: pa.Table) -> bytes:
-    """Return a table as bytes."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
