@@ -222,11 +222,9 @@ def _recommend(
     # A model that makes all lists at once would have to make them anew at each stage.
     race = None if isinstance(model, TaskRecommender) else task.race
     train, ties = task.split.train, task.ties
-    candidates = (
-        task.candidates
-        if ties is None
-        else replace(task.candidates, tie_rank=hashed_ranks(train.items, task.seed, "ties", *ties))
-    )
+    candidates = task.candidates
+    if ties is not None:
+        candidates = replace(candidates, tie_rank=hashed_ranks(train.items, task.seed, "ties", *ties))
     parts: list[TopN] = []
     for stage in [users] if race is None else race.stages():
         if race is not None and parts:

@@ -31,7 +31,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 from evalplugin.models.selection import TopN
 
-__all__ = ["engine_of", "lists_and_truth", "open_sources", "score_lists"]
+__all__ = ["engine_of", "lists_and_truth", "open_sources", "rows_named", "score_lists"]
 
 # Of files whose content is compared on all nodes; beyond, only the first of each table is.
 _MOST_BYTES = 10 * 2**30
@@ -110,11 +110,9 @@ def score_lists(
             return ListScores(scores)
         if not (_is_parquet(lists) and _is_parquet(truth)):
             odd = truth if _is_parquet(lists) else lists
-            why = (
-                f"lists and truth do not fit into {memory}"
-                if n_parts > 1
-                else "parts are asked for (an engine, or files that are partitioned by user)"
-            )
+            why = f"lists and truth do not fit into {memory}"
+            if n_parts == 1:
+                why = "parts are asked for (an engine, or files that are partitioned by user)"
             raise DataError(
                 f"{odd.name}: {why}, and only Parquet files are scored "
                 f"part by part; write both as Parquet, or {'allow more memory' if n_parts > 1 else 'leave that out'}"
