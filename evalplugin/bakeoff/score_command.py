@@ -11,9 +11,10 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.outputs import refuse_input
 from evalplugin.data import Interactions
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
-from evalplugin.lists.columns import Role
+from evalplugin.lists.catalogue import interactions_alone
+from evalplugin.lists.columns import PairColumns, Role
 from evalplugin.lists.files import Format
-from evalplugin.lists.inputs import lists_and_truth, read_interactions
+from evalplugin.lists.inputs import lists_and_truth
 from evalplugin.lists.output import check_output, write_per_user
 from evalplugin.metrics import MetricSpec
 
@@ -141,4 +142,4 @@ def log(
 
 
 def _interactions(options: Options, role: Literal["truth", "train"]) -> Interactions:
-    return read_interactions(options.open(role)[role], role, options.columns)
+    return interactions_alone(PairColumns.read_all(options.open(role)[role], role, options.columns))

@@ -19,9 +19,8 @@ from evalplugin.data.datasets.blobs import Blobs
 from evalplugin.data.datasets.movielens import MovieLens
 from evalplugin.data.datasets.synthetic import Synthetic
 from evalplugin.data.datasets.tables import Csv, DataFrame, Parquet
-from evalplugin.data.encoding import DuplicatePolicy
 from evalplugin.data.filters import KCore, MinCount, Period, RatingRange, filtered
-from evalplugin.data.interactions import Interactions, Rows
+from evalplugin.data.interactions import DuplicatePolicy, Interactions, Rows
 from evalplugin.data.splits import Holdout, KFold, LastN, NoSplit, SampleUsers
 from evalplugin.data.temporal import Temporal
 

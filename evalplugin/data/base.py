@@ -33,17 +33,14 @@ __all__ = [
 C = TypeVar("C", bound=type)
 
 
-def _silent(text: str, fraction: float | None) -> None:
-    """Report nothing."""
-
-
 @dataclass(frozen=True)
 class LoadContext:
     """Locations of datasets, and the callback for progress."""
 
     data_home: Path | None = None  # folder of downloaded datasets; None: the user's cache
     base: Path = Path()  # the folder that relative paths start from
-    report: Callable[[str, float | None], None] = _silent  # a text, and the share done, if known
+    # Receives a text, and the share done, if known.
+    report: Callable[[str, float | None], None] = lambda text, fraction: None
 
 
 class DatasetLoader(Protocol):

@@ -168,12 +168,9 @@ def split_card(name: str, type: str, folds: Sequence[Split]) -> SplitCard:
 
 
 def _fold(fold: Split) -> FoldCard:
-    train, test = fold.train, fold.test
+    train, test, counts = fold.train, fold.test, fold.counts
     known_user = np.bincount(train.user, minlength=train.n_users) > 0
-    known_item = train.item_counts > 0
-    tested_user = np.bincount(test.user, minlength=test.n_users) > 0
-    tested_item = test.item_counts > 0
-    is_known = known_user[test.user] & known_item[test.item]
+    is_known = known_user[test.user] & (train.item_counts > 0)[test.item]
     times: dict[str, int] = {}
     if train.timestamp is not None and test.timestamp is not None:
         times = {
@@ -184,10 +181,10 @@ def _fold(fold: Split) -> FoldCard:
     return FoldCard(
         train_interactions=len(train),
         test_interactions=len(test),
-        test_users=int(tested_user.sum()),
-        test_items=int(tested_item.sum()),
-        cold_users=int((tested_user & ~known_user).sum()),
-        cold_items=int((tested_item & ~known_item).sum()),
+        test_users=counts["test_users"],
+        test_items=int((test.item_counts > 0).sum()),
+        cold_users=counts["cold_users"],
+        cold_items=counts["cold_items"],
         cold_interactions=int((~is_known).sum()),
         **times,
     )

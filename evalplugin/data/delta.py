@@ -51,11 +51,10 @@ def _files(folder: str | Path, table: Any) -> tuple[tuple[File, ...], Partitions
     values: dict[str, dict[str, str | None]] = {}
     for action in actions:
         # Paths of the log are encoded as URLs; the names of files are what that stands for.
-        path, size = unquote(action["path"]), action["size_bytes"]
+        path = unquote(action["path"])
         if is_remote(folder):
-            uri = path if is_remote(path) else f"{str(folder).rstrip('/')}/{path}"
-            files[uri] = RemoteFile(uri, size, 10**6 * action["modification_time"])
-            key = uri
+            key = path if is_remote(path) else f"{str(folder).rstrip('/')}/{path}"
+            files[key] = RemoteFile(key, action["size_bytes"], 10**6 * action["modification_time"])
         else:
             key = str(Path(folder) / path)
             files[key] = Path(key)

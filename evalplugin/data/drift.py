@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from evalplugin.data.card import DataCard, Inequality, Rating
+from evalplugin.data.card import DataCard, Rating
 
 __all__ = ["THRESHOLD", "CardChange", "DescribedData", "Drift", "drift_between", "total_variation"]
 
@@ -38,10 +38,6 @@ class Drift:
     # Timestamps of the first and the last interaction then; None: no timestamps.
     span_before: tuple[int, int] | None = None
     span_now: tuple[int, int] | None = None
-
-    def as_mapping(self) -> dict[str, Any]:
-        """Return the drift as plain JSON values."""
-        return asdict(self)
 
 
 def drift_between(before: DataCard, now: DataCard, *, bakeoff: str, at: str) -> Drift:
@@ -84,22 +80,14 @@ def _sizes(before: DataCard, now: DataCard) -> Iterator[CardChange]:
 
 
 def _shares(before: DataCard, now: DataCard) -> Iterator[CardChange]:
-    values: dict[str, Callable[[DataCard], float]] = {
-        "Gini coefficient of users": lambda card: card.by_user.gini,
-        "Gini coefficient of items": lambda card: card.by_item.gini,
-        "long tail": lambda card: card.long_tail,
-    }
-    for name, value in values.items():
-        yield from _difference(name, value(before), value(now))
+    yield from _difference("Gini coefficient of users", before.by_user.gini, now.by_user.gini)
+    yield from _difference("Gini coefficient of items", before.by_item.gini, now.by_item.gini)
+    yield from _difference("long tail", before.long_tail, now.long_tail)
 
 
 def _shapes(before: DataCard, now: DataCard) -> Iterator[CardChange]:
-    parts: dict[str, Callable[[DataCard], Inequality]] = {
-        "interactions per user": lambda card: card.by_user,
-        "interactions per item": lambda card: card.by_item,
-    }
-    for name, part in parts.items():
-        yield from _distance(name, part(before).sizes, part(now).sizes)
+    yield from _distance("interactions per user", before.by_user.sizes, now.by_user.sizes)
+    yield from _distance("interactions per item", before.by_item.sizes, now.by_item.sizes)
     if before.ratings is not None and now.ratings is not None:
         counts = _aligned(before.ratings, now.ratings)
         if counts is None:
@@ -154,7 +142,7 @@ class DescribedData:
             drift = self.drifts.get(card.name)
             known: dict[str, Any] = {"drift": None, "no_drift": drift}
             if isinstance(drift, Drift):
-                known = {"drift": drift.as_mapping(), "no_drift": None}
+                known = {"drift": asdict(drift), "no_drift": None}
             datasets.append(card.as_mapping() | known)
         return {"datasets": datasets}
 

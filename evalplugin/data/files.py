@@ -286,11 +286,8 @@ class TableFiles:
 
 def _batches(opened: Any, rows: int, columns: list[str], *, by_group: bool) -> Iterator[Any]:
     """Yield batches of a Parquet file; ``by_group``: of one row group after the other, each fetched at once."""
-    if not by_group:
-        yield from opened.iter_batches(rows, columns=columns, use_threads=False)
-        return
-    for group in range(opened.num_row_groups):
-        yield from opened.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
+    for groups in [[group] for group in range(opened.num_row_groups)] if by_group else [None]:
+        yield from opened.iter_batches(rows, row_groups=groups, columns=columns, use_threads=False)
 
 
 def _is_number(field: pa.Field) -> bool:

@@ -186,16 +186,12 @@ def filtered(data: Interactions, filters: Sequence[tuple[str, Filter]]) -> Inter
 
 def filter_text(type: str, one: Filter) -> str:
     """Return a filter with its parameters, such as ``k_core (k: 5)``."""
-    given = {name: value for name, value in as_mapping(one).items() if value is not None}
-    return (
-        f"{type} ({', '.join(f'{name}: {_value_text(value)}' for name, value in given.items())})"
-        if given
-        else type
+    given = ", ".join(
+        f"{name}: {value:g}" if isinstance(value, float) else f"{name}: {value}"
+        for name, value in as_mapping(one).items()
+        if value is not None
     )
-
-
-def _value_text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{type} ({given})" if given else type
 
 
 def _contents(data: Interactions) -> str:

@@ -201,9 +201,8 @@ class TrecFormat:
         columns = [*names, "more"]
         try:
             with _lines(file) as lines, warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore", pd.errors.ParserWarning
-                )  # of values that are left out: see below
+                # Of values that are left out: see below.
+                warnings.simplefilter("ignore", pd.errors.ParserWarning)
                 frame = pd.read_csv(
                     lines,
                     sep=r"\s+",

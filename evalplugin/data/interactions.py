@@ -11,14 +11,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.errors import DataError
 from evalplugin.data.attributes import Attributes
-from evalplugin.data.encoding import DuplicatePolicy, encode_interactions
-from evalplugin.data.tables import Table
+from evalplugin.data.tables import Table, check_roles
+from evalplugin.data.vocabulary import encode
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Interactions", "Rows"]
+__all__ = ["DuplicatePolicy", "Interactions", "Rows", "interactions_from"]
+
+DuplicatePolicy = Literal["error", "last", "mean", "max"]
+_POLICIES: tuple[DuplicatePolicy, ...] = ("error", "last", "mean", "max")
+_MOST_CODES = 2**31 - 1  # codes are int32, and -1 means "no item"
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +200,7 @@ class Interactions:
             DataError: No rows, a missing column, a null id, a rating that is no finite number, a duplicate pair
                 under ``error``, ids of mixed types; names the column, the row and the value.
         """
-        columns = encode_interactions(
+        return interactions_from(
             Table(frame, source),
             user=user,
             item=item,
@@ -203,7 +208,80 @@ class Interactions:
             timestamp=timestamp,
             duplicates=duplicates,
         )
-        return cls(**columns._asdict())
+
+
+def interactions_from(
+    table: Table,
+    *,
+    user: str,
+    item: str,
+    rating: str | None,
+    timestamp: str | None,
+    duplicates: DuplicatePolicy,
+) -> Interactions:
+    """Return the rows of a table as interactions; see ``Interactions.from_frame``."""
+    if duplicates not in _POLICIES:
+        raise DataError(f"{table.name}: duplicates must be one of {', '.join(_POLICIES)}, not {duplicates!r}")
+    if not len(table):
+        raise DataError(f"{table.name}: there are no rows")
+    roles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+    check_roles(table.name, {role: name for role, name in roles.items() if name is not None})
+    users, (user_code,) = encode([table.ids(user, "user")])
+    items, (item_code,) = encode([table.ids(item, "item")])
+    for role, ids in (("user", users), ("item", items)):
+        if len(ids) > _MOST_CODES:
+            raise DataError(f"{table.name}: {len(ids)} different {role}s are more than {_MOST_CODES}")
+    ratings = np.ones(len(table)) if rating is None else table.ratings(rating)
+    seconds, rounded = (None, 0) if timestamp is None else table.seconds(timestamp)
+    note = f"rounded {rounded} timestamps down to whole seconds (column {timestamp!r})"
+    data = Interactions(
+        user=user_code.astype(np.int32, copy=False),
+        item=item_code.astype(np.int32, copy=False),
+        rating=ratings.astype(np.float32),
+        timestamp=seconds,
+        users=users,
+        items=items,
+        notes=(note,) if rounded else (),
+    )
+    return _without_duplicates(data, duplicates, table)
+
+
+def _without_duplicates(data: Interactions, policy: DuplicatePolicy, table: Table) -> Interactions:
+    pair = data.user.astype(np.int64) * len(data.items) + data.item
+    ordered = np.sort(pair)
+    if not (ordered[1:] == ordered[:-1]).any():
+        return data
+    # The cheap check found duplicates; from here on the order of the rows matters too.
+    order = np.argsort(pair, kind="stable")
+    ordered = pair[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    last = order[np.r_[starts[1:], len(order)] - 1]
+    surplus = len(order) - len(starts)
+    if policy == "error":
+        repeated = np.flatnonzero(ordered[1:] == ordered[:-1])
+        second = repeated[np.argmin(order[repeated + 1])]
+        before, after = int(order[second]), int(order[second + 1])
+        user, item = data.users[data.user[[after]]], data.items[data.item[[after]]]
+        raise DataError(
+            f"{table.name}: user {user.tolist()[0]!r} meets item {item.tolist()[0]!r} more than once: "
+            f"{table.row_name(before)} and {table.row_name(after)} "
+            f"({surplus} surplus rows in all); set duplicates to last, mean or max to merge such rows"
+        )
+    rating = data.rating.copy()
+    if policy == "max":
+        rating[last] = np.maximum.reduceat(data.rating[order], starts)
+    elif policy == "mean":
+        sums = np.add.reduceat(data.rating[order].astype(np.float64), starts)
+        rating[last] = sums / np.diff(np.r_[starts, len(order)])
+    last.sort()
+    return replace(
+        data,
+        user=data.user[last],
+        item=data.item[last],
+        rating=rating[last],
+        timestamp=None if data.timestamp is None else data.timestamp[last],
+        notes=(*data.notes, f"merged {surplus} duplicate user-item pairs (policy {policy})"),
+    )
 
 
 def _renumbered(codes: npt.NDArray[np.int32], n: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:

@@ -25,14 +25,8 @@ class Partitions:
     """Columns whose value is the same in all rows of a file, and is that of its folder."""
 
     types: Mapping[str, Any] = field(default_factory=dict)  # of Arrow, by the name of the column
-    values: Mapping[str, Mapping[str, str | None]] = field(
-        default_factory=dict
-    )  # by file and column; None: null
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the columns."""
-        return list(self.types)
+    # By file and column; None: null.
+    values: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)
 
     def check(self, file: File, names: Sequence[str], wanted: Collection[str]) -> None:
         """Check that a value of each column that is ``wanted`` is known, and only one.

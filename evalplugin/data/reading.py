@@ -103,11 +103,8 @@ def reason_of(error: Exception) -> str:
         return f"is not UTF-8 text ({_shortened(text)}); {_ENCODING}"
     if "imezone" in text or "time zone" in text:
         return f"{_shortened(text)}; write the times in UTC, or install the package tzdata"
-    hint = (
-        "; is a quote opened and not closed?"
-        if text.startswith("CSV parse error") and text.count('"') % 2
-        else ""
-    )
+    has_open_quote = text.startswith("CSV parse error") and text.count('"') % 2
+    hint = "; is a quote opened and not closed?" if has_open_quote else ""
     return f"cannot be read: {_shortened(text or type(error).__name__)}{hint}"
 
 
@@ -246,11 +243,9 @@ def _what_to_do(found: str) -> str:
         return f"; name it {ending}, so that it is decompressed"
     if found in ("xz", "zstd", "lz4", "zip"):
         return f"; decompress it first (only {' and '.join(_DECOMPRESSED)} are read as they are)"
-    return (
-        "; say so by its ending .parquet or by the dataset type"
-        if found == "Parquet"
-        else "; export it as CSV"
-    )
+    if found == "Parquet":
+        return "; say so by its ending .parquet or by the dataset type"
+    return "; export it as CSV"
 
 
 def _shortened(text: str) -> str:

@@ -142,11 +142,9 @@ class SampleUsers:
         """Return one fold."""
         eligible, notes = _testable(data, self.n + self.min_train, "sample_users")
         pool = np.flatnonzero(eligible)
-        size = (
-            self.n_users
-            if self.n_users is not None
-            else max(1, int(float(self.fraction or 0) * len(pool) + 0.5))
-        )
+        size = self.n_users
+        if size is None:
+            size = max(1, int(float(self.fraction or 0) * len(pool) + 0.5))
         if size > len(pool):
             raise DataError(
                 f"split sample_users: n_users is {size}, but only {len(pool)} users have at least "

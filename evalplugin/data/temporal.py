@@ -290,9 +290,7 @@ class Temporal:
         return held_out(data, test, self.cold, train=train, fold=number, notes=notes)
 
     def _check_unit(self, time: Ints) -> None:
-        text = next(
-            (name for name in ("every", "window", "gap") if isinstance(getattr(self, name), str)), None
-        )
+        text = self._given_as_text
         if text is not None and int(np.abs(time).max()) >= _NOT_SECONDS:
             raise DataError(
                 f"split temporal: {text} is {getattr(self, text)!r}, and timestamps up to {int(time.max())} are not in "
@@ -301,16 +299,18 @@ class Temporal:
             )
 
     @property
-    def _has_text(self) -> bool:
-        return any(isinstance(one, str) for one in (self.every, self.window, self.gap))
+    def _given_as_text(self) -> str | None:
+        """The first parameter that is text, such as 7d; None: all lengths are numbers."""
+        lengths = ("every", "window", "gap")
+        return next((name for name in lengths if isinstance(getattr(self, name), str)), None)
 
     def _text(self, amount: int) -> str:
         """Return a length as it is given: as text, rounded, or as a number in the unit of the timestamps."""
-        return duration_text(amount) if self._has_text else str(amount)
+        return duration_text(amount) if self._given_as_text else str(amount)
 
     def _exact(self, amount: int) -> str:
         """Return a length to copy into the config."""
-        return f"{amount}s" if self._has_text else str(amount)
+        return f"{amount}s" if self._given_as_text else str(amount)
 
 
 def _moment(time: int | None) -> str:

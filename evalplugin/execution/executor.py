@@ -42,7 +42,7 @@ def task_executor(session: Session, observer: Observer, *, users_per_task: int |
             users, where several calls run at a time; None: never.
     """
     if session.in_process:
-        return _executor_here(session, observer)
+        return sequential_executor(observer, session)
     folds = _Folds(session)
     numbers = count()
 
@@ -128,7 +128,6 @@ class _Running:
     def range_calls(
         self, fitted: Fitted, numbers: Iterator[int], folds: _Folds, session: Session
     ) -> list[Call]:
-        """Return the calls of the ranges."""
         shared = [folds.handle(self.task), session.put({"fitted": fitted.model})]
         self.is_fitting, self.fitted = False, replace(fitted, model=b"")
         self.parts = dict.fromkeys(islice(numbers, len(fitted.ranges)))
@@ -162,18 +161,15 @@ class _Running:
             return TaskFailure(error_text())
 
 
-def sequential_executor(observer: Observer) -> TaskExecutor:
-    """Return an executor that runs tasks in this process, one after another."""
-    return _executor_here(InProcess(), observer)
+def sequential_executor(observer: Observer, session: Session | None = None) -> TaskExecutor:
+    """Return an executor that runs tasks in this process, one after another; ``session`` is one of this process."""
 
-
-def _executor_here(session: Session, observer: Observer) -> TaskExecutor:
     def execute(tasks: Iterable[tuple[int, str, Task]]) -> Generator[tuple[int, Result]]:
         calls = (
             Call(number, _run_here, rest={"task": task, "label": label, "observer": observer})
             for number, label, task in tasks
         )
-        with cheap_collections(), closing(run_calls(session, calls)) as ended:  # one for each task
+        with cheap_collections(), closing(run_calls(session or InProcess(), calls)) as ended:
             yield from ended
 
     return execute

@@ -1,4 +1,4 @@
-"""Isolation of tasks: the state of the process is restored after each, and its error becomes text."""
+"""Isolation of tasks: the state of the process is restored after each, and its error becomes a value."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -18,10 +19,18 @@ import numpy as np
 from evalplugin.base.signals import is_interrupted, restored_signals
 from evalplugin.base.text import escape_controls, shorten
 
-__all__ = ["error_text", "isolated", "last_line", "raise_interruption"]
+__all__ = ["TaskFailure", "error_text", "isolated", "last_line", "raise_interruption"]
 
 _MAX_ERROR = 20_000  # characters
 _FREE_HANDLES = 64  # kept for this program while a task runs
+
+
+@dataclass(frozen=True)
+class TaskFailure:
+    """The end of a task, or of any call, that failed."""
+
+    error: str  # its traceback
+    inputs: Mapping[str, str] | None = None  # what it has read until then, with fingerprints; None: not known
 
 
 def error_text() -> str:

@@ -170,9 +170,8 @@ class Tuning:
     """
 
     metric: str  # canonical name
-    best: tuple[
-        Mapping[str, Any], ...
-    ]  # for each fold: the values of the tuned parameters, under dotted names
+    # For each fold: the values of the tuned parameters, under dotted names.
+    best: tuple[Mapping[str, Any], ...]
     validation: float  # mean over the folds of the best trial's value
     trials: pa.Table = field(repr=False)
     # The section ``tune`` of the config as plain values, defaults filled in: split (type and parameters), metric,

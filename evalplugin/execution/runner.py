@@ -28,16 +28,7 @@ from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
 
-__all__ = [
-    "Job",
-    "PreparedData",
-    "Result",
-    "TaskExecutor",
-    "jobs_of",
-    "load_cached",
-    "prepare",
-    "results_of",
-]
+__all__ = ["Job", "PreparedData", "Result", "TaskExecutor", "jobs_of", "load_cached", "prepare", "results_of"]
 
 Result = TaskResult | TaskFailure
 # Runs numbered and labelled tasks; yields the number and the result of each as it ends.
@@ -64,9 +55,8 @@ class Job:
     model: ModelRecipe
     tasks: tuple[Task, ...]
     done: dict[int, Result] = field(default_factory=dict)  # by number of the task
-    unscored: dict[int, TaskLists] = field(
-        default_factory=dict
-    )  # by number of the task: cached lists that are still to be scored
+    # By number of the task: cached lists that are still to be scored.
+    unscored: dict[int, TaskLists] = field(default_factory=dict)
     tuning: Tuning | None = None  # how the parameters of the tasks were found
     running: int = 0  # tasks that have started and not ended
     started: float = 0.0  # when the last one did, on the monotonic clock
@@ -240,9 +230,8 @@ def _segments(
                 f"segment {found.name} is not shown: all {len(found.users):,} test users are in one group "
                 f"({found.labels[groups[0]]})"
             )
-    if not any(
-        NO_HISTORY in one.labels for one in shown
-    ):  # users who may decide a verdict are always told apart
+    # Users who may decide a verdict are always told apart.
+    if not any(NO_HISTORY in one.labels for one in shown):
         name = "cold" if all(one.name != "cold" for one in shown) else "history"
         found = segmentation(name, Cold(), folds, context)
         users, cold = len(found.users), np.count_nonzero(found.group == 0)
@@ -377,7 +366,6 @@ def _store(job: Job, number: int, cache: StepCache) -> Result:
 
 
 def _result_of(job: Job) -> ModelResult:
-    """Return the result of a job that has ended."""
     results = [result for _, result in sorted(job.done.items())]
     trains = [task.split.train for task in job.tasks[: job.folds]]
     return model_result(job.info, job.model, results, trains, job.seeds, job.tuning)

@@ -17,7 +17,7 @@ from evalplugin.base.costs import Peak, Stopwatch, peak_memory
 from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions, Split
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
@@ -120,7 +120,7 @@ def run_task(task: Task, label: str, observer: Observer) -> TaskResult:
     """Return the lists, the scores and the costs of one model on one fold."""
     # The number of threads of BLAS changes its rounding, and a result must not depend on the machine.
     with one_blas_thread():
-        lists = task.lists or _make_recorded_lists(task, label, observer)
+        lists = task.lists or _make_lists(task, label, observer)
         watch = Stopwatch()
         with (
             recorded_inputs(carry=task.scores_by_plugins) as inputs,
@@ -166,18 +166,12 @@ def curve_ks(n: int, metrics: Sequence[MetricSpec]) -> list[int]:
     return sorted({k for k in _CURVE_KS if k <= n} | own | {n})
 
 
-def _make_recorded_lists(task: Task, label: str, observer: Observer) -> TaskLists:
-    with recorded_inputs(task.inputs, carry=not MODELS.entry(task.model.type).is_own) as inputs:
-        lists = _make_lists(task, label, observer)
-    return replace(lists, inputs=inputs)
-
-
 def _make_lists(task: Task, label: str, observer: Observer) -> TaskLists:
-    watch = Stopwatch()
-    with ExitStack() as measured:
+    watch, is_plugin = Stopwatch(), not MODELS.entry(task.model.type).is_own
+    with recorded_inputs(task.inputs, carry=is_plugin) as inputs, ExitStack() as measured:
         model, peak = fit_model(task, label, observer, watch, measured)
         made = list_users(model, task, label, observer, watch)
-    return replace(made, costs=costs_of(watch, peak))
+    return replace(made, costs=costs_of(watch, peak), inputs=inputs)
 
 
 def fit_model(
@@ -228,11 +222,9 @@ def _recommend(
     # A model that makes all lists at once would have to make them anew at each stage.
     race = None if isinstance(model, TaskRecommender) else task.race
     train, ties = task.split.train, task.ties
-    candidates = (
-        task.candidates
-        if ties is None
-        else replace(task.candidates, tie_rank=hashed_ranks(train.items, task.seed, "ties", *ties))
-    )
+    candidates = task.candidates
+    if ties is not None:
+        candidates = replace(candidates, tie_rank=hashed_ranks(train.items, task.seed, "ties", *ties))
     parts: list[TopN] = []
     for stage in [users] if race is None else race.stages():
         if race is not None and parts:

@@ -24,8 +24,7 @@ from evalplugin.base.recording import ignore_folder, recorded_inputs
 from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
-from evalplugin.execution.failure import TaskFailure
-from evalplugin.execution.isolation import error_text, isolated
+from evalplugin.execution.isolation import TaskFailure, error_text, isolated
 
 if TYPE_CHECKING:
     from evalplugin.config.sections import TaskLimits

@@ -112,10 +112,8 @@ class PairColumns(NamedTuple):
         Raises:
             DataError: A file that cannot be read, no rows, a missing column, a value that breaks a rule.
         """
-        table = source
-        if isinstance(table, TableFiles):
-            table = table.read(columns.of(role, table.name, table.columns))
-        columns.of(role, table.name, table.columns)
+        names = columns.of(role, source.name, source.columns)
+        table = source.read(names) if isinstance(source, TableFiles) else source
         if not len(table):
             raise DataError(f"{table.name}: there are no rows")
         return cls.read(table, role, columns)

@@ -19,7 +19,7 @@ from evalplugin.base.inputs import command_input, program_input
 from evalplugin.base.processes import ended_by_signal
 from evalplugin.base.programs import find_program, run_program, with_output
 from evalplugin.base.units import size_text
-from evalplugin.data import Candidates, Interactions, LoadContext
+from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.lists.columns import ListColumns
@@ -179,7 +179,8 @@ class Command:
         except OSError as error:
             raise ModelError(f"{self._shown} cannot be started: {error.strerror or error}") from None
         if code != 0:
-            raise ModelError(with_output(f"{self._shown} {_ending(code)}{_memory_limit()}", output))
+            ending = f"failed with exit code {code}" if code > 0 else ended_by_signal(code)
+            raise ModelError(with_output(f"{self._shown} {ending}{_memory_limit()}", output))
         return output
 
 
@@ -193,12 +194,6 @@ def _filled(argument: str, values: Mapping[str, str]) -> str:
 
 def _missing(program: str) -> str:
     return f"there is no program {program!r}, relative to the config or on PATH"
-
-
-def _ending(code: int) -> str:
-    if code > 0:
-        return f"failed with exit code {code}"
-    return ended_by_signal(code)
 
 
 def _memory_limit() -> str:
@@ -217,20 +212,16 @@ def _tables(request: ListRequest) -> dict[str, pa.Table]:
     """Return the tables that the program reads."""
     import pyarrow as pa
 
-    train = request.train
+    train, included = request.train, request.candidates.included
     columns = {"user": train.users[train.user], "item": train.items[train.item], "rating": train.rating}
     if train.timestamp is not None:
         columns["timestamp"] = train.timestamp
+    candidates = {"item": train.items}
+    if included is not None:
+        row, code = row_codes(included, request.users)
+        candidates = {"user": train.users[request.users[row]], "item": train.items[code]}
     return {
         "train": pa.table(columns),
         "users": pa.table({"user": train.users[request.users]}),
-        "candidates": pa.table(_candidates(request.candidates, request)),
+        "candidates": pa.table(candidates),
     }
-
-
-def _candidates(candidates: Candidates, request: ListRequest) -> dict[str, object]:
-    train = request.train
-    if candidates.included is None:
-        return {"item": train.items}
-    row, code = row_codes(candidates.included, request.users)
-    return {"user": train.users[request.users[row]], "item": train.items[code]}

@@ -1,23 +1,19 @@
-"""Files of lists, truth and train data: format by name, and estimated size in memory."""
+"""Files of lists, truth and train data, with their format by name."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.base.remote import size_of
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat, TrecFormat
-from evalplugin.data.reading import COMPRESSED, check_parquet, open_parquet, path_text, readable
+from evalplugin.data.reading import COMPRESSED, path_text
 
-__all__ = ["Format", "n_bytes", "open_files"]
+__all__ = ["Format", "open_files"]
 
 Format: TypeAlias = Literal["auto", "csv", "parquet", "trec"]
 _FORMATS: tuple[str, ...] = get_args(Format)
-# Bytes of a value in memory: decoded ids and numbers, and text with its offset.
-_NUMBER, _TEXT = 8, 32
 
 
 def open_files(
@@ -65,20 +61,3 @@ def open_files(
             separator = "\t" if ".tsv" in name else ","
             reader = CsvFormat(separator, text=("user", "item") if text_ids else ())
     return TableFiles(text, found.files, reader, found.partitions)
-
-
-def n_bytes(source: TableFiles, names: Iterable[str]) -> int:
-    """Estimate the memory of some of the columns, in bytes."""
-    if not source.is_parquet:
-        return sum(2 * size_of(file) for file in source.files)
-    import pyarrow as pa
-
-    rows, schema = 0, pa.schema([])
-    for file in source.files:
-        with readable(file):
-            check_parquet(file)
-            with open_parquet(file) as opened:
-                rows += int(opened.metadata.num_rows)
-                schema = schema if len(schema) else opened.schema_arrow
-    numbers = [schema.names.count(n) == 1 and pa.types.is_primitive(schema.field(n).type) for n in names]
-    return rows * sum(_NUMBER if number else _TEXT for number in numbers)

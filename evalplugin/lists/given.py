@@ -44,7 +44,41 @@ def lists_on(
     Raises:
         DataError: They cannot be read or break a rule.
     """
-    return _on_request(_read(request.train, source, columns), request)
+    entries = _read(request.train, source, columns)
+    train, users, n = request.train, request.users, request.n
+    user_code, item_code = _codes(entries.users, train.users), _codes(entries.items, train.items)
+    position = np.full(train.n_users, -1)
+    position[users] = np.arange(len(users))
+    row = np.where(user_code < 0, -1, position[user_code])[entries.user]
+    code = item_code[entries.item]
+    asked = row >= 0
+    allowed = np.ones(len(row), dtype=np.bool_)
+    if request.candidates.included is not None:
+        allowed = _among(row, code, row_codes(request.candidates.included, users), train.n_items)
+    if request.candidates.excluded is not None:
+        allowed &= ~_among(row, code, row_codes(request.candidates.excluded, users), train.n_items)
+    kept = asked & (code >= 0) & allowed
+    top_n = TopN(users, *_first(row[kept], code[kept], entries.score[kept], (len(users), n)))
+
+    def sentences() -> Iterator[str]:
+        lacking = "that the data does not have, such as"
+        if (unknown := user_code < 0).any():
+            example = raw_text(entries.users[int(np.argmax(unknown))])
+            yield f"left out: {count_text(int(unknown.sum()), 'user')} {lacking} {example}"
+        if (strange := asked & (code < 0)).any():
+            example = raw_text(entries.items[entries.item[int(np.argmax(strange))]])
+            yield f"left out: {count_text(int(strange.sum()), 'listed item')} {lacking} {example}"
+        if (removed := asked & (code >= 0) & ~allowed).any():
+            kind = request.candidates.kind
+            why = "that the user has already" if kind == "unseen" else f"outside of the candidates ({kind})"
+            example = raw_text(entries.users[entries.user[int(np.argmax(removed))]])
+            yield (
+                f"left out: {count_text(int(removed.sum()), 'listed item')} {why}, "
+                f"of {count_text(len(np.unique(row[removed])), 'user')}, such as {example}"
+            )
+        yield from shortfalls(top_n, train.users)
+
+    return top_n, list(sentences())
 
 
 def shortfalls(top_n: TopN, users: npt.NDArray[np.generic]) -> Iterator[str]:
@@ -109,44 +143,6 @@ def _refuse_twice(
     if len(twice):
         row, column = twice[0]
         raise BrokenRowsError(Broken.repeated("lists", users[row], items[by_item[row, column]]))
-
-
-def _on_request(entries: _Entries, request: ListRequest) -> tuple[TopN, list[str]]:
-    """Return the lists on the codes of the data, and sentences on what they lack and what was left out."""
-    train, users, n = request.train, request.users, request.n
-    user_code, item_code = _codes(entries.users, train.users), _codes(entries.items, train.items)
-    position = np.full(train.n_users, -1)
-    position[users] = np.arange(len(users))
-    row = np.where(user_code < 0, -1, position[user_code])[entries.user]
-    code = item_code[entries.item]
-    asked = row >= 0
-    allowed = np.ones(len(row), dtype=np.bool_)
-    if request.candidates.included is not None:
-        allowed = _among(row, code, row_codes(request.candidates.included, users), train.n_items)
-    if request.candidates.excluded is not None:
-        allowed &= ~_among(row, code, row_codes(request.candidates.excluded, users), train.n_items)
-    kept = asked & (code >= 0) & allowed
-    top_n = TopN(users, *_first(row[kept], code[kept], entries.score[kept], (len(users), n)))
-
-    def sentences() -> Iterator[str]:
-        lacking = "that the data does not have, such as"
-        if (unknown := user_code < 0).any():
-            example = raw_text(entries.users[int(np.argmax(unknown))])
-            yield f"left out: {count_text(int(unknown.sum()), 'user')} {lacking} {example}"
-        if (strange := asked & (code < 0)).any():
-            example = raw_text(entries.items[entries.item[int(np.argmax(strange))]])
-            yield f"left out: {count_text(int(strange.sum()), 'listed item')} {lacking} {example}"
-        if (removed := asked & (code >= 0) & ~allowed).any():
-            kind = request.candidates.kind
-            why = "that the user has already" if kind == "unseen" else f"outside of the candidates ({kind})"
-            example = raw_text(entries.users[entries.user[int(np.argmax(removed))]])
-            yield (
-                f"left out: {count_text(int(removed.sum()), 'listed item')} {why}, "
-                f"of {count_text(len(np.unique(row[removed])), 'user')}, such as {example}"
-            )
-        yield from shortfalls(top_n, train.users)
-
-    return top_n, list(sentences())
 
 
 def _codes(ids: npt.NDArray[np.generic], vocabulary: npt.NDArray[np.generic]) -> Ints:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from evalplugin.base.errors import DataError
+from evalplugin.base.inputs import fingerprint_of
 from evalplugin.base.units import bytes_of
+from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.tables import Table
-from evalplugin.lists.catalogue import catalogue_of, interactions_alone
-from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role, refuse_rows
+from evalplugin.execution.engines import Needs, Session
+from evalplugin.execution.engines.local import Local
+from evalplugin.execution.store import private_folder
+from evalplugin.lists.catalogue import catalogue_of
+from evalplugin.lists.columns import ListInput, Role, refuse_rows
 from evalplugin.lists.files import Format, open_files
-from evalplugin.lists.parts import engine_of, open_session, parts_for, score_by_ranges, score_in_parts
+from evalplugin.lists.parts import parts_for, score_by_ranges, score_in_parts
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import TruthRows, blocks_of, need_catalogue, state_of, top_n_on
@@ -26,7 +31,10 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
 from evalplugin.models.selection import TopN
 
-__all__ = ["lists_and_truth", "open_sources", "read_interactions", "score_lists"]
+__all__ = ["engine_of", "lists_and_truth", "open_sources", "rows_named", "score_lists"]
+
+# Of files whose content is compared on all nodes; beyond, only the first of each table is.
+_MOST_BYTES = 10 * 2**30
 
 
 def open_sources(
@@ -90,7 +98,7 @@ def score_lists(
             )
         return score_frames(lists, truth, request)
     with rows_named(lists, truth, request):
-        chosen = None if engine is None else engine_of(engine)
+        chosen = engine_of(engine)
         n_parts = 1
         if memory is not None:
             threads = None if chosen is None else 1
@@ -102,11 +110,9 @@ def score_lists(
             return ListScores(scores)
         if not (_is_parquet(lists) and _is_parquet(truth)):
             odd = truth if _is_parquet(lists) else lists
-            why = (
-                f"lists and truth do not fit into {memory}"
-                if n_parts > 1
-                else "parts are asked for (an engine, or files that are partitioned by user)"
-            )
+            why = f"lists and truth do not fit into {memory}"
+            if n_parts == 1:
+                why = "parts are asked for (an engine, or files that are partitioned by user)"
             raise DataError(
                 f"{odd.name}: {why}, and only Parquet files are scored "
                 f"part by part; write both as Parquet, or {'allow more memory' if n_parts > 1 else 'leave that out'}"
@@ -114,11 +120,49 @@ def score_lists(
         open_engine = None
         if chosen is not None:
             lists, truth = lists.with_absolute_paths(), truth.with_absolute_paths()
-            open_engine = partial(open_session, chosen, [lists, truth], report)
+            open_engine = partial(_open_session, chosen, [lists, truth], report)
         scores = score_in_parts(
             lists, truth, request, n_parts, report=report, partitioned=partitioned, engine=open_engine
         )
         return ListScores(scores)
+
+
+def engine_of(engine: object) -> Engine | None:
+    """Return the engine of a name, of a mapping with ``type`` as in a config, or as it is; None: this process.
+
+    Raises:
+        EvalpluginError: There is no such engine, or it has no such parameters.
+    """
+    if isinstance(engine, str):
+        engine = {"type": engine}
+    if isinstance(engine, Mapping):
+        parameters = dict(engine)
+        if not isinstance(kind := parameters.pop("type", None), str):
+            raise DataError("engine: a mapping names the engine by its key 'type', such as {'type': 'ray'}")
+        engine = ENGINES.create(kind, parameters)
+    if engine is None or isinstance(engine, Local):
+        return None
+    if not callable(getattr(engine, "open", None)):
+        raise DataError(f"engine must be a name such as 'ray', or a mapping with 'type', not {engine!r}")
+    return cast(Engine, engine)
+
+
+@contextmanager
+def _open_session(
+    engine: Engine, tables: Sequence[TableFiles], report: Callable[[str], None], others: Sequence[Path]
+) -> Generator[Session]:
+    """Yield a session of which every node has the same files: those of the tables, and others.
+
+    Raises:
+        EngineError: The engine cannot run calls, or a node lacks a file.
+    """
+    local = [[file for file in table.files if isinstance(file, Path)] for table in tables]
+    if sum(file.stat().st_size for files in local for file in files) > _MOST_BYTES:
+        local = [files[:1] for files in local]
+    files = [str(file) for some in (*local, others) for file in some]
+    inputs = {file: fingerprint_of(file, lambda uri: "") for file in files}
+    with private_folder() as folder, engine.open(Needs(folder, inputs=inputs, report=report)) as session:
+        yield session
 
 
 @contextmanager
@@ -165,12 +209,3 @@ def lists_and_truth(
     with rows_named(lists, truth, request):
         inputs = request.read(lists, truth)
         return top_n_on(catalogue_of(inputs.truth, inputs.train, inputs.lists), inputs)
-
-
-def read_interactions(source: TableFiles | Table, role: Role, columns: ListColumns) -> Interactions:
-    """Return truth or train data as interactions on their own vocabularies.
-
-    Raises:
-        DataError: Files that cannot be read or break a rule.
-    """
-    return interactions_alone(PairColumns.read_all(source, role, columns))

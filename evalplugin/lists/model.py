@@ -122,9 +122,9 @@ class GivenLists:
             lists, self.notes = lists_on(request, self._files(request.folder, request.fold), columns)
             return lists
         logged = self.read_run(self.run, request)
-        notes = [*_check_train(logged, request)]
+        notes = list(_check_train(logged, request))
         lists, found = lists_on(request, logged.table, ListColumns())
-        self.notes = [*notes, *found]
+        self.notes = notes + found
         return lists
 
     def read_run(self, run_id: str, request: ListRequest) -> LoggedLists:

@@ -26,13 +26,7 @@ from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = [
-    "TruthRows",
-    "blocks_of",
-    "need_catalogue",
-    "state_of",
-    "top_n_on",
-]
+__all__ = ["TruthRows", "blocks_of", "need_catalogue", "state_of", "top_n_on"]
 
 
 @dataclass(frozen=True, eq=False)

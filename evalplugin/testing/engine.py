@@ -18,7 +18,7 @@ from evalplugin.config import load
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.execution.engines import Call, Needs, run_calls
 from evalplugin.execution.executor import sequential_executor, task_executor
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import TaskResult

@@ -22,7 +22,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.data import Csv, LoadContext, Parquet
-from evalplugin.data.datasets.side_tables import ItemTable
+from evalplugin.data.datasets.tables import ItemTable
 from evalplugin.data.formats import CsvFormat
 from evalplugin.data.reading import reason_of
 from evalplugin.data.tables import Table

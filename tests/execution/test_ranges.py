@@ -13,7 +13,7 @@ from evalplugin.execution import ranges
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.engines.local import InProcess, Processes
 from evalplugin.execution.executor import sequential_executor, task_executor
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import Task, TaskResult

@@ -178,7 +178,6 @@ def _ratings(path: Path) -> pa.Table:
 
 
 def _titles(path: Path, encoding: str) -> Iterator[tuple[int, str]]:
-    """Yield id and title of each film."""
     try:
         for film in _films(path, encoding):
             number, title = film[:2]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.worker import Limits
 
 __all__ = ["Call", "Handle", "Needs", "Session", "UsersPerTask", "run_calls"]
@@ -49,11 +49,7 @@ class Session(Protocol):
         """Store large arguments that several calls share: once, read-only, mapped into memory on each node."""
 
     def submit(
-        self,
-        number: int,
-        function: Callable[..., Any],
-        shared: Sequence[Handle],
-        rest: Mapping[str, Any],
+        self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
     ) -> None:
         """Start a call: the keyword arguments of ``shared`` and ``rest``, under a number of its own."""
 

@@ -110,7 +110,7 @@ class _ExecutorSession:
         self, executor: concurrent.futures.Executor, needs: Needs, remote: Remote, workers: int
     ) -> None:
         self._executor, self._needs, self._remote, self.slots = executor, needs, remote, workers
-        self._setup = remote.call
+        self._setup = remote.setup
         self._running: dict[Future[Answer], tuple[int, bytes, tuple[str, ...]]] = {}
         self._put = 0
 
@@ -133,7 +133,6 @@ class _ExecutorSession:
     def submit(
         self, number: int, function: Callable[..., Any], shared: Sequence[Handle], rest: Mapping[str, Any]
     ) -> None:
-        """Hand a call to the executor."""
         call, keys = pickle_call(function, rest), tuple(shared)
         self._running[self._submit(call, keys, {})] = number, call, keys
 
@@ -170,7 +169,6 @@ class _ExecutorSession:
             ) from error
 
     def describe(self) -> str:
-        """Return the number of calls at a time."""
         return f"by an executor, {count_text(self.slots, 'task')} at a time"
 
     def close(self) -> None:

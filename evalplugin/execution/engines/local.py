@@ -21,8 +21,7 @@ from evalplugin.execution.engines.processes import (
     wait_for_workers,
     write_shared,
 )
-from evalplugin.execution.failure import TaskFailure
-from evalplugin.execution.isolation import error_text, isolated, raise_interruption
+from evalplugin.execution.isolation import TaskFailure, error_text, isolated, raise_interruption
 from evalplugin.execution.worker import Limits, PluginFile
 
 __all__ = ["InProcess", "Local", "Processes"]

@@ -21,11 +21,11 @@ from evalplugin.execution.engines.processes import (
     start_worker,
     wait_for_workers,
 )
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.versions import code_of, package_versions
 from evalplugin.execution.worker import Limits, PluginFile
 
-__all__ = ["Setup", "folder_of", "problem_of", "run_call"]
+__all__ = ["Setup", "component_code", "folder_of", "problem_of", "run_call"]
 
 _READY = "ready"  # a file in the folder of a session: all has been found on this machine
 
@@ -97,13 +97,9 @@ def run_call(
 
 def problem_of(components: Mapping[tuple[str, str], str | None], inputs: Mapping[str, str]) -> str | None:
     """Return what is missing or different where this runs; None if nothing is."""
-    from evalplugin.metrics import METRICS
-    from evalplugin.models import MODELS
-
-    registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
     for (kind, name), code in components.items():
         try:
-            found = code_of(registries[kind].entry(name), environment=False)
+            found = component_code(kind, name)
         except EvalpluginError as error:
             return f"{error}; install the package of the {kind} there, or name its file under plugins"
         if found != code:
@@ -113,6 +109,15 @@ def problem_of(components: Mapping[tuple[str, str], str | None], inputs: Mapping
             what = found if found in ("missing", "unset") else "another one than here"
             return f"{name} is {what}: tasks read it, so it must be the same on every node, as on a shared folder"
     return None
+
+
+def component_code(kind: str, name: str) -> str | None:
+    """Return the version of the code of a model or a metric, as ``code_of`` here."""
+    from evalplugin.metrics import METRICS
+    from evalplugin.models import MODELS
+
+    registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
+    return code_of(registries[kind].entry(name), environment=False)
 
 
 def _prepare(folder: Path, setup: Setup) -> str | None:

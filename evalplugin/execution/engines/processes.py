@@ -20,8 +20,7 @@ from evalplugin.base.errors import EvalpluginError, StoreError
 from evalplugin.base.processes import ended_by_signal, kill_group
 from evalplugin.base.signals import ENDING
 from evalplugin.base.text import escape_controls
-from evalplugin.execution.failure import TaskFailure
-from evalplugin.execution.isolation import error_text
+from evalplugin.execution.isolation import TaskFailure, error_text
 from evalplugin.execution.worker import (
     NO_SPACE,
     NOT_GUARDED,

@@ -20,7 +20,7 @@ from evalplugin.execution.engines.node import folder_of
 from evalplugin.execution.engines.processes import pickle_call, write_shared
 from evalplugin.execution.engines.ray_connection import Connection, connected, first_line
 from evalplugin.execution.engines.remote import Answer, Remote
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 
 __all__ = ["Ray"]
 
@@ -118,7 +118,7 @@ class _RaySession:
         self._memory = None if engine.memory is None else bytes_of(engine.memory)
         self._task = ray.remote(bootstrap.on_ray_node)
         self._on_node = ray.put(bootstrap.on_node)
-        self._setup = ray.put(remote.call)
+        self._setup = ray.put(remote.setup)
         self._running: dict[Any, int] = {}  # reference of the result -> number of the call
         self._places: dict[int, str] = {}  # number of the call -> where it runs
         self._looking: threading.Thread | None = None
@@ -249,7 +249,6 @@ class _RaySession:
             )
 
     def _look(self, numbers: Sequence[int]) -> None:
-        """Look up where calls run."""
         from ray.experimental.internal_kv import _internal_kv_get
 
         for number in numbers:
@@ -258,7 +257,6 @@ class _RaySession:
                 self._places[number] = place.decode()
 
     def describe(self) -> str:
-        """Return how many calls run where."""
         counts = Counter(list(self._places.values()))  # another thread may ask
         where = ", ".join(f"{n} on {place}" for place, n in sorted(counts.items()))
         return f"on {count_text(self._nodes, 'node')}" + (f" ({where})" if where else "")

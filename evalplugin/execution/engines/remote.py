@@ -5,15 +5,14 @@ from __future__ import annotations
 import pickle
 import shutil
 import uuid
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 from evalplugin.base.errors import EngineError, PluginError
 from evalplugin.execution.engines.base import Needs
-from evalplugin.execution.engines.node import Setup, folder_of
+from evalplugin.execution.engines.node import Setup, component_code, folder_of
 from evalplugin.execution.engines.processes import load_result
-from evalplugin.execution.store.versions import code_of, imported_files, package_versions
+from evalplugin.execution.store.versions import imported_files, package_versions
 
 __all__ = ["Answer", "Remote"]
 
@@ -39,19 +38,15 @@ class Remote:
                 session=self.session,
                 plugins=tuple((path, path.read_bytes()) for path in plugins),
                 modules={name: file.read_bytes() for name, file in modules.items()},
-                components=_components(needs),
+                components={key: component_code(*key) for key in dict.fromkeys(needs.components)},
                 inputs=needs.inputs,
                 limits=needs.limits,
                 threads=threads,
             )
         except OSError as error:
             raise PluginError(f"{error.filename}: plugin cannot be read: {error.strerror or error}") from None
-        self.setup = setup
-
-    @property
-    def call(self) -> bytes:
-        """The arguments that all calls share, pickled: a node without evalplugin can receive them."""
-        return pickle.dumps(self.setup, protocol=5)
+        # Pickled: a node without evalplugin can receive it.
+        self.setup: bytes = pickle.dumps(setup, protocol=5)
 
     def value_of(self, answer: Answer) -> Any:
         """Return the value or the failure of a call.
@@ -68,14 +63,3 @@ class Remote:
         """Remove the files of the session on this machine."""
         with suppress(OSError):
             shutil.rmtree(folder_of(self.session), ignore_errors=True)
-
-
-def _components(needs: Needs) -> Mapping[tuple[str, str], str | None]:
-    from evalplugin.metrics import METRICS
-    from evalplugin.models import MODELS
-
-    registries: dict[str, Any] = {"metric": METRICS, "model": MODELS}
-    return {
-        (kind, name): code_of(registries[kind].entry(name), environment=False)
-        for kind, name in dict.fromkeys(needs.components)
-    }

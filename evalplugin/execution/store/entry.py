@@ -16,16 +16,7 @@ from evalplugin.base.inputs import Inputs
 from evalplugin.base.secrets import redact_values
 from evalplugin.execution.store.permissions import make_folder, protect
 
-__all__ = [
-    "EntryInfo",
-    "Files",
-    "is_intact",
-    "key_of",
-    "read_info",
-    "sync_folder",
-    "used_now",
-    "write_entry",
-]
+__all__ = ["EntryInfo", "Files", "is_intact", "key_of", "read_info", "sync_folder", "used_now", "write_entry"]
 
 _FORMAT = 2  # raised when the contents of entries are written in another way
 _MANIFEST, _SUMS = "manifest.json", "SHA256SUMS"

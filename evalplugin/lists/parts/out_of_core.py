@@ -8,25 +8,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from shutil import disk_usage
 from typing import TypeAlias, TypeVar
 
+import numpy as np
+
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Table
+from evalplugin.data.tables import Table, ids_of
+from evalplugin.data.vocabulary import check_kinds
 from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.lists.catalogue import catalogue_of_parts
 from evalplugin.lists.columns import ListColumns, ListInput, PairColumns, Role
-from evalplugin.lists.files import n_bytes
-from evalplugin.lists.parts.by_file import check_one_file_each, parts_of_files, rest_of_truth
 from evalplugin.lists.parts.ranges import bounds_of
-from evalplugin.lists.parts.row_groups import RowGroup, column_types, row_groups
+from evalplugin.lists.parts.row_groups import RowGroup, column_types, n_bytes, row_groups
 from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread, tasks_of
 from evalplugin.lists.parts.work import (
     Part,
     PartWork,
     Refused,
+    anywhere,
     call_parts,
     check_later_rows,
     look_at_part,
@@ -34,6 +36,7 @@ from evalplugin.lists.parts.work import (
 )
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import need_catalogue
+from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import check_request
@@ -122,7 +125,7 @@ def score_in_parts(
     if engine is not None:
         n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
     if partitioned:
-        parts, work = parts_of_files(work, groups)
+        parts, work = _parts_of_files(work, groups)
     else:
         parts = _ranges(groups, n_parts)
     if parts is not None:
@@ -215,6 +218,31 @@ def _ranges(groups: Mapping[Role, Sequence[RowGroup]], n_parts: int) -> list[Par
     return parts if read <= _MOST_READ * total and largest <= 2 * _MOST_READ * total / n_parts else None
 
 
+def _parts_of_files(work: PartWork, groups: Mapping[Role, Sequence[RowGroup]]) -> tuple[list[Part], PartWork]:
+    """Return a part for each file of the lists.
+
+    Where the truth has a file of the same name for each, that is the truth of the file's users. Otherwise the truth is
+    in memory, and each part takes that of its users.
+    """
+    by_file = {
+        role: {
+            position: tuple(group for group in of_role if group.file == position)
+            for position in range(len(work.files[role].files))
+        }
+        for role, of_role in groups.items()
+    }
+    names = {role: [PurePath(str(file)).name for file in work.files[role].files] for role in groups}
+    if len(names["lists"]) > 1 and sorted(names["lists"]) == sorted(set(names["truth"])):
+        place = {name: position for position, name in enumerate(names["truth"])}
+        return [
+            Part(by_file["lists"][position], by_file["truth"][place[name]])
+            for position, name in enumerate(names["lists"])
+        ], work
+    truth = PairColumns.read(work.files["truth"].read(work.names["truth"]), "truth", work.request.columns)
+    parts = [Part(some, None) for some in by_file["lists"].values()]
+    return parts, replace(work, truth=truth._replace(table=anywhere(truth)))
+
+
 def _spread(
     run: _Run,
     work: PartWork,
@@ -222,10 +250,8 @@ def _spread(
     folder: Path,
     n_parts: int,
 ) -> list[Part]:
-    free, needed = (
-        disk_usage(folder).free,
-        sum(n_bytes(work.files[r], work.names[r].values()) for r in groups),
-    )
+    free = disk_usage(folder).free
+    needed = sum(n_bytes(work.files[role], work.names[role].values()) for role in groups)
     if needed > free:
         raise DataError(
             f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "
@@ -271,9 +297,51 @@ def _score(
         if state is not None:
             states.append((number, state))
     if partitioned:
-        check_one_file_each(work, states)
-        states.extend(rest_of_truth(work, states))
+        _check_one_file_each(work, states)
+        states.extend(_rest_of_truth(work, states))
     return ScorerState.merge(state for _, state in sorted(states, key=lambda pair: pair[0])).scores()
+
+
+def _check_one_file_each(work: PartWork, states: Sequence[tuple[int, ScorerState]]) -> None:
+    """Refuse a user who is in two of the files.
+
+    Raises:
+        DataError: Names the user and both files.
+    """
+    users = [(number, part.users) for number, state in states for part in state.values]
+    if not users:
+        return
+    check_kinds("user", **{work.files["lists"].files[n].name: ids_of(known) for n, known in users})
+    every = np.concatenate([known for _, known in users])
+    part = np.repeat([number for number, _ in users], [len(known) for _, known in users])
+    order = np.argsort(every, kind="stable")
+    twice = np.flatnonzero(every[order][1:] == every[order][:-1])
+    if len(twice):
+        first, second = order[twice[0]], order[twice[0] + 1]
+        one, other = (str(work.files["lists"].files[int(part[row])]) for row in (first, second))
+        raise DataError(
+            f"user {raw_text(every[first])} is in {one} and in {other} (or in the truth of these files), but files "
+            f"that are partitioned by user have all rows of a user in one of them; without --partitioned "
+            f"(partitioned=True), rows are brought together by user"
+        )
+
+
+def _rest_of_truth(
+    work: PartWork, states: Sequence[tuple[int, ScorerState]]
+) -> list[tuple[int, ScorerState]]:
+    """Return the state of the users of the shared truth who are in no file of the lists."""
+    if work.truth is None:
+        return []
+    known = [part.users for _, state in states for part in state.values]
+    listed = work.truth
+    if known:
+        users = ids_of(np.concatenate(known))
+        listed = work.truth_of(work.truth._replace(user=users), others=True)
+    if not len(listed.user):
+        return []
+    number = len(work.files["lists"].files)
+    nothing = work.rows("lists", (), Part((), None))
+    return [(number, work.score(ListInput(nothing, listed, None)))]
 
 
 def _threads() -> int:

@@ -1,4 +1,4 @@
-"""Row groups of Parquet files: what files say of them, and reading some of them alone."""
+"""Row groups of Parquet files: what files say of them and of their size, and reading some of them alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.base.remote import File, RemoteFile
+from evalplugin.base.remote import File, RemoteFile, size_of
 from evalplugin.data.files import TableFiles
 from evalplugin.data.reading import check_parquet, open_parquet, readable
 from evalplugin.data.tables import Table
@@ -15,9 +15,11 @@ from evalplugin.data.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RowGroup", "column_types", "read_groups", "row_groups"]
+__all__ = ["RowGroup", "column_types", "n_bytes", "read_groups", "row_groups"]
 
 _REQUESTS = 16  # at a time, to a store
+# Bytes of a value in memory: decoded ids and numbers, and text with its offset.
+_NUMBER, _TEXT = 8, 32
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,19 @@ def column_types(source: TableFiles, names: Iterable[str]) -> set[tuple[pa.DataT
         tuple(schema.field(name).type for name in wanted if schema.names.count(name) == 1)
         for schema in _each(source, lambda opened: opened.schema_arrow)
     }
+
+
+def n_bytes(source: TableFiles, names: Iterable[str]) -> int:
+    """Estimate the memory of some of the columns, in bytes."""
+    if not source.is_parquet:
+        return sum(2 * size_of(file) for file in source.files)
+    import pyarrow as pa
+
+    read = _each(source, lambda opened: (opened.metadata.num_rows, opened.schema_arrow))
+    rows = sum(int(n) for n, _ in read)
+    schema = next((schema for _, schema in read if len(schema)), pa.schema([]))
+    numbers = [schema.names.count(n) == 1 and pa.types.is_primitive(schema.field(n).type) for n in names]
+    return rows * sum(_NUMBER if number else _TEXT for number in numbers)
 
 
 def read_groups(source: TableFiles, groups: Sequence[RowGroup], roles: Mapping[str, str]) -> list[Table]:

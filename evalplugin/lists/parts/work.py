@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -194,16 +194,14 @@ def _some_row(row: int) -> str:
 def _of_slices(slices: Sequence[Slice], name: str) -> Table:
     import pyarrow as pa
 
+    batches: dict[Path, list[int]] = {}
+    for part in slices:
+        batches.setdefault(part.file, []).append(part.batch)
     tables = []
-    for file, some in _by_file(slices):
+    for file, numbers in batches.items():
         # Not mapped into memory: systems map far more than is read.
         with pa.OSFile(str(file)) as raw, pa.ipc.open_file(raw) as opened:
-            tables.append(pa.Table.from_batches([opened.get_batch(one.batch) for one in some], opened.schema))
+            tables.append(
+                pa.Table.from_batches([opened.get_batch(number) for number in numbers], opened.schema)
+            )
     return Table(pa.concat_tables(tables), name, _some_row)
-
-
-def _by_file(slices: Sequence[Slice]) -> Iterator[tuple[Path, list[Slice]]]:
-    files: dict[Path, list[Slice]] = {}
-    for one in slices:
-        files.setdefault(one.file, []).append(one)
-    yield from files.items()

@@ -1,4 +1,4 @@
-"""Scoring of one bucket of users after the other, as Spark's Python workers do it."""
+"""Work of Spark's Python workers: rows are packed as bytes of Arrow, and buckets of users scored."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import numpy as np
 
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.data.interactions import Interactions
@@ -17,7 +19,6 @@ from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.parts.work import Refused, call_alone
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scoring import TruthRows, blocks_of, state_of
-from evalplugin.lists.spark.rows import table_bytes, unpacked_rows
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
 
@@ -30,9 +31,12 @@ __all__ = [
     "UnorderedTable",
     "merged_batches",
     "merged_state",
+    "packed_rows",
+    "rows_in",
     "with_stable_error",
 ]
 
+_ROWS = 2**20  # rows that are packed together, and so in memory at a time
 T = TypeVar("T")
 
 
@@ -86,11 +90,11 @@ class BucketScoring:
     def __call__(self, lists: pa.Table, truth: pa.Table) -> pa.Table:
         """Return the outcome, which is the state or an error, and the values of all users, as bytes."""
         tables = [
-            unpacked_rows(table.column("rows"), schema)
+            _unpacked_rows(table.column("rows"), schema)
             for table, schema in zip((lists, truth), self.schemas, strict=True)
         ]
         row = call_alone(with_stable_error, self._scored, *tables)
-        return self._row(_packed(row), None) if isinstance(row, Refused) else row
+        return self._row(_outcome_bytes(row), None) if isinstance(row, Refused) else row
 
     def _scored(self, *tables: pa.Table) -> pa.Table:
         roles: tuple[Role, ...] = ("lists", "truth")
@@ -102,7 +106,7 @@ class BucketScoring:
         rows, catalogue = TruthRows.of(inputs.truth), self._catalogue_for(inputs)
         blocks = blocks_of(inputs.lists, rows, self.request.threshold, catalogue, self.n)
         state = state_of(blocks, self.request, catalogue, self.n)
-        return self._row(_packed(state.without_values()), table_bytes(self._values(*state.values[0])))
+        return self._row(_outcome_bytes(state.without_values()), _table_bytes(self._values(*state.values[0])))
 
     def _catalogue_for(self, inputs: ListInput) -> Catalogue | None:
         if self.shared is None:
@@ -159,8 +163,7 @@ def with_stable_error(work: Callable[..., T], *tables: pa.Table) -> T:
         return work(*(t.sort_by([(name, "ascending") for name in t.column_names]) for t in tables))
 
 
-def _packed(outcome: ScorerState | Refused) -> bytes:
-    """Return the state of a bucket, or an error, as bytes."""
+def _outcome_bytes(outcome: ScorerState | Refused) -> bytes:
     return zlib.compress(pickle.dumps(outcome), 1)
 
 
@@ -180,4 +183,73 @@ def merged_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
         kind = batch.schema.field(0).type
         outcomes += batch.column(0).to_pylist()
     if kind is not None and outcomes:
-        yield pa.record_batch([pa.array([_packed(merged_state(outcomes))], type=kind)], names=["outcome"])
+        yield pa.record_batch(
+            [pa.array([_outcome_bytes(merged_state(outcomes))], type=kind)], names=["outcome"]
+        )
+
+
+def _table_bytes(table: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def rows_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of tables whose bytes are the only column."""
+    import pyarrow as pa
+
+    for batch in batches:
+        for value in batch.column(0):
+            yield from pa.ipc.open_stream(value.as_buffer())
+
+
+def packed_rows(batches: Iterable[pa.RecordBatch], *, large: bool) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of each bucket as bytes: columns ``bucket`` and ``rows``; the former is the last of the input.
+
+    Moving and sorting rows one by one is most of what Spark would do otherwise.
+    """
+    held: list[pa.RecordBatch] = []
+    n = 0
+    for batch in batches:
+        held.append(batch)
+        n += batch.num_rows
+        if n >= _ROWS:
+            yield _packed(held, large=large)
+            held, n = [], 0
+    if n:
+        yield _packed(held, large=large)
+
+
+def _packed(batches: list[pa.RecordBatch], *, large: bool) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches).combine_chunks()  # taking rows of many chunks is slow
+    bucket = table.column("bucket").to_numpy()
+    if bucket.max() < 2**15:
+        bucket = bucket.astype(np.int16)  # which NumPy sorts by radix
+    order = np.argsort(bucket, kind="stable")
+    ordered = table.drop_columns("bucket").take(pa.array(order))
+    bucket = bucket[order]
+    starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
+    rows = [
+        _table_bytes(ordered.slice(start, end - start))
+        for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(bucket)], strict=True)
+    ]
+    kind = pa.large_binary() if large else pa.binary()
+    return pa.record_batch(
+        [pa.array(bucket[starts].astype(np.int32)), pa.array(rows, type=kind)], names=["bucket", "rows"]
+    )
+
+
+def _unpacked_rows(packed: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
+    """Return the rows of one bucket; a bucket without rows has the columns of ``schema``."""
+    import pyarrow as pa
+
+    if not len(packed):
+        return schema.empty_table()
+    parts = [pa.ipc.open_stream(value.as_buffer()).read_all() for value in packed]
+    return pa.concat_tables(parts).rename_columns(schema.names)

@@ -17,6 +17,7 @@ from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role, check_same_kinds
 from evalplugin.lists.parts.work import Refused
 from evalplugin.lists.request import ScoreRequest
+from evalplugin.lists.scores import ListScores
 from evalplugin.lists.scoring import need_catalogue
 from evalplugin.lists.spark.buckets import (
     BucketScoring,
@@ -24,11 +25,11 @@ from evalplugin.lists.spark.buckets import (
     UnorderedTable,
     merged_batches,
     merged_state,
+    packed_rows,
+    rows_in,
     with_stable_error,
 )
 from evalplugin.lists.spark.probe import check_workers, is_connect
-from evalplugin.lists.spark.rows import packed_rows, rows_in
-from evalplugin.lists.spark.scores import SparkScores
 from evalplugin.metrics import MetricSpec, is_overall
 from evalplugin.metrics.scoring import check_request
 from evalplugin.metrics.states import check_mergeable
@@ -37,13 +38,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["check_frames", "is_spark", "score_frames"]
+__all__ = ["SparkScores", "check_frames", "is_spark", "score_frames"]
 
 _COLUMNS = ("user", "item", "value")
 _BUCKET = 2**17  # rows of lists and truth in a bucket, on average: thousands of users, some megabytes
-_STATES = (
-    64  # buckets whose states are sent to the driver as they are; of more, Spark merges those of a partition
-)
+# Buckets whose states are sent to the driver as they are; of more, Spark merges those of a partition.
+_STATES = 64
 # Of what is sent to every worker: Spark Connect accepts messages of 128 MiB, and each worker holds a copy of it.
 _MOST_BYTES = {"connect": 100 * 2**20, "classic": 2**30}
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
@@ -53,6 +53,21 @@ _RULES: dict[str, tuple[tuple[str, ...], str]] = {
     "score": (_NUMBERS, "scores must be finite numbers"),
     "rating": (_NUMBERS, "ratings must be finite numbers (float32)"),
 }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparkScores(ListScores):
+    """Scores of lists in Spark DataFrames; ``per_user`` is one as well, cached on Spark.
+
+    It has one row a user, in no order: ``user``, and one double column a metric, NaN where undefined.
+    """
+
+    cached: DataFrame | None = None  # what ``per_user`` is selected from
+
+    def unpersist(self) -> None:
+        """Free what Spark has cached of ``per_user``, which is computed again when it is read."""
+        if self.cached is not None:
+            self.cached.unpersist()
 
 
 def is_spark(table: object) -> bool:
@@ -147,7 +162,7 @@ class _Side:
             if found.partition(" ")[0].partition("(")[0] not in allowed:
                 raise DataError(f"{role}: column {name!r} is of type {found}: {rule}")
             if kind in ("user", "item"):
-                ids.append(_no_integers() if found in _WHOLE else _no_text())
+                ids.append(ids_of(np.empty(0, np.int64 if found in _WHOLE else np.object_)))
                 column = f"CAST({column} AS {'BIGINT' if found in _WHOLE else 'STRING'})"
             chosen.append(f"{column} AS `{new}`")
         return cls(role, numbered.selectExpr(*chosen), list(names.values()), *ids)
@@ -173,14 +188,6 @@ class _Side:
         bucket = f"CAST(pmod(xxhash64({key}), {n}) AS INT) AS bucket"
         rows = self.frame.selectExpr("*", bucket).mapInArrow(pack, "bucket int, rows binary")
         return rows.groupBy("bucket")
-
-
-def _no_integers() -> Ids:
-    return ids_of(np.empty(0, dtype=np.int64))
-
-
-def _no_text() -> Ids:
-    return ids_of(np.empty(0, dtype=np.object_))
 
 
 def _check_version() -> None:
@@ -234,7 +241,7 @@ def _shared(sides: Sequence[_Side], train: PairColumns | None, session: SparkSes
         ids = Table(found, role).ids(role, role)
         return encode([ids] if train is None else [ids, getattr(train, role)])[0]
 
-    users = ids_of(np.empty(0, dtype=np.int64)).values if train is None else every("user")
+    users = np.empty(0, dtype=np.int64) if train is None else every("user")
     shared = SharedCatalogue.of(Catalogue.of(users, every("item"), train))
     most = _MOST_BYTES["connect" if is_connect(session) else "classic"]
     if shared.n_bytes > most:

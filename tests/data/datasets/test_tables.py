@@ -15,7 +15,7 @@ import pytest
 from evalplugin.base.errors import DataError, ParameterError
 from evalplugin.base.parameters import as_mapping
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
-from evalplugin.data.datasets.side_tables import ItemTable, UserTable
+from evalplugin.data.datasets.tables import ItemTable, UserTable
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from evalplugin.execution.engines import Call, Needs, run_calls
 from evalplugin.execution.engines.local import InProcess, Local
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.worker import Limits
 from evalplugin.testing import check_engine
 

@@ -21,7 +21,7 @@ from evalplugin.base.errors import EngineError
 from evalplugin.config.engines import ENGINES
 from evalplugin.execution.engines import Call, Needs, remote, run_calls
 from evalplugin.execution.engines.ray import Ray
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
 from evalplugin.testing import check_engine
 
 pytestmark = [

@@ -20,9 +20,9 @@ import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.cli import main
 from evalplugin.execution.engines import Needs
-from evalplugin.execution.failure import TaskFailure
+from evalplugin.execution.isolation import TaskFailure
+from evalplugin.lists.inputs import engine_of
 from evalplugin.lists.parts import out_of_core, spread
-from evalplugin.lists.parts.engines import engine_of
 from tests.lists.parts.test_out_of_core import FREE, METRICS, scored
 from tests.lists.parts.test_ranges import assert_same
 
