@@ -25,9 +25,8 @@ from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
-from evalplugin.tracking.manifest import manifest_path
+from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import metric_name, metric_names
-from evalplugin.tracking.read.large import read_large_table
 from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
 from evalplugin.tracking.read.tables import raw_ids, read_table, segments_of
 from evalplugin.tracking.values import changed_values

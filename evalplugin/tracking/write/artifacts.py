@@ -24,10 +24,10 @@ from evalplugin.report.figures import Curve, axis_limits
 from evalplugin.report.palette import model_colours
 from evalplugin.report.run_summary import summary_markdown
 from evalplugin.segments import Segmentation
+from evalplugin.tracking.large import sampled_users
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.write.items import Artifact
 from evalplugin.tracking.write.provenance import environment_text
-from evalplugin.tracking.write.sampling import sampled_users
 from evalplugin.tracking.write.tuning import study_requests
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.report.palette import model_colours
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
+from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_names
 from evalplugin.tracking.read.cards import drifts_since
@@ -38,7 +39,6 @@ from evalplugin.tracking.write.contents import (
 from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
-from evalplugin.tracking.write.large import LargeTables
 from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logged_model, with_logged_model
 from evalplugin.tracking.write.provenance import process_tags

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.files import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
+from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
-from evalplugin.tracking.write.large import LargeTables
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
