@@ -17,8 +17,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value
-from evalplugin.tracking.registry.served import ServedLists
-from evalplugin.tracking.registry.served.package import quiet_mlflow, save_package
+from evalplugin.tracking.registry.served import ServedLists, quiet_mlflow, save_package
 from evalplugin.tracking.registry.versions import (
     REGISTRY_VARIABLE,
     alias_of,
