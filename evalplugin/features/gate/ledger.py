@@ -14,8 +14,7 @@ from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import search_runs
-from evalplugin.tracking.read.runs import bakeoff_of
+from evalplugin.tracking.read.runs import bakeoff_of, search_runs
 
 __all__ = ["Ledger"]
 

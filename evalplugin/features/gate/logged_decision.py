@@ -15,8 +15,7 @@ from evalplugin.report.markdown import decision_markdown
 from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import search_runs
-from evalplugin.tracking.read.runs import bakeoff_of, find_runs
+from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
 from evalplugin.tracking.write.items import Artifact, Tag
 from evalplugin.tracking.write.writer import RunWriter, redact_text
 

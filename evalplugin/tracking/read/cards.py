@@ -11,8 +11,7 @@ from evalplugin.data.drift import DescribedData, Drift, drift_between
 from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import search_runs
-from evalplugin.tracking.read.runs import DONE
+from evalplugin.tracking.read.runs import DONE, search_runs
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -15,8 +15,14 @@ from evalplugin.tracking.connection import FAIL_FAST, connect, connect_to_existi
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import PAGE_SIZE, run_pages, search_runs
-from evalplugin.tracking.read.runs import DONE, experiments_called, in_config_order
+from evalplugin.tracking.read.runs import (
+    DONE,
+    PAGE_SIZE,
+    experiments_called,
+    in_config_order,
+    run_pages,
+    search_runs,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
