@@ -18,8 +18,8 @@ from evalplugin.data.drift import DescribedData, Drift
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.data_card.command import cards_of, describe_data
-from evalplugin.tracking.read import cards as module
-from evalplugin.tracking.read.cards import drifts_since, read_drifts
+from evalplugin.tracking.read import past as module
+from evalplugin.tracking.read.past import drifts_since, read_drifts
 from evalplugin.workspace import Workspace
 from tests.samples import TINY, small_config
 

@@ -16,11 +16,10 @@ from evalplugin.execution.results import DataSplit, Finding
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.connection import connect_to_existing, tracking_call
 from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.read.agreement import agree
+from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.read.tables import raw_ids, sorted_as_text, with_ids_of_one_kind
-from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["read_contests", "with_lists"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.files import check_digest
 from evalplugin.base.inputs import CHANGED
-from evalplugin.comparison.compared import ComparedModel, Tuned
+from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs, DataSplit
@@ -27,8 +27,7 @@ from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import metric_name, metric_names
-from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
-from evalplugin.tracking.read.tables import raw_ids, read_table, segments_of
+from evalplugin.tracking.read.tables import models_of, params_of, raw_ids, read_table, segments_of
 from evalplugin.tracking.values import changed_values
 
 if TYPE_CHECKING:
@@ -224,11 +223,23 @@ class LoggedRun:
     @property
     def _tuned(self) -> Tuned | None:
         """How the model was tuned; None where it was not."""
-        data = self.run.data
-        try:
-            return tuned_of(data.params, data.metrics)
-        except ValueError as error:
-            raise TrackingError(f"{self}: {error}: it was not logged as a model's run is") from None
+        params, metrics = self.run.data.params, self.run.data.metrics
+        if (metric := params.get("tune.metric")) is None:
+            return None
+        split, budget = (
+            {key.removeprefix(prefix): text for key, text in params.items() if key.startswith(prefix)}
+            for prefix in ("tune.split.", "tune.budget.")
+        )
+        limits = {
+            key: self._number(f"tune.budget.{key}", float) for key, text in budget.items() if text != "null"
+        }
+        return Tuned(
+            metric=metric,
+            split=split_text(split),
+            budget=budget_text(limits),
+            validation=metrics.get("tune/validation", math.nan),
+            optimism=metrics.get("tune/optimism", math.nan),
+        )
 
     @property
     def declared_inputs(self) -> tuple[str, ...]:
@@ -316,8 +327,7 @@ class LoggedRun:
         if name not in self._files:
             return lost if name in self.checksums else {}
         try:
-            rows = self._read(name, lambda file: json.loads(file.read_bytes()))
-            return {row["input"]: row["fingerprint"] for row in rows}
+            return {row["input"]: row["fingerprint"] for row in self.json_file(name)}
         except (TrackingError, TypeError, KeyError):
             return lost
 

@@ -22,8 +22,7 @@ from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.read.cards import drifts_since
-from evalplugin.tracking.read.past import past_of
+from evalplugin.tracking.read.past import drifts_since, past_of
 from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.values import VALUES, digests_of_values
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
