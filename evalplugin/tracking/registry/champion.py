@@ -12,7 +12,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS
 from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.registry.versions import find_model, registry_uri, tags_of, version_with
+from evalplugin.tracking.read.uris import find_model, registry_uri, tags_of, version_with
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
