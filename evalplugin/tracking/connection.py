@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
-from evalplugin.tracking.location import is_database, sqlite_path
+from evalplugin.tracking.location import is_database, resolve_uri, sqlite_path
 from evalplugin.tracking.new_store import create_store
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "PATIENT",
     "connect",
     "connect_to_existing",
+    "existing_store",
     "is_missing",
     "loggers_at",
     "store_exists",
@@ -110,6 +111,23 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
             raise TrackingError(
                 f"MLflow at {uri}: cannot {purpose}: {_full_disk(error, uri) or _reason(error)}"
             ) from error
+
+
+@contextmanager
+def existing_store(
+    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = PATIENT
+) -> Iterator[MlflowClient]:
+    """Yield a client for a store that exists; errors inside are converted as by ``tracking_call``.
+
+    ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+
+    Raises:
+        TrackingError: As ``connect_to_existing`` and ``tracking_call``.
+    """
+    uri = resolve_uri(tracking_uri)
+    client = connect_to_existing(uri)
+    with tracking_call(uri, purpose, settings=settings):
+        yield client
 
 
 def is_missing(error: TrackingError) -> bool:

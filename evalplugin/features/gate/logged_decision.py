@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Decision
 from evalplugin.report.markdown import decision_markdown
-from evalplugin.tracking.connection import connect_to_existing, tracking_call
-from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.connection import existing_store, tracking_call
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
 from evalplugin.tracking.write.items import Artifact, Tag
@@ -36,10 +35,8 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
     Raises:
         TrackingError: The store cannot be reached or refuses.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
     note = ""
-    with tracking_call(uri, "log the decision"):
+    with existing_store(tracking_uri, "log the decision") as client:
         if (summary := _summary_of(client, run_ids)) is not None:
             run_id = summary.id
             if not summary.tag("outcome"):
@@ -55,7 +52,7 @@ def log_decision(tracking_uri: str | None, decision: Decision, run_ids: Sequence
         try:
             _log(writer, run_id, decision)
         except BaseException:
-            with suppress(TrackingError), tracking_call(uri, "end the run of the decision"):
+            with suppress(TrackingError), tracking_call(client.tracking_uri, "end the run of the decision"):
                 writer.end(run_id, "FAILED")
             raise
         writer.end(run_id, "FINISHED")
@@ -69,11 +66,8 @@ def run_ids(tracking_uri: str | None, run: str) -> tuple[str, ...]:
         DataError: There is none.
         TrackingError: The store cannot be reached.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, f"find the run {run}"):
-        found = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None)
-    return tuple(run.id for run in found.runs)
+    with existing_store(tracking_uri, f"find the run {run}") as client:
+        return tuple(found.id for found in find_runs(client, runs=[run]).runs)
 
 
 def _log(writer: RunWriter, run_id: str, decision: Decision) -> None:

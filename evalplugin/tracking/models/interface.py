@@ -52,10 +52,8 @@ class Input:
             return np.stack(columns, axis=1) if len(columns) > 1 else columns[0]
         return pd.DataFrame(
             {
-                name: _as_type(one, name, str(type), _NUMBERS.get(str(type)) if type is not None else None)
-                if type is not None
-                else one
-                for (name, type), one in zip(self.types.items(), ids, strict=True)
+                name: column if type is None else _as_type(column, name, type, _NUMBERS.get(type))
+                for (name, type), column in zip(self.types.items(), ids, strict=True)
             }
         )
 

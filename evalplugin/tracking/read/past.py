@@ -17,6 +17,7 @@ from evalplugin.tracking.connection import (
     FAIL_FAST,
     connect,
     connect_to_existing,
+    existing_store,
     store_exists,
     tracking_call,
 )
@@ -101,14 +102,12 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
         DataError: There is no such experiment, or no bake-off in it.
         TrackingError: The store cannot be reached.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, "read the bake-offs"):
-        (home,) = experiments_called(client, uri, experiment)
+    with existing_store(tracking_uri, "read the bake-offs") as client:
+        (home,) = experiments_called(client, experiment)
         found = past_of(client, home, last)
     if not found:
         make = "make one: python -m evalplugin run CONFIG"
-        raise DataError(f"the experiment {experiment!r} of {uri} has no bake-offs; {make}")
+        raise DataError(f"the experiment {experiment!r} of {client.tracking_uri} has no bake-offs; {make}")
     return found
 
 
@@ -132,9 +131,7 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
     Raises:
         TrackingError: The store cannot be reached.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, "read the bake-offs before"):
+    with existing_store(tracking_uri, "read the bake-offs before") as client:
         experiments = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
         return past_of(client, experiments.pop()) if len(experiments) == 1 else []
 

@@ -51,16 +51,17 @@ class FoundRuns:
 
 
 def find_runs(
-    client: MlflowClient, store: str, *, bakeoff: str | None, runs: Sequence[str], experiment: str | None
+    client: MlflowClient, *, runs: Sequence[str], bakeoff: str | None = None, experiment: str | None = None
 ) -> FoundRuns:
-    """Return the selected runs of a store; ``store`` is its URI, for messages.
+    """Return the selected runs of a store.
 
     Raises:
         DataError: Nothing is there by that name, or it is not a run with results of ours; two ways to choose at once.
     """
     if runs and bakeoff is not None:
         raise DataError(f"give runs or a bake-off, not both: {', '.join(runs)} and {bakeoff}")
-    scope = _Scope.of(client, store, experiment)
+    words = redact(client.tracking_uri) if experiment is None else f"the experiment {experiment!r}"
+    scope = _Scope(client, experiments_called(client, experiment), words)
     if runs:
         return scope.named(runs)
     if experiment is not None and bakeoff is None:
@@ -68,7 +69,7 @@ def find_runs(
     return scope.bakeoff(bakeoff or _LATEST)
 
 
-def experiments_called(client: MlflowClient, store: str, name: str | None) -> dict[str, str]:
+def experiments_called(client: MlflowClient, name: str | None) -> dict[str, str]:
     """Return the names of experiments by id: the one that is named, or all that are not deleted.
 
     Raises:
@@ -82,7 +83,7 @@ def experiments_called(client: MlflowClient, store: str, name: str | None) -> di
     every = {str(e.experiment_id): str(e.name) for e in found}
     if name is not None:
         near = did_you_mean(name, list(every.values()), noun="there are")
-        raise DataError(f"{store} has no experiment {name!r}{near}")
+        raise DataError(f"{client.tracking_uri} has no experiment {name!r}{near}")
     return every
 
 
@@ -93,11 +94,6 @@ class _Scope:
     client: MlflowClient
     experiments: dict[str, str]  # id -> name
     words: str  # for messages
-
-    @classmethod
-    def of(cls, client: MlflowClient, store: str, name: str | None) -> _Scope:
-        found = experiments_called(client, store, name)
-        return cls(client, found, redact(store) if name is None else f"the experiment {name!r}")
 
     def bakeoff(self, bakeoff: str) -> FoundRuns:
         """Return the models of one bake-off, in config order."""
