@@ -10,8 +10,8 @@ from evalplugin.base.errors import EngineError, ModelError, StoreError, Tracking
 from evalplugin.comparison.contest import findings_of
 from evalplugin.comparison.gate import check_decisions
 from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.gate.command import decision_files, decision_tags
 from evalplugin.features.gate.ledger import Ledger
-from evalplugin.features.gate.logged_decision import decision_files, decision_tags
 from evalplugin.features.gate.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
 from evalplugin.features.resume import resume_hint
 from evalplugin.report.decision import title_of
