@@ -175,9 +175,11 @@ def _lists_for_users(
     def row_name(row: int) -> str:
         return f"in the list of user {raw_text(table['user'].iloc[row])}"
 
-    named = Table(table, answers.subject, row_name)
-    lists, notes = lists_on(request, named, ListColumns()) if len(table) else (_no_lists(request), [])
-    if not len(table):
+    if len(table):
+        lists, notes = lists_on(request, Table(table, answers.subject, row_name), ListColumns())
+    else:
+        shape = len(request.users), request.n
+        lists = TopN(request.users, np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan))
         notes = [*shortfalls(lists, request.train.users)]
     if n_popular:
         notes = [
@@ -186,11 +188,6 @@ def _lists_for_users(
             *notes,
         ]
     return lists, notes
-
-
-def _no_lists(request: ListRequest) -> TopN:
-    shape = len(request.users), request.n
-    return TopN(request.users, np.full(shape, -1, dtype=np.int32), np.full(shape, np.nan))
 
 
 def _popular(answer: Any) -> int:
