@@ -22,7 +22,6 @@ __all__ = [
     "FAIL_FAST",
     "PATIENT",
     "connect",
-    "connect_to_existing",
     "existing_store",
     "is_missing",
     "loggers_at",
@@ -80,15 +79,23 @@ def store_exists(uri: str) -> bool:
     return file is None or file.exists()
 
 
-def connect_to_existing(uri: str) -> MlflowClient:
-    """Return a client for a store that exists; MLflow would create a new SQLite store.
+@contextmanager
+def existing_store(
+    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = PATIENT
+) -> Iterator[MlflowClient]:
+    """Yield a client for a store that exists, as MLflow would create a new SQLite store; see ``tracking_call``.
+
+    ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
 
     Raises:
         TrackingError: There is none, or it does not answer within seconds, or refuses.
     """
+    uri = resolve_uri(tracking_uri)
     if not store_exists(uri):
         raise TrackingError(f"there is no tracking store {uri}; name another with --tracking-uri")
-    return connect(uri)
+    client = connect(uri)
+    with tracking_call(uri, purpose, settings=settings):
+        yield client
 
 
 @contextmanager
@@ -111,23 +118,6 @@ def tracking_call(uri: str, purpose: str, *, settings: Mapping[str, str] = PATIE
             raise TrackingError(
                 f"MLflow at {uri}: cannot {purpose}: {_full_disk(error, uri) or _reason(error)}"
             ) from error
-
-
-@contextmanager
-def existing_store(
-    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = PATIENT
-) -> Iterator[MlflowClient]:
-    """Yield a client for a store that exists; errors inside are converted as by ``tracking_call``.
-
-    ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
-
-    Raises:
-        TrackingError: As ``connect_to_existing`` and ``tracking_call``.
-    """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, purpose, settings=settings):
-        yield client
 
 
 def is_missing(error: TrackingError) -> bool:

@@ -258,11 +258,7 @@ def _uri_below(folder: str, *names: str) -> str:
 
 
 def _write_object(file: Path, uri: str) -> None:
-    """Write a file to a URI, whole or not at all; folders that are missing are made.
-
-    Raises:
-        DataError: It cannot be written.
-    """
+    """Write a file to a URI, whole or not at all; folders that are missing are made."""
     with store_errors(uri):
         if not is_remote(uri):
             local_path(uri).parent.mkdir(parents=True, exist_ok=True)
@@ -271,11 +267,7 @@ def _write_object(file: Path, uri: str) -> None:
 
 
 def _copy_object(uri: str, file: Path) -> None:
-    """Copy what is at a URI to a file.
-
-    Raises:
-        DataError: It is not there, or cannot be read.
-    """
+    """Copy what is at a URI to a file."""
     with store_errors(uri):
         opened: IO[bytes] = RemoteFile(uri, 0, 0).stream() if is_remote(uri) else local_path(uri).open("rb")
         with opened as source, file.open("wb") as target:
@@ -283,11 +275,7 @@ def _copy_object(uri: str, file: Path) -> None:
 
 
 def _remove_object(uri: str) -> None:
-    """Remove the file at a URI.
-
-    Raises:
-        DataError: It cannot be removed.
-    """
+    """Remove the file at a URI."""
     with store_errors(uri):
         if is_remote(uri):
             store = store_of(uri)

@@ -92,11 +92,11 @@ def test_ev117_counts_what_the_train_data_alone_would_not_keep() -> None:
 
 
 def test_an_unreachable_store_is_a_reason_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(uri: str) -> None:
+    def refuse(uri: str, purpose: str, **_: object) -> None:
         raise TrackingError("cannot reach it")
 
     monkeypatch.setattr(module, "store_exists", lambda uri: True)
-    monkeypatch.setattr(module, "connect_to_existing", refuse)
+    monkeypatch.setattr(module, "existing_store", refuse)
     (reason,) = read_drifts("http://127.0.0.1:9", "shop", cards()).values()
     assert reason == "the data is not compared with an earlier bake-off: cannot reach it"
 

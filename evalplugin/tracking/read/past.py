@@ -13,14 +13,7 @@ from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.data.card import DataCard
 from evalplugin.data.drift import DescribedData, Drift, drift_between
 from evalplugin.execution.results import DataSplit
-from evalplugin.tracking.connection import (
-    FAIL_FAST,
-    connect,
-    connect_to_existing,
-    existing_store,
-    store_exists,
-    tracking_call,
-)
+from evalplugin.tracking.connection import FAIL_FAST, connect, existing_store, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
@@ -283,8 +276,7 @@ def read_drifts(
     try:
         if not store_exists(uri):
             return {card.name: _NO_EARLIER for card in cards}
-        client = connect_to_existing(uri)
-        with tracking_call(uri, "read the data cards", settings=FAIL_FAST):
+        with existing_store(uri, "read the data cards", settings=FAIL_FAST) as client:
             home = client.get_experiment_by_name(experiment)
             if home is None:
                 return {card.name: _NO_EARLIER for card in cards}
