@@ -33,10 +33,10 @@ class GateFeature(Feature):
         """Add the champion to the models, and report how many decisions are left.
 
         Raises:
-            DataError, TrackingError: As ``with_champion`` and ``check_budget``.
+            DataError, TrackingError: As ``with_champion`` and ``_check_budget``.
         """
         self.gated = with_champion(workspace.config, workspace.uri, workspace.observer.report)
-        check_budget(workspace)
+        _check_budget(workspace)
         return workspace if self.gated is None else replace(workspace, config=self.gated.config)
 
     def difference(self, last: LoggedRun) -> str | None:
@@ -92,7 +92,7 @@ class GateFeature(Feature):
         return results
 
 
-def check_budget(workspace: Workspace) -> None:
+def _check_budget(workspace: Workspace) -> None:
     """Report how many decisions the gate of a config has left, before anything is fitted.
 
     Raises:
