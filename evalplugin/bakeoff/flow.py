@@ -43,10 +43,10 @@ from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
 from evalplugin.tracking import Links, MlflowTracker
+from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.new_store import prepare_store
 from evalplugin.tracking.write.artifacts import drawn_pictures
 from evalplugin.tracking.write.contents import inputs_files, page_artifact
-from evalplugin.tracking.write.large import LargeTables
 from evalplugin.workspace import Workspace
 
 if TYPE_CHECKING:

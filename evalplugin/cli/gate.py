@@ -93,7 +93,7 @@ def gate(
 ) -> int:
     """Decide on logged models, show the decision, log it; return its exit code."""
     from evalplugin.cli import show
-    from evalplugin.features.gate.command import decide_logged, gate_of
+    from evalplugin.features.gate.command import decide_logged, gate_of, log_decision
 
     if overrides and config is None:
         raise click.UsageError("--set sets a value of the config: give it with --config")
@@ -119,8 +119,6 @@ def gate(
 
         show_decision(decision)
     if not dry_run and run_ids:
-        from evalplugin.features.gate.logged_decision import log_decision
-
         with observer.progress("log the decision"):
             message = log_decision(uri, decision, run_ids)
         observer.report(message)

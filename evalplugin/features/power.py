@@ -26,6 +26,7 @@ from evalplugin.execution.results import DataSplit
 from evalplugin.execution.runner import PreparedData
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
+from evalplugin.tracking.read.contests import read_contests
 from evalplugin.workspace import Workspace
 
 __all__ = [
@@ -150,8 +151,6 @@ def power_of_runs(
         DataError: No such bake-off or metric; a number outside its range.
         TrackingError: The store cannot be reached, or a run lacks logged files.
     """
-    from evalplugin.tracking.read.contests import read_contests
-
     contests = read_contests(tracking_uri, bakeoff=bakeoff or "latest", experiment=experiment)
     rows = []
     for contest in contests:
@@ -268,8 +267,6 @@ def _mean(model: ComparedModel, metric: str) -> float:
 
 def _last_spreads(uri: str, experiment: str, metric: str) -> tuple[list[tuple[PowerRow, float]], str]:
     """Return the spreads of the last bake-off of an experiment, each with the other model's mean; and their origin."""
-    from evalplugin.tracking.read.contests import read_contests
-
     try:
         contests = read_contests(uri, bakeoff="latest", experiment=experiment)
     except (DataError, TrackingError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import EvalpluginError, TrackingError, is_disk_full
 from evalplugin.base.secrets import redact
-from evalplugin.tracking.location import is_database, sqlite_path
+from evalplugin.tracking.location import is_database, resolve_uri, sqlite_path
 from evalplugin.tracking.new_store import create_store
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ __all__ = [
     "FAIL_FAST",
     "PATIENT",
     "connect",
-    "connect_to_existing",
+    "existing_store",
     "is_missing",
     "loggers_at",
     "store_exists",
@@ -79,15 +79,23 @@ def store_exists(uri: str) -> bool:
     return file is None or file.exists()
 
 
-def connect_to_existing(uri: str) -> MlflowClient:
-    """Return a client for a store that exists; MLflow would create a new SQLite store.
+@contextmanager
+def existing_store(
+    tracking_uri: str | None, purpose: str, *, settings: Mapping[str, str] = PATIENT
+) -> Iterator[MlflowClient]:
+    """Yield a client for a store that exists, as MLflow would create a new SQLite store; see ``tracking_call``.
+
+    ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
 
     Raises:
         TrackingError: There is none, or it does not answer within seconds, or refuses.
     """
+    uri = resolve_uri(tracking_uri)
     if not store_exists(uri):
         raise TrackingError(f"there is no tracking store {uri}; name another with --tracking-uri")
-    return connect(uri)
+    client = connect(uri)
+    with tracking_call(uri, purpose, settings=settings):
+        yield client
 
 
 @contextmanager

@@ -11,13 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from evalplugin.base.errors import TrackingError, TrackingUriError
 from evalplugin.base.secrets import redact
-from evalplugin.base.tracking_uri import (
-    DATABASES,
-    NO_FOLDERS,
-    check_driver,
-    check_tracking_uri,
-    store_kind,
-)
+from evalplugin.base.tracking_uri import DATABASES, NO_FOLDERS, check_driver, check_tracking_uri, store_kind
 
 __all__ = [
     "DEFAULT_URI",

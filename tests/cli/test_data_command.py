@@ -18,8 +18,8 @@ from evalplugin.data.drift import DescribedData, Drift
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.data_card.command import cards_of, describe_data
-from evalplugin.tracking.read import cards as module
-from evalplugin.tracking.read.cards import drifts_since, read_drifts
+from evalplugin.tracking.read import past as module
+from evalplugin.tracking.read.past import drifts_since, read_drifts
 from evalplugin.workspace import Workspace
 from tests.samples import TINY, small_config
 
@@ -92,11 +92,11 @@ def test_ev117_counts_what_the_train_data_alone_would_not_keep() -> None:
 
 
 def test_an_unreachable_store_is_a_reason_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(uri: str) -> None:
+    def refuse(uri: str, purpose: str, **_: object) -> None:
         raise TrackingError("cannot reach it")
 
     monkeypatch.setattr(module, "store_exists", lambda uri: True)
-    monkeypatch.setattr(module, "connect_to_existing", refuse)
+    monkeypatch.setattr(module, "existing_store", refuse)
     (reason,) = read_drifts("http://127.0.0.1:9", "shop", cards()).values()
     assert reason == "the data is not compared with an earlier bake-off: cannot reach it"
 

@@ -21,11 +21,10 @@ from samples import small_config
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError, TrackingError
 from evalplugin.cli import main
-from evalplugin.tracking import MlflowTracker
+from evalplugin.tracking import MlflowTracker, large
 from evalplugin.tracking.models.lists import Lists
 from evalplugin.tracking.read.contests import read_contests, with_lists
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.write import large
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 
@@ -200,7 +199,9 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_anything_is_fitted
     uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("taken").write_text("a file")
-    monkeypatch.setattr("evalplugin.bakeoff.flow.prepare", lambda *_, **__: pytest.fail("data is read"))
+    monkeypatch.setattr(
+        "evalplugin.workspace.Workspace.prepare", lambda *_, **__: pytest.fail("data is read")
+    )
     with pytest.raises(DataError, match=r"tracking.large_artifacts: .*taken"):
         evalplugin.run(config("taken/below"), tracking_uri=uri)
 

@@ -13,9 +13,9 @@ from samples import small_config
 from servers import ObjectStorage
 
 from evalplugin.cli import main
+from evalplugin.tracking import large
 from evalplugin.tracking.read.contests import read_contests, with_lists
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.write import large
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_drawing")]
 

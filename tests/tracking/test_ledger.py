@@ -12,8 +12,8 @@ from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.gate import Decision, DecisionBudget
+from evalplugin.features.gate.command import log_decision
 from evalplugin.features.gate.ledger import Ledger
-from evalplugin.features.gate.logged_decision import log_decision
 
 KEEP = Decision(
     "keep",

@@ -13,7 +13,7 @@ from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
 from evalplugin.report.data_card import card_picture
-from evalplugin.tracking.read.cards import read_drifts
+from evalplugin.tracking.read.past import read_drifts
 from evalplugin.workspace import Workspace
 
 __all__ = ["DataReport", "cards_of", "describe_data", "write_pictures"]

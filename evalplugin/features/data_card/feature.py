@@ -10,7 +10,7 @@ from evalplugin.data.drift import Drift
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.data_card.command import cards_of
 from evalplugin.report.data_card import card_markdown, drift_sentence
-from evalplugin.tracking.read.cards import CARD
+from evalplugin.tracking.read.past import CARD
 from evalplugin.tracking.write.items import Artifact, Item
 
 __all__ = ["DataCardsFeature"]

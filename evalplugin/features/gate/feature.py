@@ -10,8 +10,8 @@ from evalplugin.base.errors import EngineError, ModelError, StoreError, Tracking
 from evalplugin.comparison.contest import findings_of
 from evalplugin.comparison.gate import check_decisions
 from evalplugin.features.base import Feature, Results, Running
+from evalplugin.features.gate.command import decision_files, decision_tags
 from evalplugin.features.gate.ledger import Ledger
-from evalplugin.features.gate.logged_decision import decision_files, decision_tags
 from evalplugin.features.gate.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
 from evalplugin.features.resume import resume_hint
 from evalplugin.report.decision import title_of
@@ -33,10 +33,10 @@ class GateFeature(Feature):
         """Add the champion to the models, and report how many decisions are left.
 
         Raises:
-            DataError, TrackingError: As ``with_champion`` and ``check_budget``.
+            DataError, TrackingError: As ``with_champion`` and ``_check_budget``.
         """
         self.gated = with_champion(workspace.config, workspace.uri, workspace.observer.report)
-        check_budget(workspace)
+        _check_budget(workspace)
         return workspace if self.gated is None else replace(workspace, config=self.gated.config)
 
     def difference(self, last: LoggedRun) -> str | None:
@@ -92,7 +92,7 @@ class GateFeature(Feature):
         return results
 
 
-def check_budget(workspace: Workspace) -> None:
+def _check_budget(workspace: Workspace) -> None:
     """Report how many decisions the gate of a config has left, before anything is fitted.
 
     Raises:

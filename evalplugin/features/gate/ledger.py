@@ -10,12 +10,10 @@ from typing import Self
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import fingerprint
 from evalplugin.comparison.gate import Decision, DecisionBudget
-from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store_exists, tracking_call
-from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import search_runs
-from evalplugin.tracking.read.runs import bakeoff_of
+from evalplugin.tracking.read.runs import bakeoff_of, search_runs
 
 __all__ = ["Ledger"]
 
@@ -56,8 +54,7 @@ class Ledger:
         """
         home = None
         if store_exists(uri):
-            client = connect_to_existing(uri)
-            with tracking_call(uri, "read earlier decisions", settings=FAIL_FAST):
+            with existing_store(uri, "read earlier decisions", settings=FAIL_FAST) as client:
                 home = client.get_experiment_by_name(experiment)
         return cls(uri, None if home is None else home.experiment_id, dataset, split, bakeoff)
 
@@ -68,11 +65,11 @@ class Ledger:
         Raises:
             TrackingError: The store cannot be reached.
         """
-        uri = resolve_uri(tracking_uri)
-        client = connect_to_existing(uri)
-        with tracking_call(uri, "read earlier decisions", settings=FAIL_FAST):
+        with existing_store(tracking_uri, "read earlier decisions", settings=FAIL_FAST) as client:
             runs = [LoggedRun(client, client.get_run(run_id)) for run_id in run_ids]
-        return cls(uri, runs[0].experiment_id, dataset, split, shorten_value(bakeoff_of(runs), _MOST))
+        return cls(
+            client.tracking_uri, runs[0].experiment_id, dataset, split, shorten_value(bakeoff_of(runs), _MOST)
+        )
 
     def budget(self, decisions: int) -> DecisionBudget:
         """Return what the other decisions have left of ``decisions``.
@@ -124,8 +121,7 @@ class Ledger:
         """
         if self.experiment is None:
             return {}
-        client = connect_to_existing(self.uri)
-        with tracking_call(self.uri, "read earlier decisions", settings=FAIL_FAST):
+        with existing_store(self.uri, "read earlier decisions", settings=FAIL_FAST) as client:
             query = _SPENDING.format(*(name.replace("'", "''") for name in (self.dataset, self.split)))
             latest = search_runs(client, [self.experiment], query, limit=1, deleted=True)
             # Read after the runs: whoever decides writes here before there.
@@ -171,8 +167,7 @@ class Ledger:
 
     def _write(self, spent: Mapping[str, float]) -> None:
         assert self.experiment is not None  # the runs that are decided on are in it
-        client = connect_to_existing(self.uri)
-        with tracking_call(self.uri, "count the decision"):
+        with existing_store(self.uri, "count the decision") as client:
             for bakeoff, error in spent.items():
                 client.set_experiment_tag(self.experiment, *_tag(self.dataset, self.split, bakeoff, error))
 

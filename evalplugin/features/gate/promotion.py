@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evalplugin.base.errors import DataError, EvalpluginError, ModelError, TrackingError
 from evalplugin.base.parameters import as_mapping
@@ -27,17 +27,15 @@ from evalplugin.config.inputs import inputs_at
 from evalplugin.data import Interactions
 from evalplugin.execution.engines import Call, Session, run_calls
 from evalplugin.execution.isolation import last_line
-from evalplugin.execution.results import Bakeoff, BakeoffResult, DataSplit, ModelResult
+from evalplugin.execution.results import Bakeoff, DataSplit
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.features.base import Results, Running
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.models import MODELS
 from evalplugin.report.markdown import decision_markdown
-
-if TYPE_CHECKING:
-    from evalplugin.tracking.registry.champion import Recipe
-    from evalplugin.tracking.registry.registration import Registered
-    from evalplugin.tracking.registry.served import ServedLists
+from evalplugin.tracking.registry.champion import Recipe, recipe_of_registered, recipe_of_run
+from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
+from evalplugin.tracking.registry.served import ServedLists, make_lists
 
 __all__ = ["GatedConfig", "decide_bakeoff", "register_winner", "with_champion"]
 
@@ -83,8 +81,6 @@ def _gated(config: CheckedConfig, gate: Gate, tracking_uri: str | None) -> Gated
     assert champion is not None  # checked with the config
     if isinstance(champion, str):
         return GatedConfig(config, champion)
-    from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
-
     if champion.run is not None:
         recipe = recipe_of_run(tracking_uri, champion.run)
     else:
@@ -212,12 +208,11 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
     stays = decision.champion if decision.champion_stays and not gated.is_first else None
     if register is None or (winner := decision.promoted or (stays if register.refresh else None)) is None:
         return None
-    from evalplugin.tracking.registry.registration import Evidence, register_lists
-
     recipe = next(m for m in config.models if m.name == winner)
-    won = _result_of(result, decision, winner)
+    place = DataSplit.of(decision)
+    won = next(m for m in result.models if m.model == winner and DataSplit.of(m.data) == place)
     model = replace(recipe, params=won.params)  # as they were tuned
-    one = next(p for p in results.prepared if DataSplit.of(p.info) == DataSplit.of(decision))
+    one = next(p for p in results.prepared if DataSplit.of(p.info) == place)
     splitter = next(split.component for split in config.splits if split.name == decision.split)
     newest: Callable[[Interactions], Interactions] = getattr(splitter, "newest", lambda data: data)
     data, recommend = newest(one.info.full), config.spec.recommend
@@ -249,7 +244,7 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
         data_digest=data.digest,
         outcome=decision.outcome,
         reason=decision.reason,
-        metrics=_means(result, decision, winner),
+        metrics={} if won.per_user is None else dict(won.per_user.means),
         description=decision_markdown(decision),
         inputs=model.inputs,
     )
@@ -275,8 +270,6 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
 def _lists(
     session: Session, data: Interactions, arguments: dict[str, Any], progress: Callable[[int], None]
 ) -> ServedLists:
-    from evalplugin.tracking.registry.served import ServedLists, make_lists
-
     rest = arguments | ({"progress": progress} if session.in_process else {})
     ((_, made),) = run_calls(session, [Call(0, make_lists, [session.put({"data": data})], rest)])
     if isinstance(made, TaskFailure):
@@ -293,13 +286,3 @@ def _resolved(type: str, params: Mapping[str, Any], origin: str) -> dict[str, An
         raise TrackingError(
             f"the champion ({origin}) cannot be fitted here: {error}; a plugin's model needs its plugin"
         ) from None
-
-
-def _means(result: BakeoffResult, decision: Decision, model: str) -> dict[str, float]:
-    scores = _result_of(result, decision, model).per_user
-    return {} if scores is None else dict(scores.means)
-
-
-def _result_of(result: BakeoffResult, decision: Decision, model: str) -> ModelResult:
-    key = decision.dataset, decision.split, model
-    return next(m for m in result.models if (m.data.dataset, m.data.split, m.model) == key)

@@ -10,11 +10,11 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table
 from evalplugin.lists.model import GivenLists, LoggedLists
 from evalplugin.models.base import ListRequest, model
+from evalplugin.tracking.connection import existing_store
+from evalplugin.tracking.read.logged import LoggedRun
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from evalplugin.tracking.read.logged import LoggedRun
 
 __all__ = ["Lists"]
 
@@ -37,13 +37,7 @@ class Lists(GivenLists):
             DataError: It has none.
             TrackingError: The store cannot be reached, has no such run, or the file is damaged.
         """
-        from evalplugin.tracking.connection import connect_to_existing, tracking_call
-        from evalplugin.tracking.location import resolve_uri
-        from evalplugin.tracking.read.logged import LoggedRun
-
-        uri = resolve_uri(request.tracking_uri)
-        client = connect_to_existing(uri)
-        with tracking_call(uri, f"read the lists of the run {run_id}"):
+        with existing_store(request.tracking_uri, f"read the lists of the run {run_id}") as client:
             run = LoggedRun(client, client.get_run(run_id))
             table = run.table("top_n")
             if table is None:

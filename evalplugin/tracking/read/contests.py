@@ -14,13 +14,11 @@ from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.data.background import Background
 from evalplugin.execution.results import DataSplit, Finding
 from evalplugin.segments import Segmentation
-from evalplugin.tracking.connection import connect_to_existing, tracking_call
-from evalplugin.tracking.location import resolve_uri
-from evalplugin.tracking.read.agreement import agree
+from evalplugin.tracking.connection import existing_store
+from evalplugin.tracking.read.agreement import agree, same_truths, users_of_same_truth
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import find_runs
 from evalplugin.tracking.read.tables import raw_ids, sorted_as_text, with_ids_of_one_kind
-from evalplugin.tracking.read.truths import same_truths, users_of_same_truth
 
 __all__ = ["read_contests", "with_lists"]
 
@@ -57,10 +55,8 @@ def read_contests(
             ones, with ``refuse_damaged``.
         TrackingError: The store cannot be reached, or a run lacks what was logged of it.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, "read the runs"):
-        found = find_runs(client, uri, bakeoff=bakeoff, runs=runs, experiment=experiment)
+    with existing_store(tracking_uri, "read the runs") as client:
+        found = find_runs(client, bakeoff=bakeoff, runs=runs, experiment=experiment)
         if found.damage and refuse_damaged:
             raise DataError(
                 f"nothing is decided on damaged runs: {'; '.join(found.damage)}. Run the bake-off again (steps in the "
@@ -90,10 +86,8 @@ def with_lists(contest: Contest, tracking_uri: str | None = None) -> Contest:
     Raises:
         TrackingError: The store cannot be reached.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
     models, background = [], None
-    with tracking_call(uri, "read the lists"):
+    with existing_store(tracking_uri, "read the lists") as client:
         for model in contest.models:
             assert model.run_id is not None
             run = LoggedRun(client, client.get_run(model.run_id))

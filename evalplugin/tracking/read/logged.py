@@ -18,18 +18,16 @@ import numpy as np
 from evalplugin.base.errors import TrackingError, UnknownNameError
 from evalplugin.base.files import check_digest
 from evalplugin.base.inputs import CHANGED
-from evalplugin.comparison.compared import ComparedModel, Tuned
+from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
-from evalplugin.tracking.manifest import manifest_path
+from evalplugin.tracking.large import manifest_path, read_large_table
 from evalplugin.tracking.names import metric_name, metric_names
-from evalplugin.tracking.read.large import read_large_table
-from evalplugin.tracking.read.recipes import models_of, params_of, tuned_of
-from evalplugin.tracking.read.tables import raw_ids, read_table, segments_of
+from evalplugin.tracking.read.tables import models_of, params_of, raw_ids, read_table, segments_of
 from evalplugin.tracking.values import changed_values
 
 if TYPE_CHECKING:
@@ -163,7 +161,7 @@ class LoggedRun:
         return Rules(
             train_digest=self.digests.get("training"),
             test_digest=self.digests["evaluation"],
-            n=self._integer("eval.n"),
+            n=self._number("eval.n", int),
             candidates=self._needed("eval.candidates"),
             threshold=None if threshold is None else self._number("eval.threshold", float),
             metrics_hash=self.tag("metrics_hash"),
@@ -174,12 +172,12 @@ class LoggedRun:
     @cached_property
     def folds(self) -> int:
         """The number of folds that the model was scored on."""
-        return self._integer("split.folds")
+        return self._number("split.folds", int)
 
     @cached_property
     def seed(self) -> int:
         """The root of the bake-off's randomness."""
-        return self._integer("eval.seed")
+        return self._number("eval.seed", int)
 
     @cached_property
     def primary(self) -> str:
@@ -211,25 +209,34 @@ class LoggedRun:
     @cached_property
     def params(self) -> dict[str, Any]:
         """The model's parameters, defaults included; those that were found, where it was tuned."""
-        found = self._tuned_params or self._resolved["params"]
+        is_tuned = self.param("tune.metric") is not None
+        found = self._read("data/params.json", params_of) if is_tuned else self._resolved["params"]
         if "***" in json.dumps(found):
             raise TrackingError(
                 f"{self} hides a credential among its model's parameters: it cannot be fitted anew"
             )
         return dict(found)
 
-    @cached_property
-    def _tuned_params(self) -> dict[str, Any] | None:
-        return None if self.param("tune.metric") is None else self._read("data/params.json", params_of)
-
     @property
     def _tuned(self) -> Tuned | None:
         """How the model was tuned; None where it was not."""
-        data = self.run.data
-        try:
-            return tuned_of(data.params, data.metrics)
-        except ValueError as error:
-            raise TrackingError(f"{self}: {error}: it was not logged as a model's run is") from None
+        params, metrics = self.run.data.params, self.run.data.metrics
+        if (metric := params.get("tune.metric")) is None:
+            return None
+        split, budget = (
+            {key.removeprefix(prefix): text for key, text in params.items() if key.startswith(prefix)}
+            for prefix in ("tune.split.", "tune.budget.")
+        )
+        limits = {
+            key: self._number(f"tune.budget.{key}", float) for key, text in budget.items() if text != "null"
+        }
+        return Tuned(
+            metric=metric,
+            split=split_text(split),
+            budget=budget_text(limits),
+            validation=metrics.get("tune/validation", math.nan),
+            optimism=metrics.get("tune/optimism", math.nan),
+        )
 
     @property
     def declared_inputs(self) -> tuple[str, ...]:
@@ -258,7 +265,14 @@ class LoggedRun:
     @cached_property
     def result(self) -> ComparedModel:
         """The model's results, without the lists."""
-        scores = None if self.error is not None else self._scores()
+        scores = None
+        fold_means: tuple[Mapping[str, float], ...] = ()
+        seed_means: tuple[Mapping[str, float], ...] = ()
+        if self.error is None:
+            scores = self._scores()
+            fold_means = (scores.means,) if self.folds == 1 else self._means_at("fold", self.folds)
+            seeds = self._number("eval.seeds", int) if self.param("eval.seeds") is not None else 1
+            seed_means = self._means_at("seed", seeds) if seeds > 1 else ()
         logged = self.run.data.metrics
         costs = {cost.name: logged.get(f"cost/{cost.name}", math.nan) for cost in fields(Costs)}
         return ComparedModel(
@@ -266,8 +280,8 @@ class LoggedRun:
             type=self.tag("model_type"),
             scores=scores,
             costs=None if all(map(math.isnan, costs.values())) else Costs(**costs),
-            fold_means=() if scores is None else self._fold_means(scores),
-            seed_means=() if scores is None else self._seed_means(),
+            fold_means=fold_means,
+            seed_means=seed_means,
             run_id=self.id,
             error=self.error,
             tuned=self._tuned,
@@ -317,13 +331,9 @@ class LoggedRun:
         if name not in self._files:
             return lost if name in self.checksums else {}
         try:
-            rows = self._read(name, lambda file: json.loads(file.read_bytes()))
-            return {row["input"]: row["fingerprint"] for row in rows}
+            return {row["input"]: row["fingerprint"] for row in self.json_file(name)}
         except (TrackingError, TypeError, KeyError):
             return lost
-
-    def _integer(self, key: str) -> int:
-        return self._number(key, int)
 
     def _number(self, key: str, of: Callable[[str], _T]) -> _T:
         text = self._needed(key)
@@ -389,15 +399,6 @@ class LoggedRun:
             at_k={family: curve for family, curve in curves.items() if curve},
             pr_curve=self._history("pr_curve/precision"),
         )
-
-    def _fold_means(self, scores: PerUserScores) -> tuple[Mapping[str, float], ...]:
-        if self.folds == 1:
-            return (scores.means,)
-        return self._means_at("fold", self.folds)
-
-    def _seed_means(self) -> tuple[Mapping[str, float], ...]:
-        seeds = self._number("eval.seeds", int) if self.param("eval.seeds") is not None else 1
-        return self._means_at("seed", seeds) if seeds > 1 else ()
 
     def _means_at(self, kind: Literal["fold", "seed"], steps: int) -> tuple[Mapping[str, float], ...]:
         """Return the means of each fold or seed."""

@@ -1,4 +1,4 @@
-"""Past bake-offs, read from the runs of an experiment."""
+"""Past bake-offs, read from the runs of an experiment: their results, and their data cards with what changed since."""
 
 from __future__ import annotations
 
@@ -10,20 +10,40 @@ from typing import TYPE_CHECKING, get_args
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import GateOutcome
 from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
+from evalplugin.data.card import DataCard
+from evalplugin.data.drift import DescribedData, Drift, drift_between
 from evalplugin.execution.results import DataSplit
-from evalplugin.tracking.connection import FAIL_FAST, connect, connect_to_existing, tracking_call
+from evalplugin.tracking.connection import FAIL_FAST, connect, existing_store, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import metric_name
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import PAGE_SIZE, run_pages, search_runs
-from evalplugin.tracking.read.runs import DONE, experiments_called, in_config_order
+from evalplugin.tracking.read.runs import (
+    DONE,
+    PAGE_SIZE,
+    experiments_called,
+    in_config_order,
+    run_pages,
+    search_runs,
+)
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["LAST", "last_finished", "past_around", "past_of", "read_past"]
+__all__ = [
+    "CARD",
+    "LAST",
+    "drifts_since",
+    "last_finished",
+    "past_around",
+    "past_of",
+    "read_drifts",
+    "read_past",
+]
 
 LAST = 30  # bake-offs that a trend shows by default
+CARD = "data/card.json"  # of the summary run
+_EARLIER = 10  # bake-offs in which a dataset is looked for
+_NO_EARLIER = "no earlier bake-off of this experiment to compare the data with"
 _MODELS = 4  # of a bake-off, where their number is not known: too large pages cost milliseconds a run
 _ROLE = "tags.`evalplugin.role` = '{}'"
 # Parameters that must be the same for the values of two bake-offs to be comparable.
@@ -75,14 +95,12 @@ def read_past(tracking_uri: str | None = None, *, experiment: str, last: int = L
         DataError: There is no such experiment, or no bake-off in it.
         TrackingError: The store cannot be reached.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, "read the bake-offs"):
-        (home,) = experiments_called(client, uri, experiment)
+    with existing_store(tracking_uri, "read the bake-offs") as client:
+        (home,) = experiments_called(client, experiment)
         found = past_of(client, home, last)
     if not found:
         make = "make one: python -m evalplugin run CONFIG"
-        raise DataError(f"the experiment {experiment!r} of {uri} has no bake-offs; {make}")
+        raise DataError(f"the experiment {experiment!r} of {client.tracking_uri} has no bake-offs; {make}")
     return found
 
 
@@ -106,9 +124,7 @@ def past_around(run_ids: Sequence[str], tracking_uri: str | None = None) -> list
     Raises:
         TrackingError: The store cannot be reached.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, "read the bake-offs before"):
+    with existing_store(tracking_uri, "read the bake-offs before") as client:
         experiments = {client.get_run(run_id).info.experiment_id for run_id in run_ids}
         return past_of(client, experiments.pop()) if len(experiments) == 1 else []
 
@@ -211,3 +227,68 @@ def _values(run: LoggedRun) -> dict[str, Value]:
 
 def _count(users: float) -> int:
     return int(users) if math.isfinite(users) else 0
+
+
+def drifts_since(
+    client: MlflowClient, experiment_id: str, cards: Sequence[DataCard], *, bakeoff: str = ""
+) -> dict[str, Drift | str]:
+    """Return how each dataset differs from the latest bake-off with a dataset of its name, or why that is not known.
+
+    Args:
+        client: Of the store.
+        experiment_id: Where to look.
+        cards: Of the datasets now.
+        bakeoff: The id of the bake-off that is not an earlier one.
+    """
+    runs = [
+        run
+        for run in search_runs(client, [experiment_id], _ROLE.format("summary"), limit=_EARLIER)
+        if run.bakeoff != bakeoff and run.status in DONE
+    ]
+    found: dict[str, Drift | str] = {}
+    without = ""
+    for run in runs:
+        if len(found) == len(cards):
+            break
+        earlier = _cards(run)
+        if earlier is None:
+            without = without or run.bakeoff
+            continue
+        for card in cards:
+            if card.name in earlier and card.name not in found:
+                at = run.started.isoformat(timespec="seconds")
+                found[card.name] = drift_between(earlier[card.name], card, bakeoff=run.bakeoff, at=at)
+    if without:
+        reason = f"the bake-off {without} has no data card: nothing to compare the data with"
+    else:
+        reason = "no earlier bake-off of this experiment has a dataset of this name" if runs else _NO_EARLIER
+    return {card.name: found.get(card.name, reason) for card in cards}
+
+
+def read_drifts(
+    tracking_uri: str | None, experiment: str, cards: Sequence[DataCard]
+) -> dict[str, Drift | str]:
+    """Return the same for an experiment by its name; a store that cannot be reached is a reason too.
+
+    ``tracking_uri``: the store; None: MLFLOW_TRACKING_URI, or else ``sqlite:///mlflow.db``.
+    """
+    uri = resolve_uri(tracking_uri)
+    try:
+        if not store_exists(uri):
+            return {card.name: _NO_EARLIER for card in cards}
+        with existing_store(uri, "read the data cards", settings=FAIL_FAST) as client:
+            home = client.get_experiment_by_name(experiment)
+            if home is None:
+                return {card.name: _NO_EARLIER for card in cards}
+            return drifts_since(client, home.experiment_id, cards)
+    except TrackingError as error:
+        return {card.name: f"the data is not compared with an earlier bake-off: {error}" for card in cards}
+
+
+def _cards(run: LoggedRun) -> dict[str, DataCard] | None:
+    """Return the cards of a bake-off by dataset; None where it has none that can be read."""
+    try:
+        values = run.json_file(CARD)
+        return None if values is None else DescribedData.cards_from(values)
+    except (TrackingError, KeyError, TypeError, AttributeError):  # damaged, or of another version
+        return None

@@ -1,26 +1,36 @@
-"""Selection of runs: those of a bake-off, those that are named, or each model's latest in an experiment."""
+"""Queries of runs, page by page, and their selection: by bake-off, by name, or each model's latest."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
-from typing import TYPE_CHECKING
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.secrets import redact
 from evalplugin.execution.results import DataSplit
 from evalplugin.tracking.read.logged import LoggedRun
-from evalplugin.tracking.read.query import PAGE_SIZE, pages, search_runs
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["DONE", "LATEST", "FoundRuns", "bakeoff_of", "experiments_called", "find_runs", "in_config_order"]
+__all__ = [
+    "DONE",
+    "PAGE_SIZE",
+    "FoundRuns",
+    "bakeoff_of",
+    "experiments_called",
+    "find_runs",
+    "in_config_order",
+    "run_pages",
+    "search_runs",
+]
 
-LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
+_LATEST = "latest"  # in place of a bake-off's id: the one that was finished last
+PAGE_SIZE = 1000
 DONE = ("FINISHED", "FAILED")  # status of runs that have ended by themselves
 _MODELS = "tags.`evalplugin.role` = 'model'"
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
@@ -41,24 +51,25 @@ class FoundRuns:
 
 
 def find_runs(
-    client: MlflowClient, store: str, *, bakeoff: str | None, runs: Sequence[str], experiment: str | None
+    client: MlflowClient, *, runs: Sequence[str], bakeoff: str | None = None, experiment: str | None = None
 ) -> FoundRuns:
-    """Return the selected runs of a store; ``store`` is its URI, for messages.
+    """Return the selected runs of a store.
 
     Raises:
         DataError: Nothing is there by that name, or it is not a run with results of ours; two ways to choose at once.
     """
     if runs and bakeoff is not None:
         raise DataError(f"give runs or a bake-off, not both: {', '.join(runs)} and {bakeoff}")
-    scope = _Scope.of(client, store, experiment)
+    words = redact(client.tracking_uri) if experiment is None else f"the experiment {experiment!r}"
+    scope = _Scope(client, experiments_called(client, experiment), words)
     if runs:
         return scope.named(runs)
     if experiment is not None and bakeoff is None:
         return scope.latest_of_each_model()
-    return scope.bakeoff(bakeoff or LATEST)
+    return scope.bakeoff(bakeoff or _LATEST)
 
 
-def experiments_called(client: MlflowClient, store: str, name: str | None) -> dict[str, str]:
+def experiments_called(client: MlflowClient, name: str | None) -> dict[str, str]:
     """Return the names of experiments by id: the one that is named, or all that are not deleted.
 
     Raises:
@@ -68,11 +79,11 @@ def experiments_called(client: MlflowClient, store: str, name: str | None) -> di
         experiment = client.get_experiment_by_name(name)
         if experiment is not None and experiment.lifecycle_stage == "active":
             return {str(experiment.experiment_id): name}
-    found = chain.from_iterable(pages(lambda token: client.search_experiments(page_token=token)))
+    found = chain.from_iterable(_pages(lambda token: client.search_experiments(page_token=token)))
     every = {str(e.experiment_id): str(e.name) for e in found}
     if name is not None:
         near = did_you_mean(name, list(every.values()), noun="there are")
-        raise DataError(f"{store} has no experiment {name!r}{near}")
+        raise DataError(f"{client.tracking_uri} has no experiment {name!r}{near}")
     return every
 
 
@@ -84,15 +95,10 @@ class _Scope:
     experiments: dict[str, str]  # id -> name
     words: str  # for messages
 
-    @classmethod
-    def of(cls, client: MlflowClient, store: str, name: str | None) -> _Scope:
-        found = experiments_called(client, store, name)
-        return cls(client, found, redact(store) if name is None else f"the experiment {name!r}")
-
     def bakeoff(self, bakeoff: str) -> FoundRuns:
         """Return the models of one bake-off, in config order."""
         notes = []
-        if bakeoff == LATEST:
+        if bakeoff == _LATEST:
             bakeoff, where = self._latest_bakeoff()
             notes.append(f"the latest bake-off of {self.words}: {bakeoff}{where}; --bakeoff ID takes another")
         runs = (
@@ -227,3 +233,55 @@ def in_config_order(runs: Iterable[LoggedRun]) -> list[LoggedRun]:
     for run in every:
         started[run.bakeoff] = min(run.started, started.get(run.bakeoff, run.started))
     return sorted(every, key=lambda run: (started[run.bakeoff], run.place, run.started))
+
+
+def _pages(fetch: Callable[[str | None], Any]) -> Iterator[list[Any]]:
+    """Yield the pages that a search of MLflow's client has; ``fetch`` takes the token of a page and returns it."""
+    token = None
+    while True:
+        page = fetch(token)
+        yield page
+        if not (token := page.token):
+            return
+
+
+def run_pages(
+    client: MlflowClient,
+    experiments: Sequence[str],
+    query: str,
+    size: int = PAGE_SIZE,
+    *,
+    deleted: bool = False,
+) -> Iterator[list[LoggedRun]]:
+    """Yield the runs of experiments that match a filter, the latest first, ``size`` at a time.
+
+    Those that were deleted, and are still in the store, are left out unless ``deleted``.
+    """
+    from mlflow.entities import ViewType
+
+    view = ViewType.ALL if deleted else ViewType.ACTIVE_ONLY
+
+    def fetch(token: str | None) -> Any:
+        order = ["attributes.start_time DESC"]
+        return client.search_runs(
+            list(experiments), query, view, max_results=size, order_by=order, page_token=token
+        )
+
+    if experiments:
+        for page in _pages(fetch):
+            yield [LoggedRun(client, run) for run in page]
+
+
+def search_runs(
+    client: MlflowClient,
+    experiments: Sequence[str],
+    query: str,
+    limit: int | None = None,
+    *,
+    deleted: bool = False,
+) -> list[LoggedRun]:
+    """Return the runs of experiments that match a filter, as ``run_pages``; at most ``limit``."""
+    size = min(limit or PAGE_SIZE, PAGE_SIZE)
+    return list(
+        islice(chain.from_iterable(run_pages(client, experiments, query, size, deleted=deleted)), limit)
+    )

@@ -1,4 +1,4 @@
-"""Tables of a run: read from Parquet, checked, and turned into raw ids and groups of users."""
+"""Files of a run, read and checked: tables as raw ids and groups of users, configs, parameters of tuned models."""
 
 from __future__ import annotations
 
@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evalplugin.base.inputs import ENV
 from evalplugin.segments import Segmentation
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_text", "raw_ids", "read_table", "segments_of", "sorted_as_text", "with_ids_of_one_kind"]
+__all__ = [
+    "as_text",
+    "models_of",
+    "params_of",
+    "raw_ids",
+    "read_table",
+    "segments_of",
+    "sorted_as_text",
+    "with_ids_of_one_kind",
+]
 
 
 class _Rules(NamedTuple):
@@ -185,3 +195,32 @@ def _first_duplicate(table: pa.Table, columns: Sequence[str]) -> str | None:
         return None
     row = ids.slice(int(np.argmax(repeated)), 1).to_pylist()[0]
     return ", ".join(f"{column} {value!r}" for column, value in row.items())
+
+
+def params_of(file: Path) -> dict[str, Any]:
+    """Return the parameters of a tuned model."""
+    try:
+        return dict(json.loads(file.read_bytes()))
+    except (ValueError, TypeError):
+        raise ValueError("is no mapping of parameters") from None
+
+
+def models_of(file: Path) -> list[dict[str, Any]]:
+    """Return the models of a resolved config."""
+    import yaml
+
+    try:
+        resolved = yaml.safe_load(file.read_text(encoding="utf-8"))
+        return [
+            {
+                "name": str(model["name"]),
+                "params": dict(model["params"]),
+                "inputs": [
+                    f"{ENV}{one['env']}" if isinstance(one, dict) else str(one)
+                    for one in model.get("inputs", ())
+                ],
+            }
+            for model in resolved["models"]
+        ]
+    except (yaml.YAMLError, UnicodeDecodeError, KeyError, TypeError):
+        raise ValueError("is no resolved config with models") from None

@@ -1,4 +1,4 @@
-"""Fingerprints of URIs: of MLflow's, by version or contents; of others, by what their servers say."""
+"""Versions of registered models, by alias, tags and URI; fingerprints of URIs, MLflow's own and others."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.base.inputs import MLFLOW_SCHEMES, scheme_of
 from evalplugin.base.uris import unknowable, uri_fingerprint
 from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
-from evalplugin.tracking.registry.versions import registry_uri
+from evalplugin.tracking.location import resolve_uri, sqlite_path
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import FileInfo, LoggedModel
-    from mlflow.entities.model_registry import ModelVersion
+    from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 
-__all__ = ["find_version", "model_logged_as", "stored_version", "uri_version"]
+__all__ = [
+    "REGISTRY_VARIABLE",
+    "alias_of",
+    "find_model",
+    "find_version",
+    "model_logged_as",
+    "registry_uri",
+    "stored_version",
+    "tags_of",
+    "uri_version",
+    "version_with",
+]
+
+REGISTRY_VARIABLE = "MLFLOW_REGISTRY_URI"
 
 
 def uri_version(uri: str, *, tracking_uri: str, own: Collection[str] = ()) -> str:
@@ -69,6 +82,41 @@ def stored_version(uri: str, store: str) -> str:
                 return fingerprint(_files_of_run(client, run_id, path))
             case _:
                 return fingerprint(_files_at(uri, store))
+
+
+def registry_uri(uri: str) -> str:
+    """Return the URI of the registry of a tracking store: its own, or that of MLFLOW_REGISTRY_URI."""
+    own = os.environ.get(REGISTRY_VARIABLE, "").strip()
+    return resolve_uri(own) if sqlite_path(own) else own.rstrip("/") or uri
+
+
+def find_model(client: MlflowClient, name: str) -> RegisteredModel | None:
+    """Return a registered model, or None where there is none of that name."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return client.get_registered_model(name)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return None
+
+
+def alias_of(model: RegisteredModel, alias: str) -> str | None:
+    """Return the number of the version that has an alias, or None."""
+    number = model.aliases.get(alias)
+    return None if number is None else str(number)
+
+
+def version_with(client: MlflowClient, model: RegisteredModel, alias: str) -> ModelVersion | None:
+    """Return the version that has an alias, or None."""
+    number = alias_of(model, alias)
+    return None if number is None else client.get_model_version(model.name, number)
+
+
+def tags_of(version: ModelVersion) -> dict[str, str]:
+    """Return the tags of a version without their prefix."""
+    return {key.removeprefix("evalplugin."): value for key, value in version.tags.items()}
 
 
 def find_version(client: MlflowClient, uri: str) -> ModelVersion | None:

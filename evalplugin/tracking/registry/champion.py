@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.config.gate_checks import CHAMPION_ALIAS
-from evalplugin.tracking.connection import FAIL_FAST, connect_to_existing, store_exists, tracking_call
+from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.read.runs import find_runs
-from evalplugin.tracking.registry.versions import find_model, registry_uri, tags_of, version_with
+from evalplugin.tracking.read.uris import find_model, registry_uri, tags_of, version_with
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -73,11 +73,8 @@ def recipe_of_run(tracking_uri: str | None, run: str) -> Recipe:
         DataError: There is no such run.
         TrackingError: The store cannot be reached, or the run does not say how to fit its model anew.
     """
-    uri = resolve_uri(tracking_uri)
-    client = connect_to_existing(uri)
-    with tracking_call(uri, f"read the run {run}"):
-        runs = find_runs(client, uri, bakeoff=None, runs=[run], experiment=None).runs
-        latest = max(runs, key=lambda one: one.started)
+    with existing_store(tracking_uri, f"read the run {run}") as client:
+        latest = max(find_runs(client, runs=[run]).runs, key=lambda one: one.started)
         origin = f"{latest} of bake-off {latest.bakeoff}"
         return Recipe(latest.model, latest.tag("model_type"), latest.params, origin, latest.declared_inputs)
 

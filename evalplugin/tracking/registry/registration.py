@@ -17,9 +17,7 @@ from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value
-from evalplugin.tracking.registry.served import ServedLists
-from evalplugin.tracking.registry.served.package import quiet_mlflow, save_package
-from evalplugin.tracking.registry.versions import (
+from evalplugin.tracking.read.uris import (
     REGISTRY_VARIABLE,
     alias_of,
     find_model,
@@ -27,6 +25,7 @@ from evalplugin.tracking.registry.versions import (
     tags_of,
     version_with,
 )
+from evalplugin.tracking.registry.served import ServedLists, quiet_mlflow, save_package
 from evalplugin.tracking.write.logged_models import link_version, logged_model
 
 if TYPE_CHECKING:

@@ -14,17 +14,16 @@ from evalplugin.metrics import definitions_hash, parse
 from evalplugin.tracking.names import MAX_PARAM, MAX_TAG, flatten, is_allowed, shorten_value
 from evalplugin.tracking.write.items import Dataset, Item, Param, Tag
 from evalplugin.tracking.write.provenance import git_tags, process_tags, user_name
-from evalplugin.tracking.write.tuning import tuning_params
 
 __all__ = [
     "common_tags",
     "dataset_inputs",
+    "dataset_name",
     "findings_tag",
     "model_params",
     "model_tags",
     "summary_params",
     "table_tag",
-    "test_data_name",
     "warnings_tag",
     "without_tags",
 ]
@@ -57,8 +56,11 @@ def model_params(bakeoff: Bakeoff, result: ModelResult) -> tuple[list[Param], li
         **{f"split.{name}": count for name, count in info.counts.items()},
     }
     values |= split | flatten("split", info.split_params, taken=split)
-    if result.tuning is not None:
-        values |= tuning_params(result.tuning)
+    if (tuning := result.tuning) is not None:
+        values |= flatten("tune", tuning.settings)
+        values |= {
+            f"tune.space.{key}": json.dumps(space, ensure_ascii=False) for key, space in tuning.space.items()
+        }
     params = [*starmap(Param, values.items()), *_evaluation_params(bakeoff, len(result.seed_means) or 1)]
     return list(filter(_fits, params)), [param.key for param in params if not _fits(param)]
 
@@ -175,15 +177,11 @@ def dataset_inputs(info: DataInfo) -> Iterator[Dataset]:
             "rating_scale": list(data.rating_scale),
             "folds": info.n_folds,
         }
-        yield Dataset(_part_name(info, part), data.digest, source, schema, json.dumps(profile), context)
+        yield Dataset(dataset_name(info, part), data.digest, source, schema, json.dumps(profile), context)
 
 
-def test_data_name(info: DataInfo) -> str:
-    """Return the name of the test data among the inputs of a run."""
-    return _part_name(info, "test")
-
-
-def _part_name(info: DataInfo, part: str) -> str:
+def dataset_name(info: DataInfo, part: str) -> str:
+    """Return the name of a part of the data, ``train`` or ``test``, among the inputs of a run."""
     return shorten_value(info.dataset, _MAX_DATASET_NAME - 6) + f" {part}"
 
 

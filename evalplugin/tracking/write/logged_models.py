@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.tracking.names import MAX_KEY_LENGTH, metric_names, shorten_value
 from evalplugin.tracking.write.items import Item, Metric, OfModel, Param
-from evalplugin.tracking.write.labels import test_data_name
+from evalplugin.tracking.write.labels import dataset_name
 from evalplugin.tracking.write.writer import safe_param
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def with_logged_model(
 ) -> Iterator[Item]:
     """Yield the items of a run; its means and costs belong to the logged model on the test data, too."""
     shown = {*metric_names(bakeoff.metrics).values(), "users", *_COSTS}
-    of = OfModel(model.model_id, test_data_name(result.data), result.data.test.digest)
+    of = OfModel(model.model_id, dataset_name(result.data, "test"), result.data.test.digest)
     for item in items:
         yield item._replace(of=of) if isinstance(item, Metric) and item.key in shown else item
 

@@ -11,7 +11,6 @@ from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.metrics.moments import mean_of_defined
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, metric_names, model_keys, shorten_value
 from evalplugin.tracking.write.items import Metric, Tag
-from evalplugin.tracking.write.tuning import tuning_metrics
 
 __all__ = ["difference_metrics", "finite_metrics", "model_metrics", "summary_metrics"]
 
@@ -44,7 +43,7 @@ def _model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Ce
     if (primary := cells.get(bakeoff.primary)) is not None:
         yield Metric("users", primary.users)
         yield Metric("users_undefined", primary.undefined)
-    yield from tuning_metrics(result)
+    yield from _tuning_metrics(result)
     if (costs := result.costs) is not None:
         for cost in ("fit_seconds", "recommend_seconds", "start_seconds", "score_seconds", "peak_memory_mb"):
             yield Metric(f"cost/{cost}", getattr(costs, cost))
@@ -70,6 +69,19 @@ def _model_metrics(bakeoff: Bakeoff, result: ModelResult, cells: Mapping[str, Ce
         if math.isfinite(cell.seed_share):
             yield Metric(f"seed_share/{names[metric]}", cell.seed_share)
     yield from _segment_metrics(bakeoff, result)
+
+
+def _tuning_metrics(result: ModelResult) -> Iterator[Metric]:
+    """Yield the metrics of how a model was tuned; none where it was not."""
+    if (tuning := result.tuning) is None:
+        return
+    yield Metric("tune/validation", tuning.validation)
+    yield Metric("tune/defaults", tuning.defaults)
+    if result.error is None:
+        yield Metric("tune/optimism", result.optimism)
+    for state in ("done", "dropped", "failed"):
+        yield Metric(f"tune/trials_{state}", tuning.count(state))
+    yield Metric("tune/seconds", tuning.seconds)
 
 
 def _spread(name: str, cell: Cell) -> Iterator[Metric]:

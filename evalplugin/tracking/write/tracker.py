@@ -19,12 +19,11 @@ from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.report.palette import model_colours
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
-from evalplugin.tracking.location import resolve_uri
+from evalplugin.tracking.large import LargeTables
+from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.read.cards import drifts_since
-from evalplugin.tracking.read.past import past_of
-from evalplugin.tracking.read.query import search_runs
-from evalplugin.tracking.read.runs import DONE
+from evalplugin.tracking.read.past import drifts_since, past_of
+from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.values import VALUES, digests_of_values
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
 from evalplugin.tracking.write.board import board_of, save_board
@@ -35,13 +34,11 @@ from evalplugin.tracking.write.contents import (
     summary_items,
     summary_name,
 )
-from evalplugin.tracking.write.experiment import close_dead_runs, open_experiment
 from evalplugin.tracking.write.items import Artifact, Item, Tag
 from evalplugin.tracking.write.labels import common_tags, model_tags
-from evalplugin.tracking.write.large import LargeTables
 from evalplugin.tracking.write.links import Links
 from evalplugin.tracking.write.logged_models import NO_LOGGED_MODELS, open_logged_model, with_logged_model
-from evalplugin.tracking.write.provenance import process_tags
+from evalplugin.tracking.write.provenance import is_gone, process_tags
 from evalplugin.tracking.write.writer import RunWriter
 
 if TYPE_CHECKING:
@@ -50,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MlflowTracker"]
 
+_KIND = {"mlflow.experimentKind": "custom_model_development"}
 # Reports a step by its name while the context lasts.
 Progress = Callable[[str], AbstractContextManager[object]]
 
@@ -102,13 +100,13 @@ class MlflowTracker:
         uri = resolve_uri(uri)
         client = connect(uri)
         with tracking_call(uri, f"open the experiment {bakeoff.experiment!r}", settings=FAIL_FAST):
-            experiment_id = open_experiment(client, uri, bakeoff.experiment)
+            experiment_id = _open_experiment(client, uri, bakeoff.experiment)
             writer = RunWriter(client, experiment_id, large or LargeTables())
         tracker = cls(bakeoff, uri, client, writer, tuple(common_tags(bakeoff)), progress)
         with tracking_call(uri, "look for runs of ours that were cut off", settings=FAIL_FAST):
             if resume:
                 tracker._resume()  # first, as the process of these runs has ended too
-            close_dead_runs(client, tracker.experiment_id)
+            _close_dead_runs(client, tracker.experiment_id)
         if tracker.summary_run_id is None and (run_id := os.environ.get("MLFLOW_RUN_ID")):
             with tracking_call(uri, f"adopt the run of MLFLOW_RUN_ID={run_id}", settings=FAIL_FAST):
                 tracker._adopt(client.get_run(run_id))
@@ -294,3 +292,40 @@ class MlflowTracker:
             # The source that `mlflow run` has logged must not change.
             self.writer.log(self.summary_run_id, [tag for tag in tags if not tag.key.startswith("mlflow.")])
         return self.summary_run_id
+
+
+def _open_experiment(client: MlflowClient, uri: str, name: str) -> str:
+    """Return the id of the experiment of that name, created if there is none, and marked as one of models.
+
+    Raises:
+        TrackingError: The experiment is deleted.
+    """
+    from mlflow.exceptions import MlflowException
+
+    experiment = client.get_experiment_by_name(name)
+    if experiment is None:
+        try:
+            return str(client.create_experiment(name, artifact_location(uri, name), tags=_KIND))
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+            return _open_experiment(client, uri, name)  # another process was faster
+    if experiment.lifecycle_stage != "active":
+        raise TrackingError(
+            f"MLflow at {uri}: the experiment {name!r} (id {experiment.experiment_id}) is deleted; "
+            f"choose another name, or restore it: MLFLOW_TRACKING_URI={uri} mlflow experiments restore "
+            f"--experiment-id {experiment.experiment_id}"
+        )
+    for key, value in _KIND.items():
+        if key not in experiment.tags:
+            client.set_experiment_tag(experiment.experiment_id, key, value)
+    return str(experiment.experiment_id)
+
+
+def _close_dead_runs(client: MlflowClient, experiment_id: str) -> None:
+    """End as KILLED the runs of an experiment that are RUNNING though the process that made them here is gone."""
+    host = process_tags()["evalplugin.host"].replace("'", "")
+    query = f"attributes.status = 'RUNNING' and tags.`evalplugin.host` = '{host}'"
+    for run in search_runs(client, [experiment_id], query):
+        if is_gone(run.run.data.tags):
+            client.set_terminated(run.id, "KILLED")

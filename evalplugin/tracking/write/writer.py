@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.files import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
+from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
-from evalplugin.tracking.write.large import LargeTables
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-__all__ = ["RunWriter", "log_items", "redact_text", "safe_param", "without_credentials", "write_artifact"]
+__all__ = ["RunWriter", "redact_text", "safe_param", "without_credentials", "write_artifact"]
 
 
 @dataclass
@@ -52,78 +52,58 @@ class RunWriter:
         self.open_runs.add(run_id)
 
     def log(self, run_id: str, items: Iterable[Item], folder: Path | None = None) -> None:
-        """Log items into a run; see ``log_items``."""
+        """Log items into a run, without credentials.
+
+        Args:
+            run_id: The run.
+            items: The items, in any order; metrics and parameters are logged before files.
+            folder: The folder of the files, which stay; None: a temporary folder.
+
+        Raises:
+            TrackingError: A large table cannot be written to its URI.
+        """
+        from mlflow import entities
+
         # A fixed time for each run: a repeated value is then equal, and stored once.
         at = self._started.get(run_id, 0)
-        log_items(self.client, run_id, items, at=at, folder=folder, large=self.large)
+        metrics, params, tags, datasets, artifacts = [], [], [], [], []
+        for item in map(without_credentials, items):
+            match item:
+                case Metric():
+                    of = {} if item.of is None else _of_model(item.of)
+                    metrics.append(entities.Metric(item.key, item.value, at, item.step, **of))
+                case Param():
+                    params.append(entities.Param(item.key, item.text))
+                case Tag():
+                    tags.append(entities.RunTag(item.key, shorten_value(item.value)))
+                case Dataset():
+                    datasets.append(_dataset_input(item))
+                case Artifact():
+                    artifacts.append(item)
+        with ExitStack() as stack:
+            if artifacts:
+                folder = folder or Path(
+                    stack.enter_context(tempfile.TemporaryDirectory(prefix="evalplugin-"))
+                )
+                for artifact in artifacts:
+                    write_artifact(artifact, folder)
+                paths = self.large.moved(run_id, folder, [artifact.path for artifact in artifacts])
+                # Files for programs are compared with these when the run is read back.
+                checksums = {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
+                if checksums:
+                    tags.append(entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
+            if metrics or params or tags:
+                # The client sends as many at a time as MLflow allows.
+                self.client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
+            if datasets:
+                self.client.log_inputs(run_id, datasets)
+            if artifacts:
+                self.client.log_artifacts(run_id, str(folder))
 
     def end(self, run_id: str, status: str) -> None:
         """End a run as FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status)
         self.open_runs.discard(run_id)
-
-
-def log_items(
-    client: MlflowClient,
-    run_id: str,
-    items: Iterable[Item],
-    *,
-    at: int = 0,
-    folder: Path | None = None,
-    large: LargeTables | None = None,
-) -> None:
-    """Log items into a run, without credentials.
-
-    Args:
-        client: Client of the store.
-        run_id: The run.
-        items: The items, in any order; metrics and parameters are logged before files.
-        at: The time of the metrics, in milliseconds since 1970.
-        folder: The folder of the files, which stay; None: a temporary folder.
-        large: Where large tables go; None: into the run.
-
-    Raises:
-        TrackingError: A large table cannot be written to its URI.
-    """
-    from mlflow import entities
-
-    metrics, params, tags, datasets, artifacts = [], [], [], [], []
-    for item in map(without_credentials, items):
-        match item:
-            case Metric():
-                of = {} if item.of is None else _of_model(item.of)
-                metrics.append(entities.Metric(item.key, item.value, at, item.step, **of))
-            case Param():
-                params.append(entities.Param(item.key, item.text))
-            case Tag():
-                tags.append(entities.RunTag(item.key, shorten_value(item.value)))
-            case Dataset():
-                datasets.append(_dataset_input(item))
-            case Artifact():
-                artifacts.append(item)
-    with ExitStack() as stack:
-        if artifacts and folder is None:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="evalplugin-")))
-        for artifact in artifacts:
-            assert folder is not None
-            write_artifact(artifact, folder)
-        paths = [artifact.path for artifact in artifacts]
-        if folder is not None and large is not None:
-            paths = large.moved(run_id, folder, paths)
-        if folder is not None and (checksums := _checksums(folder, paths)):
-            tags.append(entities.RunTag("evalplugin.checksums", json.dumps(checksums)))
-        if metrics or params or tags:
-            # The client sends as many at a time as MLflow allows.
-            client.log_batch(run_id, metrics=metrics, params=params, tags=tags)
-        if datasets:
-            client.log_inputs(run_id, datasets)
-        if artifacts:
-            client.log_artifacts(run_id, str(folder))
-
-
-def _checksums(folder: Path, paths: Sequence[str]) -> dict[str, str]:
-    """Return the SHA-256 of the files for programs, which are compared when the run is read back, by path."""
-    return {path: file_digest(folder / path) for path in paths if path.startswith("data/")}
 
 
 def without_credentials(item: Item) -> Item:

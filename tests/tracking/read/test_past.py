@@ -14,7 +14,7 @@ import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.comparison.gate import Decision
 from evalplugin.execution.results import Bakeoff, ModelResult
-from evalplugin.features.gate.logged_decision import log_decision, run_ids
+from evalplugin.features.gate.command import ids_of, log_decision
 from evalplugin.features.history import with_decision
 from evalplugin.tracking import MlflowTracker
 from evalplugin.tracking.read import past
@@ -89,7 +89,7 @@ def test_dataset_and_split_of_a_decision_are_read_back(make: SimpleNamespace, ur
     decision = Decision(
         "keep", None, "random", "it stays", "ndcg@10", 0.95, ("knn",), (), "b-1", "toy", "last_n"
     )
-    log_decision(uri, decision, run_ids(uri, "knn"))
+    log_decision(uri, decision, ids_of(uri, "knn"))
     (found,) = read_past(uri, experiment="nightly")
     assert (found.outcome, found.champion, found.promoted) == ("keep", "random", None)
     assert found.decided == ("toy", "last_n")
@@ -181,7 +181,7 @@ def test_a_decision_whose_upload_fails_leaves_no_running_run(
         raise OSError("the bucket is closed")
 
     monkeypatch.setattr(MlflowClient, "log_artifacts", refuse)
-    runs = run_ids(uri, "knn")
+    runs = ids_of(uri, "knn")
     with pytest.raises(TrackingError, match="cannot log the decision: the bucket is closed"):
         log_decision(uri, decision, runs)
     client = MlflowClient(tracking_uri=uri)

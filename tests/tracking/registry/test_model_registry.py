@@ -73,7 +73,7 @@ def lists(data: Interactions | None = None, type: str = "popularity", **asked: A
 
 def answers(served: ServedLists, folder: Path) -> Any:
     """The registered recommender with these lists, without a registry around it."""
-    from evalplugin.tracking.registry.served.recommender import LISTS, ServedRecommender
+    from evalplugin.tracking.registry.recommender import LISTS, ServedRecommender
 
     served.save(folder / "lists.npz")
     recommender = ServedRecommender()

@@ -14,7 +14,6 @@ from mlflow.entities import Run
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
 from evalplugin.features.gate import promotion
-from evalplugin.tracking.registry import registration
 
 PLUGIN = """
 import time
@@ -123,7 +122,7 @@ def test_unreachable_registry_loses_no_results(
         raise TrackingError("MLflow at x: cannot register upright as shop: it is away")
 
     with monkeypatch.context() as patch:
-        patch.setattr(registration, "register_lists", away)
+        patch.setattr(promotion, "register_lists", away)
         assert main(["run", config("fit")]) == 1
     out, err = capsys.readouterr()
     assert "PROMOTE: upright replaces the champion " in out

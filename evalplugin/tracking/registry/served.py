@@ -1,12 +1,16 @@
-"""The lists of a registered recommender, from a model that is fitted again on all data."""
+"""The registered recommender: its lists, from a model fitted on all data, and the files that MLflow serves it from."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +18,22 @@ import numpy.typing as npt
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, TopN, one_blas_thread, recommend, select_top_n
+from evalplugin.tracking.connection import loggers_at
 
-__all__ = ["ServedLists", "make_lists"]
+if TYPE_CHECKING:
+    from mlflow.models import ModelSignature
+
+__all__ = ["ServedLists", "make_lists", "quiet_mlflow", "save_package"]
 
 ListedItems = Literal["unseen", "all"]
+
+_CODE = Path(__file__).parent / "recommender.py"
+_REQUIREMENTS = ("mlflow", "numpy", "pandas")
+_CHATTY = ("mlflow.pyfunc", "mlflow.store.model_registry.abstract_store")
+_WHOLE_NUMBERS = (
+    "whole numbers; MLflow makes one of whatever else comes over HTTP, of true 1, of 0.5 0, before the model sees it: "
+    "the user of an answer is whose list it is"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,3 +112,69 @@ def _ids(name: str, ids: npt.NDArray[np.generic]) -> dict[str, npt.NDArray[Any]]
     encoded = [text.encode() for text in ids.tolist()]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     return {name: np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}_ends": ends}
+
+
+def save_package(lists: ServedLists, arrays: Path, origin: Mapping[str, str], folder: Path) -> None:
+    """Write the folder that MLflow loads and serves the lists from.
+
+    Args:
+        lists: The lists that are served.
+        arrays: The file that they were saved to.
+        origin: ``bakeoff``, ``model``, ``model_type``, ``dataset`` and ``data_digest``.
+        folder: The folder, which must not exist.
+    """
+    import pandas as pd
+    from mlflow.pyfunc import save_model
+
+    save_model(
+        folder,
+        python_model=str(_CODE),
+        artifacts={"lists": str(arrays)},
+        signature=_signature(lists),
+        input_example=pd.DataFrame({"user": lists.users[:2].tolist()}),
+        pip_requirements=[f"{package}=={version(package)}" for package in _REQUIREMENTS],
+        metadata={
+            **{key: origin[key] for key in ("bakeoff", "model", "model_type")},
+            "users": len(lists.users),
+            "items": len(lists.items),
+            "n": lists.top_n.n,
+            "candidates": (
+                "all items but those that a user met in the data"
+                if lists.candidates == "unseen"
+                else "all items"
+            ),
+            "fitted_on": f"all interactions of {origin['dataset']}, digest {origin['data_digest']}",
+            "user_ids": "text" if lists.users.dtype == object else _WHOLE_NUMBERS,
+            "unknown_users": "the items that most users met, how many met them as scores; source is then "
+            "'popularity', and 'model' otherwise",
+        },
+    )
+
+
+def _signature(lists: ServedLists) -> ModelSignature:
+    from mlflow.models import ModelSignature
+    from mlflow.types.schema import Array, ColSpec, DataType, ParamSchema, ParamSpec, Schema
+
+    user, item = (
+        DataType.string if ids.dtype == object else DataType.long for ids in (lists.users, lists.items)
+    )
+    return ModelSignature(
+        inputs=Schema([ColSpec(user, "user")]),
+        outputs=Schema(
+            [
+                ColSpec(user, "user"),
+                ColSpec(Array(item), "items"),
+                ColSpec(Array(DataType.double), "scores"),
+                ColSpec(DataType.string, "source"),
+            ]
+        ),
+        params=ParamSchema([ParamSpec("n", DataType.long, lists.top_n.n)]),
+    )
+
+
+@contextmanager
+def quiet_mlflow() -> Iterator[None]:
+    """Silence MLflow's progress messages, and its warnings about its own classes."""
+    with loggers_at(logging.WARNING, _CHATTY), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*Any type hint is inferred as AnyType")
+        yield
