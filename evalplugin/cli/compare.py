@@ -87,7 +87,7 @@ def compare(
         with observer.progress("write the page"):
             found.to_html(html)
     if shown == "table":
-        from evalplugin.cli.show.compare import show_comparisons
+        from evalplugin.cli.show.tables import show_comparisons
 
         show_comparisons(found.comparisons, names, segment)
     else:

@@ -50,7 +50,7 @@ def data(
     The data is read, filtered and split; nothing is fitted and nothing is logged.
     """
     from evalplugin.cli import show
-    from evalplugin.cli.show.data import show_data
+    from evalplugin.cli.show.tables import show_data
     from evalplugin.features.data_card.command import describe_data, write_pictures
     from evalplugin.workspace import Workspace
 

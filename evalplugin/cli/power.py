@@ -75,7 +75,7 @@ def power(
     there is none, spreads are assumed.
     """
     from evalplugin.cli import show
-    from evalplugin.cli.show.power import show_power
+    from evalplugin.cli.show.tables import show_power
     from evalplugin.features import power as power_of
     from evalplugin.workspace import Workspace
 
