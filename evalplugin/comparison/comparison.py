@@ -13,8 +13,15 @@ import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
-from evalplugin.comparison.cells import LEVEL, metric_cells
-from evalplugin.comparison.compared import ComparedModel, Mark, Pair, SegmentCell, aligned
+from evalplugin.comparison.compared import (
+    LEVEL,
+    ComparedModel,
+    Mark,
+    Pair,
+    SegmentCell,
+    aligned,
+    metric_cells,
+)
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import (
     Method,

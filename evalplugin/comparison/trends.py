@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
-from evalplugin.comparison.cells import LEVEL
+from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 

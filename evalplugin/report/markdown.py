@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, percent, seconds
 from evalplugin.base.text import escape_controls
-from evalplugin.comparison.cells import LEVEL
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of

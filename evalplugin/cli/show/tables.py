@@ -23,8 +23,7 @@ from evalplugin.cli.show.console import (
     show_titled,
     stdout,
 )
-from evalplugin.comparison.cells import LEVEL
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import DataSplit
