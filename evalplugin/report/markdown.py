@@ -15,9 +15,8 @@ from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import Bakeoff, DataSplit
 from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
 from evalplugin.report.ranks import ranks_table
-from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
-from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, tuning_lines
+from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, seed_lines, tuning_lines
 
 __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
 

@@ -13,8 +13,7 @@ from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import RELIABLE_FROM
 from evalplugin.metrics import parse
-from evalplugin.report.seeds import seed_range
-from evalplugin.report.words import MAY_ERR
+from evalplugin.report.words import MAY_ERR, seed_range
 
 __all__ = ["Verdict", "best_sentence", "group_sentences", "segment_verdict", "verdict", "verdict_sentence"]
 
@@ -222,12 +221,7 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         chance = f"may be chance ({p_equals(pair.p_holm, 'Holm')}), as only {least} is found in 4 of 5 such bake-offs"
         return f"{text}; {chance}{seed_range(pair)}"
     shares = f"better for {share(pair.better)} of users, worse for {share(pair.worse)}"
-    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{_few_users(pair)}"
-
-
-def _few_users(pair: Pair) -> str:
-    """Return the warning of a test that rests on few users; empty for others."""
-    return _few(pair.paired.differing)
+    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{_few(pair.paired.differing)}"
 
 
 def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
@@ -242,6 +236,7 @@ def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
 
 
 def _few(differing: int, where: str = "") -> str:
+    """Return the warning of a test that rests on few users; empty for others."""
     if differing >= RELIABLE_FROM:
         return ""
     return f"; only {differing:,} users have different scores{where}: below {RELIABLE_FROM}, {MAY_ERR}"

@@ -30,7 +30,6 @@ from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.data_card import SPLIT_HEADS, card_facts, card_title, drift_lines, split_rows
 from evalplugin.report.ranks import ranks_table
-from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
@@ -38,6 +37,7 @@ from evalplugin.report.words import (
     few_users_legend,
     heading,
     marks_legend,
+    seed_lines,
     small_legend,
     tuning_lines,
 )
