@@ -330,18 +330,14 @@ def _mark(pair: Pair, is_shown: bool) -> Mark:
 
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
-    contest, level = comparison.contest, comparison.level
-    scores = {row.model: row.scores for row in comparison.models if row.scores is not None}
-    for segmentation in contest.segments:
-        group = {model: segmentation.of(s.users) for model, s in scores.items()}
-        cells: dict[str, list[SegmentCell]] = {metric: [] for metric in contest.metrics}
-        for number, label in enumerate(segmentation.labels):
-            inside = {model: _only(s, group[model] == number) for model, s in scores.items()}
+    for segmentation in comparison.contest.segments:
+        cells: dict[str, list[SegmentCell]] = {metric: [] for metric in comparison.contest.metrics}
+        for label, inside in _groups(comparison, segmentation):
             for cell in _group_cells(comparison, segmentation.name, label, inside):
                 cells[cell.metric].append(cell)
         for family in cells.values():
             differences = [c.difference for c in family if c.difference is not None]
-            corrected = iter(_corrected(differences, level))
+            corrected = iter(_corrected(differences, comparison.level))
             yield from (c if c.difference is None else replace(c, difference=next(corrected)) for c in family)
 
 
@@ -374,9 +370,7 @@ def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterat
         if segmentation.name != segment or segmentation.from_truth:
             continue
         level = 1 - (1 - max(comparison.level, 0.5)) / len(segmentation.labels)
-        group = {model: segmentation.of(s.users) for model, s in comparison._scores.items()}
-        for number, label in enumerate(segmentation.labels):
-            inside = {model: _only(s, group[model] == number) for model, s in comparison._scores.items()}
+        for label, inside in _groups(comparison, segmentation):
             rng = generator(contest.seed, "best", segment, label)
             seeds = comparison._seeds(metric)
             found = best_models(
@@ -384,6 +378,13 @@ def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterat
             )
             if found is not None:
                 yield found
+
+
+def _groups(comparison: Comparison, parts: Segmentation) -> Iterator[tuple[str, dict[str, PerUserScores]]]:
+    """Yield each group of users, with their scores by model."""
+    group = {model: parts.of(s.users) for model, s in comparison._scores.items()}
+    for number, label in enumerate(parts.labels):
+        yield label, {model: _only(s, group[model] == number) for model, s in comparison._scores.items()}
 
 
 def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:
