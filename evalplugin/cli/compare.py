@@ -40,10 +40,7 @@ __all__ = ["compare"]
     help="What to show, several times; else the primary metric, or all in json and csv.",
 )  # fmt: skip
 @options.intersect
-@click.option(
-    "--format", "shown", type=click.Choice(["table", "json", "markdown", "csv", "latex"]), default="table",
-    show_default=True,
-)  # fmt: skip
+@options.shown("table", "json", "markdown", "csv", "latex")
 @click.option(
     "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
 )

@@ -20,14 +20,7 @@ __all__ = ["data"]
 @options.tracking_uri
 @options.experiment
 @options.data_home
-@click.option(
-    "--format",
-    "shown",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one object for a config, a list for several.",
-)
+@options.shown("text", "json", help="json: one object for a config, a list for several.")
 @click.option(
     "--pictures",
     "folder",

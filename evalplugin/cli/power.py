@@ -45,7 +45,7 @@ __all__ = ["power"]
     help="Probability of finding the gain.",
 )
 @click.option("--tracking-uri", help="MLflow tracking URI.")
-@click.option("--format", "shown", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@options.shown("table", "json")
 @options.set_value
 @options.data_home
 @options.plugin
