@@ -206,14 +206,8 @@ def compare(
     models = _ranked(contest.primary, rows)
     found_pairs = tuple(_pairs(contest, models, pairs, level, intervals, tests))
     to_baseline = {(p.model, p.metric): p for p in found_pairs if p.against == contest.baseline}
-    return Comparison(
-        contest,
-        level,
-        intervals,
-        pairs,
-        tuple(_with_differences(row, to_baseline) for row in models),
-        found_pairs,
-    )
+    compared = tuple(_with_differences(row, to_baseline) for row in models)
+    return Comparison(contest, level, intervals, pairs, compared, found_pairs)
 
 
 def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair]) -> ComparedModel:

@@ -70,11 +70,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in done]
             lines += [*markdown_table(heads, rows), ""]
-        for line in [
-            *few_users_legend(comparison.pairs),
-            *seed_lines(comparison),
-            *tuning_lines(comparison),
-        ]:
+        for line in [*few_users_legend(comparison.pairs), *seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]

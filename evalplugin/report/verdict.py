@@ -202,12 +202,10 @@ def _baseline(comparison: Comparison, leader: ComparedModel, best: BestModels) -
             yield "Baseline", f"{leader.model} leads itself: no model is ahead of it"
         return
     yield f"Against {pair.against}", _difference(comparison, pair)
-    others = [
-        p for p in comparison.pairs if (p.model, p.against) == (pair.model, pair.against) and p is not pair
-    ]
-    decidable = [p for p in others if p.direction]
-    if decidable:
-        yield "Other metrics", _other_metrics(decidable)
+    names = (pair.model, pair.against)
+    others = [p for p in comparison.pairs if (p.model, p.against) == names and p is not pair and p.direction]
+    if others:
+        yield "Other metrics", _other_metrics(others)
 
 
 def _difference(comparison: Comparison, pair: Pair) -> str:

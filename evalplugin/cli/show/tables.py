@@ -118,13 +118,9 @@ def show_outcome(outcome: Outcome) -> None:
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
     console.print()
     for comparison in outcome.comparisons:
-        console.print(escape(_verdict(comparison, named=len(outcome.comparisons) > 1)), highlight=False)
-
-
-def _verdict(comparison: Comparison, *, named: bool) -> str:
-    contest = comparison.contest
-    sentence = verdict_sentence(comparison, contest.primary)
-    return f"{DataSplit.of(contest)}: {sentence}" if named else sentence
+        where = f"{DataSplit.of(comparison.contest)}: " if len(outcome.comparisons) > 1 else ""
+        sentence = verdict_sentence(comparison, comparison.contest.primary)
+        console.print(escape(where + sentence), highlight=False)
 
 
 def show_comparisons(
