@@ -100,15 +100,13 @@ def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
 def tuning_lines(comparison: Comparison) -> list[str]:
     """Return lines on the models that were tuned, on what, with what budget and optimism; none if none was."""
     done = [row for row in comparison.models if row.error is None]
-    tuned = [(row, row.tuned) for row in done if row.tuned is not None]
+    tuned: dict[tuple[str, str, str], list[str]] = {}
+    for row in done:
+        if (how := row.tuned) is not None:
+            text = f"{row.model} {signed(how.optimism)}"
+            tuned.setdefault((how.metric, how.split, how.budget), []).append(text)
     lines = []
-    for how in dict.fromkeys((one.metric, one.split, one.budget) for _, one in tuned):
-        metric, split, budget = how
-        models = [
-            f"{row.model} {signed(one.optimism)}"
-            for row, one in tuned
-            if (one.metric, one.split, one.budget) == how
-        ]
+    for (metric, split, budget), models in tuned.items():
         each = " each" if len(models) > 1 else ""
         lines.append(
             f"Tuned by {metric} within the train data, {split}; budget: {budget}{each}. Optimism, validation against "

@@ -88,25 +88,18 @@ def _metric(
 ) -> dict[str, Any]:
     spec = parse(metric)
     cells = [row.cells.get(metric) for row in rows]
-    summaries = [c.summary for c in cells if c is not None and c.summary is not None and c.summary.n]
-    low, high = axis_limits(metric, [s.quantiles for s in summaries])
+    summaries = [None if c is None else c.summary for c in cells]
+    defined = [s.quantiles for s in summaries if s is not None and s.n]
+    low, high = axis_limits(metric, defined)
     return {
         "name": metric,
         "better": spec.direction,
-        "perUser": bool(summaries),
+        "perUser": bool(defined),
         "family": spec.at(None).name,
         "axis": [rounded(low), rounded(high)],
         "means": [None if c is None else _mean(c) for c in cells],
-        "spread": [
-            None
-            if c is None or c.summary is None
-            else [rounded(c.summary.std), rounded(c.summary.zero_share)]
-            for c in cells
-        ],
-        "quantiles": [
-            None if c is None or c.summary is None else [rounded(v) for v in c.summary.quantiles.tolist()]
-            for c in cells
-        ],
+        "spread": [None if s is None else [rounded(s.std), rounded(s.zero_share)] for s in summaries],
+        "quantiles": [None if s is None else [*map(rounded, s.quantiles.tolist())] for s in summaries],
         "pairs": [_pair(p, position) for p in comparison.every_pair if p.metric == metric],
     }
 
@@ -170,15 +163,14 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
     for name, unit, of in _COSTS:
         values = [math.nan if row.costs is None else of(row.costs, row) for row in rows]
         if any(map(math.isfinite, values)):
+            frontier = _frontier(values, [direction * mean for mean in quality]) if direction else []
             kinds.append(
                 {
                     "name": name,
                     "unit": unit,
                     "values": [rounded(v) for v in values],
                     "log": _spans_orders(values),
-                    "frontier": _frontier(values, [direction * mean for mean in quality])
-                    if direction
-                    else [],
+                    "frontier": frontier,
                 }
             )
     return kinds
