@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from evalplugin.comparison.cells import metric_cells
-from evalplugin.comparison.compared import Cell
+from evalplugin.comparison.compared import Cell, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.statistics import Interval

@@ -40,10 +40,7 @@ __all__ = ["compare"]
     help="What to show, several times; else the primary metric, or all in json and csv.",
 )  # fmt: skip
 @options.intersect
-@click.option(
-    "--format", "shown", type=click.Choice(["table", "json", "markdown", "csv", "latex"]), default="table",
-    show_default=True,
-)  # fmt: skip
+@options.shown("table", "json", "markdown", "csv", "latex")
 @click.option(
     "--html", type=options.Output(path_type=Path, dir_okay=False), help="Write the page to this file."
 )
@@ -87,7 +84,7 @@ def compare(
         with observer.progress("write the page"):
             found.to_html(html)
     if shown == "table":
-        from evalplugin.cli.show.compare import show_comparisons
+        from evalplugin.cli.show.tables import show_comparisons
 
         show_comparisons(found.comparisons, names, segment)
     else:

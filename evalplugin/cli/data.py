@@ -20,14 +20,7 @@ __all__ = ["data"]
 @options.tracking_uri
 @options.experiment
 @options.data_home
-@click.option(
-    "--format",
-    "shown",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="json: one object for a config, a list for several.",
-)
+@options.shown("text", "json", help="json: one object for a config, a list for several.")
 @click.option(
     "--pictures",
     "folder",
@@ -50,7 +43,7 @@ def data(
     The data is read, filtered and split; nothing is fitted and nothing is logged.
     """
     from evalplugin.cli import show
-    from evalplugin.cli.show.data import show_data
+    from evalplugin.cli.show.tables import show_data
     from evalplugin.features.data_card.command import describe_data, write_pictures
     from evalplugin.workspace import Workspace
 

@@ -71,9 +71,7 @@ Exit codes:
     help="When the exit code is 1; see above.  [default: refuse]",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Decide and show, and log nothing.")
-@click.option(
-    "--format", "shown", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
-)
+@options.shown("table", "json", "markdown")
 @options.set_value
 @options.plugin
 @options.debug

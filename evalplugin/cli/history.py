@@ -19,9 +19,7 @@ __all__ = ["history"]
 @click.option(
     "--last", type=click.IntRange(1), default=30, show_default=True, metavar="N", help="Bake-offs at most."
 )
-@click.option(
-    "--format", "shown", type=click.Choice(["table", "json", "csv"]), default="table", show_default=True
-)
+@options.shown("table", "json", "csv")
 @click.option(
     "--chart",
     type=options.Output(path_type=Path, dir_okay=False),
@@ -55,7 +53,7 @@ def history(
     for sentence in found.damaged:
         observer.warn(sentence)
     if chart is not None:
-        with show.observer().progress("draw the picture"):
+        with observer.progress("draw the picture"):
             write_trend(found, chart)
     if shown == "table":
         show_history(found)

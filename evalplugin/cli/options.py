@@ -25,6 +25,7 @@ __all__ = [
     "plugin",
     "runs",
     "set_value",
+    "shown",
     "source_experiment",
     "store",
     "tracking_uri",
@@ -54,6 +55,12 @@ class Output(click.Path):
             return super().convert(local_path(value), param, context)
         refuse_credentials(str(value))
         return str(value)
+
+
+def shown(*formats: str, **options: Any) -> Callable[..., Any]:
+    """Return the option ``--format`` with its formats, the first one by default."""
+    given = {"default": formats[0], "show_default": True, **options}
+    return click.option("--format", "shown", type=click.Choice(formats), **given)
 
 
 def _on_this_machine(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path | None:

@@ -45,7 +45,7 @@ __all__ = ["power"]
     help="Probability of finding the gain.",
 )
 @click.option("--tracking-uri", help="MLflow tracking URI.")
-@click.option("--format", "shown", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@options.shown("table", "json")
 @options.set_value
 @options.data_home
 @options.plugin
@@ -75,7 +75,7 @@ def power(
     there is none, spreads are assumed.
     """
     from evalplugin.cli import show
-    from evalplugin.cli.show.power import show_power
+    from evalplugin.cli.show.tables import show_power
     from evalplugin.features import power as power_of
     from evalplugin.workspace import Workspace
 

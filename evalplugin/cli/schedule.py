@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import echo, load_all, print_diagnostic, show_warning
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from evalplugin.schedule import ScheduledConfig
 
 __all__ = ["schedule"]

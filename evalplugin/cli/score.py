@@ -39,9 +39,7 @@ __all__ = ["score"]
     type=options.Output(path_type=Path, dir_okay=False),
     help="Write per-user scores: .parquet, .csv.",
 )
-@click.option(
-    "--format", "shown", type=click.Choice(["table", "json", "csv"]), default="table", help="Of the means."
-)
+@options.shown("table", "json", "csv", show_default=False, help="Of the means.")
 @click.option(
     "--input-format", type=click.Choice(["auto", "csv", "parquet", "trec"]), default="auto",
     help="auto: by the names of the files; trec: a run and qrels.",

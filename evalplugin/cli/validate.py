@@ -38,14 +38,8 @@ def validate(
     """
     code = EXIT_DONE
     for config in load_all(configs, overrides, data_home):
-        sizes = " x ".join(
-            count_text(len(parts), kind)
-            for parts, kind in (
-                (config.models, "model"),
-                (config.datasets, "dataset"),
-                (config.splits, "split"),
-            )
-        )
+        counts = {"model": len(config.models), "dataset": len(config.datasets), "split": len(config.splits)}
+        sizes = " x ".join(count_text(count, kind) for kind, count in counts.items())
         echo(f"{config.name}: valid: {sizes}, {count_text(len(config.metrics), 'metric')}")
         if with_data:
             code = max(code, _check_data(config, data_home))

@@ -1,4 +1,4 @@
-"""Values of a comparison: models with their ranks, means, paired differences and groups of users."""
+"""Values of a comparison: models with their ranks, means with intervals, paired differences and groups of users."""
 
 from __future__ import annotations
 
@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.comparison.statistics import Interval, Paired, SeedSpread, seed_spread
+from evalplugin.base.seeding import generator
+from evalplugin.comparison.statistics import (
+    Interval,
+    Paired,
+    SeedSpread,
+    interval_with_seeds,
+    mean_intervals,
+    seed_spread,
+)
 from evalplugin.execution.results import Costs, ModelResult
 from evalplugin.metrics import parse
-from evalplugin.metrics.distribution import Summary
+from evalplugin.metrics.distribution import Summary, summarise
 from evalplugin.metrics.scores import PerUserScores
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "LEVEL",
     "Cell",
     "ComparedModel",
     "Mark",
@@ -28,8 +37,11 @@ __all__ = [
     "Tuned",
     "aligned",
     "budget_text",
+    "metric_cells",
     "split_text",
 ]
+
+LEVEL = 0.95  # default of every interval
 
 Mark = Literal["+", "-", ""]
 
@@ -162,7 +174,7 @@ class ComparedModel:
 
     def spread_of_seeds(self, metric: str) -> SeedSpread | None:
         """Return how the mean of a metric varies from seed to seed; None where the model was fitted once."""
-        return seed_spread([means.get(metric, math.nan) for means in self.seed_means])
+        return _spread(self.seed_means, metric)
 
 
 @dataclass(frozen=True)
@@ -189,3 +201,61 @@ def aligned(
     for model, one in enumerate(scores):
         values[np.searchsorted(users, one.users), model] = one.column(metric)
     return users, values
+
+
+def metric_cells(
+    scores: PerUserScores | None,
+    metrics: Sequence[str],
+    seed: int,
+    *,
+    seed_means: Sequence[Mapping[str, float]] = (),
+    level: float = LEVEL,
+) -> dict[str, Cell]:
+    """Return a model's value of each metric, in the order of ``metrics``; empty for a model that failed.
+
+    The intervals take in what other seeds give, if there are ``seed_means``.
+    """
+    if scores is None:
+        return {}
+    own = [m for m in metrics if m in scores.metrics]
+    values = np.stack([scores.column(m) for m in own], axis=1) if own else np.empty((len(scores.users), 0))
+    # One random stream for all, so that no number depends on the names of models and data or on other metrics.
+    bounds = [parse(m).metric.bounds for m in own]
+    intervals = mean_intervals(values, level=level, bounds=bounds, rng=generator(seed, "interval"))
+    cells = {
+        m: _cell(m, values[:, i], interval, _spread(seed_means, m))
+        for i, (m, interval) in enumerate(zip(own, intervals, strict=True))
+    }
+    cells |= {
+        m: Cell(m, float(value), users=len(scores.users), seeds=_spread(seed_means, m))
+        for m, value in scores.overall.items()
+    }
+    return {m: cells[m] for m in metrics if m in cells}
+
+
+def _spread(seed_means: Sequence[Mapping[str, float]], metric: str) -> SeedSpread | None:
+    return seed_spread([means.get(metric, math.nan) for means in seed_means])
+
+
+def _cell(metric: str, values: npt.NDArray[np.float64], interval: Interval, seeds: SeedSpread | None) -> Cell:
+    summary = summarise(values)
+    if seeds is not None:
+        interval = interval_with_seeds(interval, [seeds])
+    return Cell(
+        metric,
+        mean=summary.mean,
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+        users=summary.n,
+        undefined=summary.undefined,
+        summary=summary,
+        seeds=seeds,
+        seed_share=math.nan if seeds is None else _seed_share(seeds, summary),
+    )
+
+
+def _seed_share(seeds: SeedSpread, summary: Summary) -> float:
+    """Return the seeds' share of the variance of a mean over users and seeds; NaN without any."""
+    of_seeds, of_users = seeds.error**2, summary.std**2 / max(1, summary.n)
+    return of_seeds / (of_seeds + of_users) if of_seeds + of_users > 0 else math.nan

@@ -13,8 +13,15 @@ import numpy.typing as npt
 
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.best import BestModels, best_models
-from evalplugin.comparison.cells import LEVEL, metric_cells
-from evalplugin.comparison.compared import ComparedModel, Mark, Pair, SegmentCell, aligned
+from evalplugin.comparison.compared import (
+    LEVEL,
+    ComparedModel,
+    Mark,
+    Pair,
+    SegmentCell,
+    aligned,
+    metric_cells,
+)
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.statistics import (
     Method,
@@ -35,9 +42,8 @@ from evalplugin.segments import NO_HISTORY, Segmentation
 __all__ = ["LEVEL", "Comparison", "compare"]
 
 _VALUES_AT_ONCE = 2**22  # of all users and pairs of models that are compared together
-_VALUES_OF_EVERY_PAIR = (
-    2**19
-)  # users times models squared, up to which all metrics are compared for every pair
+# Users times models squared, up to which all metrics are compared for every pair.
+_VALUES_OF_EVERY_PAIR = 2**19
 
 Pairing = Literal["baseline", "all"]
 
@@ -200,14 +206,8 @@ def compare(
     models = _ranked(contest.primary, rows)
     found_pairs = tuple(_pairs(contest, models, pairs, level, intervals, tests))
     to_baseline = {(p.model, p.metric): p for p in found_pairs if p.against == contest.baseline}
-    return Comparison(
-        contest,
-        level,
-        intervals,
-        pairs,
-        tuple(_with_differences(row, to_baseline) for row in models),
-        found_pairs,
-    )
+    compared = tuple(_with_differences(row, to_baseline) for row in models)
+    return Comparison(contest, level, intervals, pairs, compared, found_pairs)
 
 
 def _with_differences(row: ComparedModel, pairs: Mapping[tuple[str, str], Pair]) -> ComparedModel:
@@ -323,18 +323,14 @@ def _mark(pair: Pair, is_shown: bool) -> Mark:
 
 
 def _segment_cells(comparison: Comparison) -> Iterator[SegmentCell]:
-    contest, level = comparison.contest, comparison.level
-    scores = {row.model: row.scores for row in comparison.models if row.scores is not None}
-    for segmentation in contest.segments:
-        group = {model: segmentation.of(s.users) for model, s in scores.items()}
-        cells: dict[str, list[SegmentCell]] = {metric: [] for metric in contest.metrics}
-        for number, label in enumerate(segmentation.labels):
-            inside = {model: _only(s, group[model] == number) for model, s in scores.items()}
+    for segmentation in comparison.contest.segments:
+        cells: dict[str, list[SegmentCell]] = {metric: [] for metric in comparison.contest.metrics}
+        for label, inside in _groups(comparison, segmentation):
             for cell in _group_cells(comparison, segmentation.name, label, inside):
                 cells[cell.metric].append(cell)
         for family in cells.values():
             differences = [c.difference for c in family if c.difference is not None]
-            corrected = iter(_corrected(differences, level))
+            corrected = iter(_corrected(differences, comparison.level))
             yield from (c if c.difference is None else replace(c, difference=next(corrected)) for c in family)
 
 
@@ -367,9 +363,7 @@ def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterat
         if segmentation.name != segment or segmentation.from_truth:
             continue
         level = 1 - (1 - max(comparison.level, 0.5)) / len(segmentation.labels)
-        group = {model: segmentation.of(s.users) for model, s in comparison._scores.items()}
-        for number, label in enumerate(segmentation.labels):
-            inside = {model: _only(s, group[model] == number) for model, s in comparison._scores.items()}
+        for label, inside in _groups(comparison, segmentation):
             rng = generator(contest.seed, "best", segment, label)
             seeds = comparison._seeds(metric)
             found = best_models(
@@ -377,6 +371,13 @@ def _best_in_groups(comparison: Comparison, segment: str, metric: str) -> Iterat
             )
             if found is not None:
                 yield found
+
+
+def _groups(comparison: Comparison, parts: Segmentation) -> Iterator[tuple[str, dict[str, PerUserScores]]]:
+    """Yield each group of users, with their scores by model."""
+    group = {model: parts.of(s.users) for model, s in comparison._scores.items()}
+    for number, label in enumerate(parts.labels):
+        yield label, {model: _only(s, group[model] == number) for model, s in comparison._scores.items()}
 
 
 def _only(scores: PerUserScores, rows: npt.NDArray[np.bool_]) -> PerUserScores:

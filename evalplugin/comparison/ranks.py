@@ -12,7 +12,7 @@ import numpy as np
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.seeding import generator
-from evalplugin.comparison.cells import LEVEL
+from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import holm
 from evalplugin.metrics import parse

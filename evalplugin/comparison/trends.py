@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
-from evalplugin.comparison.cells import LEVEL
+from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 
@@ -128,9 +128,7 @@ class History:
         return [_row(self.metric, point) for point in self.points]
 
 
-def history_of(
-    experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | None = None, *, level: float = LEVEL
-) -> History:
+def history_of(experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | None = None) -> History:
     """Return the history of an experiment's bake-offs by one metric; None: the primary one of the newest.
 
     A model got worse where Welch's interval of the difference of its mean from the one in the bake-off before lies on
@@ -141,7 +139,6 @@ def history_of(
         experiment: Name of the experiment.
         bakeoffs: In any order; see ``read_past``.
         metric: Name such as ``ndcg@10``.
-        level: Of the intervals of changes.
 
     Raises:
         DataError: No bake-off, or none that was scored by the metric.
@@ -169,19 +166,17 @@ def history_of(
         for model in bakeoff.models:
             value = model.values.get(name)
             last = before.get(_key(model))
-            change = None if last is None or value is None else _change(last, model, value, name, up, level)
+            change = None if last is None or value is None else _change(last, model, value, name, up)
             line = 0 if last is None else last.line + (_rules(last.model, name) != _rules(model, name))
             outcome = bakeoff.outcome if bakeoff.decided_on(DataSplit.of(model)) else None
             point = Point(bakeoff, model, value, _role(bakeoff, model), outcome, change, line)
             points.append(point)
             if value is not None:
                 before[_key(model)] = point
-    return History(experiment, name, up, level, tuple(ordered), tuple(points))
+    return History(experiment, name, up, LEVEL, tuple(ordered), tuple(points))
 
 
-def _change(
-    last: Point, model: PastModel, value: Value, metric: str, up: bool | None, level: float
-) -> Change | None:
+def _change(last: Point, model: PastModel, value: Value, metric: str, up: bool | None) -> Change | None:
     from scipy.special import stdtrit
 
     old = last.value
@@ -199,7 +194,7 @@ def _change(
         else 1.0
     )
     difference = value.mean - old.mean
-    margin = float(stdtrit(degrees, (1 + level) / 2)) * error
+    margin = float(stdtrit(degrees, (1 + LEVEL) / 2)) * error
     low, high = difference - margin, difference + margin
     return Change(
         since=last.bakeoff.id,

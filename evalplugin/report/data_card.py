@@ -9,7 +9,7 @@ import numpy as np
 
 from evalplugin.base.numbers import count_range, number, share
 from evalplugin.base.units import count_text
-from evalplugin.data.card import DataCard, Inequality, SplitCard
+from evalplugin.data.card import DataCard, Inequality, Rating, SplitCard
 from evalplugin.data.drift import THRESHOLD, CardChange, Drift
 from evalplugin.data.times import is_date, time_text
 from evalplugin.report.palette import INK, PALETTE, QUIET, png_of, style_axes
@@ -26,6 +26,7 @@ __all__ = [
     "cuts_of",
     "drift_lines",
     "drift_sentence",
+    "rating_text",
     "split_rows",
 ]
 
@@ -148,12 +149,16 @@ def _inequality_text(part: Inequality) -> str:
 def _ratings_text(card: DataCard) -> str:
     if card.ratings is None:
         return "none: every interaction counts 1"
-    parts = []
-    for one in card.ratings:
-        if one.interactions:
-            name = f"{one.low:g}" if one.low == one.high else f"{one.low:g} to {one.high:g}"
-            parts.append(f"{name}: {share(one.interactions / card.interactions)}")
-    return ", ".join(parts)
+    return ", ".join(
+        f"{rating_text(rating)}: {share(rating.interactions / card.interactions)}"
+        for rating in card.ratings
+        if rating.interactions
+    )
+
+
+def rating_text(rating: Rating) -> str:
+    """Return the bounds of a class of ratings, one number where they are equal."""
+    return f"{rating.low:g}" if rating.low == rating.high else f"{rating.low:g} to {rating.high:g}"
 
 
 def _span_parts(drift: Drift) -> Iterator[str]:

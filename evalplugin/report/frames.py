@@ -12,6 +12,7 @@ from evalplugin.base.text import escape_formula
 from evalplugin.comparison.best import BestModels
 from evalplugin.comparison.compared import Pair
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.execution.results import DataSplit
 from evalplugin.report.verdict import verdict_sentence
 
 if TYPE_CHECKING:
@@ -23,34 +24,11 @@ _PAIR = (
     "pairs", "difference", "diff_low", "diff_high", "relative", "p", "p_holm", "p_bh", "effect", "better", "same",
     "worse", "detectable", "mark",
 )  # fmt: skip
-_ROW = (
-    "dataset",
-    "split",
-    "metric",
-    "rank",
-    "model",
-    "may_be_best",
-    "mean",
-    "low",
-    "high",
-    "users",
-    "undefined",
-)
+_MEAN = ("may_be_best", "mean", "low", "high", "users")
+_ROW = ("dataset", "split", "metric", "rank", "model", *_MEAN, "undefined")
 _WHOLE = ("rank", "users", "undefined", "folds", "pairs")  # columns of whole numbers, some of them missing
 _FOLDS = ("folds", "fold_low", "fold_high")
-_SEGMENT_ROW = (
-    "dataset",
-    "split",
-    "segment",
-    "group",
-    "metric",
-    "model",
-    "may_be_best",
-    "mean",
-    "low",
-    "high",
-    "users",
-)
+_SEGMENT_ROW = ("dataset", "split", "segment", "group", "metric", "model", *_MEAN)
 
 
 def compare_frame(comparisons: Sequence[Comparison], metrics: Sequence[str] = ()) -> pd.DataFrame:
@@ -94,7 +72,7 @@ def segment_frame(
     }
     rows = [
         {
-            **_names(comparison),
+            **DataSplit.of(comparison.contest)._asdict(),
             "segment": segment,
             "group": cell.label,
             "metric": cell.metric,
@@ -143,13 +121,13 @@ def compare_json(
     ``users_to_tell``), ``verdicts`` (some sentences for each metric), ``rows`` (those of ``compare_frame``) and, for
     a named segmentation, ``segments`` (those of ``segment_frame``). Undefined values are null.
     """
-    found = []
+    values = []
     for comparison in comparisons:
         contest = comparison.contest
         chosen = list(metrics or contest.metrics)
-        one = {
+        content = {
             "name": contest.name,
-            **_names(comparison),
+            **DataSplit.of(comparison.contest)._asdict(),
             "metrics": chosen,
             "primary": contest.primary,
             "baseline": contest.baseline,
@@ -160,14 +138,14 @@ def compare_json(
             "checks": [asdict(finding) for finding in contest.findings],
             "warnings": list(contest.warnings),
             "may_be_best": comparison.may_be_best,
-            "best": {m: _best(one) for m, one in comparison.best.items() if m in chosen},
+            "best": {m: _best(best) for m, best in comparison.best.items() if m in chosen},
             "verdicts": {metric: verdict_sentence(comparison, metric) for metric in chosen},
             "rows": _records(compare_frame([comparison], chosen)),
         }
         if segment is not None:
-            one["segments"] = _records(segment_frame([comparison], segment, chosen))
-        found.append(one)
-    return json.dumps(found, ensure_ascii=False, indent=2, allow_nan=False)
+            content["segments"] = _records(segment_frame([comparison], segment, chosen))
+        values.append(content)
+    return json.dumps(values, ensure_ascii=False, indent=2, allow_nan=False)
 
 
 def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -176,7 +154,7 @@ def _rows(comparison: Comparison, metrics: Sequence[str]) -> Iterator[dict[str, 
             cell = row.cells.get(metric)
             if cell is None and row.error is None:
                 continue
-            values: dict[str, Any] = _names(comparison)
+            values: dict[str, Any] = DataSplit.of(comparison.contest)._asdict()
             values |= {"metric": metric, "rank": row.rank, "model": row.model}
             if cell is None:
                 yield {**values, "error": row.error}
@@ -201,10 +179,6 @@ def _best(best: BestModels) -> dict[str, Any]:
 def _in(best: BestModels | None, model: str) -> bool | None:
     """Return whether a model may be the best; None where no model can be, or this one has no value."""
     return None if best is None or model not in best.compared else model in best.models
-
-
-def _names(comparison: Comparison) -> dict[str, Any]:
-    return {"dataset": comparison.contest.dataset, "split": comparison.contest.split}
 
 
 def _pair_values(pair: Pair | None) -> dict[str, Any]:

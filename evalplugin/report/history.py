@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, number, span
-from evalplugin.comparison.cells import LEVEL
+from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.trends import History, ModelRole, Point
 from evalplugin.execution.results import DataSplit
 from evalplugin.report.decision import outcome_words

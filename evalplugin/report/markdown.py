@@ -8,17 +8,15 @@ from collections.abc import Iterable, Sequence
 
 from evalplugin.base.numbers import UNDEFINED, percent, seconds
 from evalplugin.base.text import escape_controls
-from evalplugin.comparison.cells import LEVEL
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import Bakeoff, DataSplit
 from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
 from evalplugin.report.ranks import ranks_table
-from evalplugin.report.seeds import seed_lines
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
-from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, tuning_lines
+from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, seed_lines, tuning_lines
 
 __all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
 
@@ -72,11 +70,7 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             heads = ["", "model", *metrics, "users", "undefined", "fit", "recommend"]
             rows = [_leaderboard_row(row, contest.metrics) for row in done]
             lines += [*markdown_table(heads, rows), ""]
-        for line in [
-            *few_users_legend(comparison.pairs),
-            *seed_lines(comparison),
-            *tuning_lines(comparison),
-        ]:
+        for line in [*few_users_legend(comparison.pairs), *seed_lines(comparison), *tuning_lines(comparison)]:
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]

@@ -12,7 +12,6 @@ from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import Interval, Test
 from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.metrics import parse
-from evalplugin.report.seeds import seed_lines, seed_texts
 from evalplugin.report.verdict import segment_verdict, verdict_sentence
 from evalplugin.report.words import (
     TEST_NAMES,
@@ -20,6 +19,8 @@ from evalplugin.report.words import (
     further_tests,
     heading,
     legend,
+    seed_lines,
+    seed_texts,
     segment_legend,
 )
 

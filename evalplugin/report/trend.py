@@ -8,7 +8,7 @@ from typing import Any
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import percent
 from evalplugin.base.remote import check_writable, open_output
-from evalplugin.comparison.cells import LEVEL
+from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.trends import History, Point
 from evalplugin.execution.results import DataSplit
 from evalplugin.report.palette import model_colours

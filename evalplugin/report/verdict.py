@@ -13,8 +13,7 @@ from evalplugin.comparison.compared import ComparedModel, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import RELIABLE_FROM
 from evalplugin.metrics import parse
-from evalplugin.report.seeds import seed_range
-from evalplugin.report.words import MAY_ERR
+from evalplugin.report.words import MAY_ERR, seed_range
 
 __all__ = ["Verdict", "best_sentence", "group_sentences", "segment_verdict", "verdict", "verdict_sentence"]
 
@@ -203,12 +202,10 @@ def _baseline(comparison: Comparison, leader: ComparedModel, best: BestModels) -
             yield "Baseline", f"{leader.model} leads itself: no model is ahead of it"
         return
     yield f"Against {pair.against}", _difference(comparison, pair)
-    others = [
-        p for p in comparison.pairs if (p.model, p.against) == (pair.model, pair.against) and p is not pair
-    ]
-    decidable = [p for p in others if p.direction]
-    if decidable:
-        yield "Other metrics", _other_metrics(decidable)
+    names = (pair.model, pair.against)
+    others = [p for p in comparison.pairs if (p.model, p.against) == names and p is not pair and p.direction]
+    if others:
+        yield "Other metrics", _other_metrics(others)
 
 
 def _difference(comparison: Comparison, pair: Pair) -> str:
@@ -222,12 +219,7 @@ def _difference(comparison: Comparison, pair: Pair) -> str:
         chance = f"may be chance ({p_equals(pair.p_holm, 'Holm')}), as only {least} is found in 4 of 5 such bake-offs"
         return f"{text}; {chance}{seed_range(pair)}"
     shares = f"better for {share(pair.better)} of users, worse for {share(pair.worse)}"
-    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{_few_users(pair)}"
-
-
-def _few_users(pair: Pair) -> str:
-    """Return the warning of a test that rests on few users; empty for others."""
-    return _few(pair.paired.differing)
+    return f"{text}; {p_equals(pair.p_holm, 'Holm')}; {shares}{seed_range(pair)}{_few(pair.paired.differing)}"
 
 
 def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
@@ -242,6 +234,7 @@ def _few_with_leader(comparison: Comparison, best: BestModels) -> str:
 
 
 def _few(differing: int, where: str = "") -> str:
+    """Return the warning of a test that rests on few users; empty for others."""
     if differing >= RELIABLE_FROM:
         return ""
     return f"; only {differing:,} users have different scores{where}: below {RELIABLE_FROM}, {MAY_ERR}"

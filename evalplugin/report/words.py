@@ -1,13 +1,13 @@
-"""Legends: sentences on the intervals, tests, marks and users behind the numbers."""
+"""Legends: sentences on the intervals, tests, marks, users and seeds behind the numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalplugin.base.numbers import count_range, number, percent, signed, span
+from evalplugin.base.numbers import UNDEFINED, count_range, number, percent, share, signed, span
 from evalplugin.base.units import count_text
-from evalplugin.comparison.compared import Mark, Pair
+from evalplugin.comparison.compared import ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import RELIABLE_FROM, Test
 from evalplugin.comparison.trends import Point
@@ -29,6 +29,9 @@ __all__ = [
     "legend",
     "marks_legend",
     "permutation_test",
+    "seed_lines",
+    "seed_range",
+    "seed_texts",
     "segment_legend",
     "small_legend",
     "tuning_lines",
@@ -97,15 +100,13 @@ def segment_legend(pairs: Sequence[Pair], segment: str) -> list[str]:
 def tuning_lines(comparison: Comparison) -> list[str]:
     """Return lines on the models that were tuned, on what, with what budget and optimism; none if none was."""
     done = [row for row in comparison.models if row.error is None]
-    tuned = [(row, row.tuned) for row in done if row.tuned is not None]
+    tuned: dict[tuple[str, str, str], list[str]] = {}
+    for row in done:
+        if (how := row.tuned) is not None:
+            text = f"{row.model} {signed(how.optimism)}"
+            tuned.setdefault((how.metric, how.split, how.budget), []).append(text)
     lines = []
-    for how in dict.fromkeys((one.metric, one.split, one.budget) for _, one in tuned):
-        metric, split, budget = how
-        models = [
-            f"{row.model} {signed(one.optimism)}"
-            for row, one in tuned
-            if (one.metric, one.split, one.budget) == how
-        ]
+    for (metric, split, budget), models in tuned.items():
         each = " each" if len(models) > 1 else ""
         lines.append(
             f"Tuned by {metric} within the train data, {split}; budget: {budget}{each}. Optimism, validation against "
@@ -114,6 +115,52 @@ def tuning_lines(comparison: Comparison) -> list[str]:
     if tuned and (others := [row.model for row in done if row.tuned is None]):
         lines.append(f"Not tuned: {', '.join(others)}.")
     return lines
+
+
+def seed_lines(comparison: Comparison) -> list[str]:
+    """Return lines on seeds: the models of several, those fitted once, and small differences; none for one seed."""
+    if comparison.n_seeds == 1:
+        return []
+    done = [row for row in comparison.models if row.error is None]
+    repeated = [row.model for row in done if row.seed_means]
+    once = [row.model for row in done if not row.seed_means]
+    lines = [
+        f"Fitted with {comparison.n_seeds} seeds: {', '.join(repeated)}. Means are over all of them; intervals and "
+        f"tests take in what other seeds give."
+    ]
+    if once:
+        lines[0] += f" Fitted once, as no random numbers decide them, or always the same: {', '.join(once)}."
+    metric = comparison.contest.primary
+    if texts := [text for row in done if (text := _seeds_of_model(row, metric))]:
+        lines.append(f"{metric} from seed to seed (standard deviation): {', '.join(texts)}.")
+    if small := [
+        f"{pair.model} against {pair.against} (±{number(pair.seed_range)})"
+        for pair in comparison.pairs
+        if pair.metric == metric and pair.is_within_seeds
+    ]:
+        lines.append(
+            f"Smaller than what another seed gives ({percent(comparison.level)}, one fit of each): {', '.join(small)}."
+        )
+    return lines
+
+
+def seed_range(pair: Pair) -> str:
+    """Return the end of a sentence on a difference that is smaller than what another seed gives; else nothing."""
+    return (
+        f"; smaller than what another seed gives (±{number(pair.seed_range)})" if pair.is_within_seeds else ""
+    )
+
+
+def seed_texts(row: ComparedModel, metric: str) -> tuple[str, str]:
+    """Return the lowest and highest mean of a seed, and the seeds' share of the variance of the mean."""
+    if not row.seed_means:
+        return "one fit", ""
+    means = [seed.get(metric, math.nan) for seed in row.seed_means]
+    if not all(map(math.isfinite, means)):
+        return UNDEFINED, ""
+    part = row.cells[metric].seed_share if metric in row.cells else math.nan
+    of_variance = f"{share(part)} of variance" if math.isfinite(part) else ""
+    return f"{number(min(means))}–{number(max(means))}", of_variance
 
 
 def interval_methods(comparison: Comparison, metric: str | None = None) -> str:
@@ -229,3 +276,11 @@ def _fold_legend(comparison: Comparison) -> Iterator[str]:
             f"{comparison.n_folds} folds: each user's scores are averaged before anything is compared. The column: "
             f"lowest to highest mean of a fold."
         )
+
+
+def _seeds_of_model(row: ComparedModel, metric: str) -> str:
+    cell = row.cells.get(metric)
+    if cell is None or cell.seeds is None:
+        return ""
+    part = f", {share(cell.seed_share)} of the variance of its mean" if math.isfinite(cell.seed_share) else ""
+    return f"{row.model} {number(cell.seeds.sd)}{part}"

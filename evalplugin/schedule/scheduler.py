@@ -116,9 +116,8 @@ class Scheduler:
             cron = plan.job.cron
             times = f"{cron.expression} in {cron.timezone}"
             self.report(f"{plan.job.file.name}: {times}; next run {plan.due:%Y-%m-%d %H:%M %Z}")
-        pool = ThreadPoolExecutor(
-            1
-        )  # one thread for all: bake-offs of several configs do not run at once either
+        # One thread for all: bake-offs of several configs do not run at once either.
+        pool = ThreadPoolExecutor(1)
         try:
             while True:
                 now = datetime.now(UTC)

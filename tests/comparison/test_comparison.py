@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from evalplugin.comparison import comparison
-from evalplugin.comparison.cells import metric_cells
-from evalplugin.comparison.compared import Cell, ComparedModel
+from evalplugin.comparison.compared import Cell, ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import Contest, contests_of
 from evalplugin.comparison.statistics import Paired, compare_pairs

@@ -8,7 +8,7 @@ from math import nan
 
 import pytest
 
-from evalplugin.cli.show.compare import show_comparisons
+from evalplugin.cli.show.tables import show_comparisons
 from evalplugin.comparison.ranks import Ranks, rank_models
 from evalplugin.report.markdown import compare_markdown
 from evalplugin.report.notebook import Comparisons

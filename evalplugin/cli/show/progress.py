@@ -66,13 +66,7 @@ class _Bars(_Shown):
     ) -> Iterator[Callable[[int], None]]:
         if not self.bars.tasks:
             count = map(_IfCounted, (BarColumn(bar_width=30), MofNCompleteColumn()))
-            columns = [
-                SpinnerColumn(),
-                _Text(),
-                *count,
-                TimeElapsedColumn(),
-                _Left(),
-            ]
+            columns = [SpinnerColumn(), _Text(), *count, TimeElapsedColumn(), _Left()]
             self.bars = Progress(*columns, console=self.console, transient=True)
             self.bars.start()
         bar = self.bars.add_task(escape(_text_of(label)), total=total, label=label, seconds_left=seconds_left)

@@ -1,4 +1,4 @@
-"""Plans, results and scores in the terminal."""
+"""Plans, results, comparisons, scores, data cards and power in the terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
 
 from evalplugin.base.numbers import UNDEFINED, count_range, memory, number, span
 from evalplugin.base.units import count_text
@@ -21,21 +23,21 @@ from evalplugin.cli.show.console import (
     show_titled,
     stdout,
 )
-from evalplugin.comparison.cells import LEVEL
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
+from evalplugin.report.data_card import SPLIT_HEADS, card_facts, card_title, drift_lines, split_rows
 from evalplugin.report.ranks import ranks_table
-from evalplugin.report.seeds import seed_lines
-from evalplugin.report.tables import COST_HEADS, TextCell, cost_texts, mean_cell
+from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
     NO_INTERVAL,
     few_users_legend,
     heading,
     marks_legend,
+    seed_lines,
     small_legend,
     tuning_lines,
 )
@@ -44,9 +46,13 @@ if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
     from evalplugin.bakeoff.plan import Plan
     from evalplugin.execution.results import Bakeoff
+    from evalplugin.features.data_card.command import DataReport
+    from evalplugin.features.power import PowerReport
     from evalplugin.lists.output import Row
 
-__all__ = ["show_numbers", "show_outcome", "show_plan", "show_scores"]
+__all__ = [
+    "show_comparisons", "show_data", "show_numbers", "show_outcome", "show_plan", "show_power", "show_scores",
+]  # fmt: skip
 
 
 def show_plan(plan: Plan) -> None:
@@ -112,13 +118,24 @@ def show_outcome(outcome: Outcome) -> None:
         print_diagnostic(f"warnings printed above: {', '.join(codes)}")
     console.print()
     for comparison in outcome.comparisons:
-        console.print(escape(_verdict(comparison, named=len(outcome.comparisons) > 1)), highlight=False)
+        where = f"{DataSplit.of(comparison.contest)}: " if len(outcome.comparisons) > 1 else ""
+        sentence = verdict_sentence(comparison, comparison.contest.primary)
+        console.print(escape(where + sentence), highlight=False)
 
 
-def _verdict(comparison: Comparison, *, named: bool) -> str:
-    contest = comparison.contest
-    sentence = verdict_sentence(comparison, contest.primary)
-    return f"{DataSplit.of(contest)}: {sentence}" if named else sentence
+def show_comparisons(
+    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+) -> None:
+    """Print the tables of each comparison by each metric; none named: the primary one."""
+    console = stdout()
+    for comparison in comparisons:
+        for metric in metrics or [comparison.contest.primary]:
+            for table in comparison_tables(comparison, metric, segment):
+                show_text_table(table)
+        if comparison.pairing == "baseline" and len(comparison.models) > 2 and comparison.pairs:
+            console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
+    for ranks in ranks_of(comparisons):
+        show_text_table(ranks_table(ranks))
 
 
 def show_scores(rows: Sequence[Row], *, title: str) -> None:
@@ -141,6 +158,59 @@ def show_numbers(numbers: Mapping[str, float], *, title: str) -> None:
     for name, value in numbers.items():
         table.add_row(escape(name), number(value))
     show_titled(table, title)
+
+
+def show_data(report: DataReport) -> None:
+    """Print the cards of all datasets of a config, with drift; findings are warnings."""
+    console = stdout()
+    for card in report.data.cards:
+        console.print(f"[bold]{escape(card_title(card))}[/bold]", highlight=False, soft_wrap=True)
+        facts = Table.grid(padding=(0, 2))
+        for name, text in card_facts(card):
+            facts.add_row(f"[dim]{escape(name)}[/dim]", escape(text))
+        console.print(Padding(facts, (0, 0, 0, 1), expand=False), highlight=False)
+        table = new_table(*(head if i == 0 else f">{head}" for i, head in enumerate(SPLIT_HEADS)))
+        for row in split_rows(card):
+            table.add_row(*map(escape, row))
+        console.print(table)
+        if (drift := report.data.drifts.get(card.name)) is not None:
+            for line in drift_lines(drift):
+                console.print(escape(line), highlight=False, soft_wrap=True)
+        console.print()
+    for finding in report.findings:
+        show_warning(finding.line)
+
+
+def show_power(report: PowerReport) -> None:
+    """Print a table for each dataset and split: a row for each spread."""
+    for place in dict.fromkeys(map(DataSplit.of, report.rows)):
+        rows = [row for row in report.rows if DataSplit.of(row) == place]
+        named = any(row.model for row in rows)
+        heads = ["metric", "model", "against"] if named else ["spread"]
+        table = new_table(*heads, ">sd", ">users", ">they find", ">gain", ">it needs")
+        for row in rows:
+            names = [row.metric, row.model, row.against] if named else [row.origin]
+            table.add_row(
+                *map(escape, names),
+                number(row.sd),
+                *("" if row.users is None else f"{row.users:,}", _gain(row.detectable), _gain(row.gain)),
+                "" if row.users_needed is None else f"{row.users_needed:,} users",
+            )
+        show_titled(table, str(place) or "Power")
+    console = stdout()
+    margins = {row.margin for row in report.rows if row.margin}
+    above = (
+        f" Gains are those that are shown to be above min_gain ({', '.join(map(number, sorted(margins)))})."
+        if margins
+        else ""
+    )
+    console.print(f"[dim]Test: {escape(report.test.words)}.{above}[/dim]", highlight=False)
+    for note in report.notes:
+        console.print(f"[dim]{escape(note)}.[/dim]", highlight=False)
+
+
+def _gain(value: float | None) -> str:
+    return "" if value is None else number(value)
 
 
 def _show_leaderboard(console: Console, comparison: Comparison) -> None:

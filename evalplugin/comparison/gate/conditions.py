@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -105,22 +106,18 @@ class Judge:
         return self.gate.guardrails.confidence or self.gate.confidence
 
     def _metric(self, challenger: ComparedModel, metric: str, margin: Amount) -> Condition:
-        def failed(note: str) -> Condition:
-            return Condition(
-                challenger.model, "metric", metric, False, "no loss beyond the margin", note=note
-            )
-
+        failed = partial(Condition, challenger.model, "metric", metric, False, "no loss beyond the margin")
         if not self._was_measured(challenger, metric):
-            return failed("not measured")
+            return failed(note="not measured")
         if parse(metric).metric.scope == "user":
             common = self._common(challenger, metric)
             if len(common.a) < self.gate.min_users:
-                return failed(f"only {len(common.a):,} users have scores of both models")
+                return failed(note=f"only {len(common.a):,} users have scores of both models")
             tested = common.above(margin, loss=True)
             return tested.condition(challenger.model, "metric", metric, self._confidence)
         theirs, ours = _overall(self.champion, metric), _overall(challenger, metric)
         if margin.is_share and theirs < 0:
-            return failed(_UNDEFINED_SHARE)
+            return failed(note=_UNDEFINED_SHARE)
         gain = (ours - theirs) * parse(metric).direction
         lost = margin.value * theirs if margin.is_share else margin.value
         return Condition(
@@ -149,20 +146,15 @@ class Judge:
     def _segment(self, challenger: ComparedModel, name: str, margins: SegmentMargin) -> Iterator[Condition]:
         metric = self.metric if margins.metric is None else parse(margins.metric).name
         least = margins.min_users or self.gate.min_users
-        amount, confidence = Amount.of(margins.margin), self._confidence
-
-        def failed(note: str) -> Condition:
-            return Condition(
-                challenger.model, "segment", name, False, "no loss beyond the margin in any group", note=note
-            )
-
+        amount, required = Amount.of(margins.margin), "no loss beyond the margin in any group"
+        failed = partial(Condition, challenger.model, "segment", name, False, required)
         segmentation = next((s for s in self.contest.segments if s.name == name), None)
         if segmentation is None:
             known = ", ".join(s.name for s in self.contest.segments) or "none"
-            yield failed(f"there is no such segmentation; there are: {known}")
+            yield failed(note=f"there is no such segmentation; there are: {known}")
             return
         if not self._was_measured(challenger, metric):
-            yield failed(f"{metric} was not measured")
+            yield failed(note=f"{metric} was not measured")
             return
         common = self._common(challenger, metric)
         group = segmentation.of(common.users)
@@ -174,9 +166,9 @@ class Judge:
                 continue
             tested = inside.above(amount, loss=True)
             shown = f"{name}: {label}" if margins.metric is None else f"{name}: {label}, {metric}"
-            yield tested.condition(challenger.model, "segment", shown, confidence)
+            yield tested.condition(challenger.model, "segment", shown, self._confidence)
         if len(small) == len(segmentation.labels):
-            yield failed(f"no group has {least:,} users")
+            yield failed(note=f"no group has {least:,} users")
         elif small:
             self.notes.append(
                 f"{name}: groups of fewer than {least:,} users are not judged: {', '.join(small)}"
@@ -188,9 +180,10 @@ class Judge:
 
     def _common(self, challenger: ComparedModel, metric: str) -> _Common:
         assert challenger.scores is not None and self.champion.scores is not None
-        common = _Common.of(metric, challenger.scores, self.champion.scores)
-        seeds = (row.spread_of_seeds(metric) for row in (challenger, self.champion))
-        return replace(common, seeds=tuple(seeds))
+        users, values = aligned((challenger.scores, self.champion.scores), metric)
+        a, b = values.T
+        seeds = (challenger.spread_of_seeds(metric), self.champion.spread_of_seeds(metric))
+        return _Common(metric, users, a, b, seeds).only(~(np.isnan(a) | np.isnan(b)))
 
 
 @dataclass(frozen=True)
@@ -201,13 +194,7 @@ class _Common:
     users: npt.NDArray[np.generic]
     a: Column  # the challenger's
     b: Column  # the champion's
-    seeds: tuple[SeedSpread | None, ...] = (None, None)  # of the challenger's mean, and of the champion's
-
-    @classmethod
-    def of(cls, metric: str, a: PerUserScores, b: PerUserScores) -> _Common:
-        users, values = aligned((a, b), metric)
-        of_a, of_b = values.T
-        return cls(metric, users, of_a, of_b).only(~(np.isnan(of_a) | np.isnan(of_b)))
+    seeds: tuple[SeedSpread | None, SeedSpread | None]  # of the challenger's mean, and of the champion's
 
     def only(self, rows: npt.NDArray[np.bool_]) -> _Common:
         return replace(self, users=self.users[rows], a=self.a[rows], b=self.b[rows])

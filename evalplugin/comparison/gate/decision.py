@@ -46,9 +46,8 @@ class Condition:
     note: str = ""
     upper: float | None = None  # of a gain: the upper bound
     upper_confidence: float | None = None  # of the upper bound, one-sided; it needs no correction
-    detectable: float | None = (
-        None  # of a gain: by how much it must be above the limit to be found 4 times in 5
-    )
+    # Of a gain: by how much it must be above the limit to be found 4 times in 5.
+    detectable: float | None = None
     # Of a gain that is neither shown nor excluded: with how many users it would be, 4 times in 5, if the true gain is
     # ``sought`` away from the limit: as far as no gain is from min_gain, or as the measured one where that is nearer.
     users_needed: int | None = None

@@ -234,16 +234,11 @@ def interval_of(moments: Moments, level: float, method: Method) -> Interval:
         if moments.lowest == moments.highest:
             low = high = mean
         elif method == "t":
-            low, high = _t_bounds(moments, level)
+            from scipy.special import stdtrit
+
+            half = float(stdtrit(n - 1, (1 + level) / 2)) * moments.std / math.sqrt(n)
+            low, high = mean - half, mean + half
     return Interval(mean, low, high, level, method, n)
-
-
-def _t_bounds(moments: Moments, level: float) -> tuple[float, float]:
-    from scipy.special import stdtrit
-
-    mean, n = moments.mean, moments.n
-    half = float(stdtrit(n - 1, (1 + level) / 2)) * moments.std / math.sqrt(n)
-    return mean - half, mean + half
 
 
 def _bootstrap_bounds(

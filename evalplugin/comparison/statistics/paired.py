@@ -11,29 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, did_you_mean
-from evalplugin.comparison.statistics.intervals import (
-    Column,
-    Interval,
-    Method,
-    check_interval,
-    intervals_of,
-)
+from evalplugin.comparison.statistics.intervals import Column, Interval, Method, check_interval, intervals_of
 from evalplugin.comparison.statistics.pairs import PairMoments, paired_difference
-from evalplugin.comparison.statistics.permutation import (
-    Permuted,
-    all_signs,
-    sign_flip_tests,
-)
+from evalplugin.comparison.statistics.permutation import Permuted, all_signs, sign_flip_tests
 from evalplugin.comparison.statistics.power import detectable_gain, users_needed
 
-__all__ = [
-    "LEAST_P",
-    "TESTS",
-    "Paired",
-    "Test",
-    "compare_pairs",
-    "is_testable",
-]
+__all__ = ["LEAST_P", "TESTS", "Paired", "Test", "compare_pairs", "is_testable"]
 
 Test = Literal["permutation", "wilcoxon", "t"]
 TESTS: tuple[Test, ...] = get_args(Test)
@@ -59,9 +42,8 @@ class Paired:
     equal: float  # share of users with a == b
     below: float  # share of users with a < b
     p: Mapping[Test, float]  # two-sided, above 0; "permutation" is always there
-    permutations: (
-        str  # method of the permutation test: exact, 10,000 sign flips, bound of all sign flips, normal limit
-    )
+    # Method of the permutation test: exact, 10,000 sign flips, bound of all sign flips, normal limit.
+    permutations: str
     detectable: float  # smallest |mean difference| shown 4 times in 5 with these pairs; NaN without spread
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -132,31 +132,29 @@ def p_above_with_seeds(values: Column, spreads: Sequence[SeedSpread]) -> float:
     p = p_above(values)
     if not spreads or not math.isfinite(p) or p >= 0.5:
         return p
-    low, high = math.log(max(p, _LEAST)), math.log(0.5)
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if bound_with_seeds(values, spreads, level=1 - math.exp(middle)) > 0:
-            high = middle
-        else:
-            low = middle
-    return math.exp(high)
+    return _smallest_p(
+        max(p, _LEAST), 0.5, lambda error: bound_with_seeds(values, spreads, level=1 - error) > 0
+    )
 
 
 def _p_of(sources: Sequence[SeedSpread], mean: float) -> float:
     """Return the two-sided p-value at which the half-widths of all sources together reach the mean."""
-    sources = [one for one in sources if one.error > 0]
+    sources = [source for source in sources if source.error > 0]
     if not mean:
         return 1.0
     if not sources:
         return LEAST_P
-    low, high = math.log(LEAST_P), 0.0
+    return _smallest_p(
+        LEAST_P, 1.0, lambda p: sum(_half_width(source, p) ** 2 for source in sources) < mean**2
+    )
+
+
+def _smallest_p(least: float, most: float, is_reached: Callable[[float], bool]) -> float:
+    """Return the smallest p-value at which a condition holds, which holds at all above it too."""
+    low, high = math.log(least), math.log(most)
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        squares = sum(_half_width(one, math.exp(middle)) ** 2 for one in sources)
-        if squares < mean**2:
-            high = middle
-        else:
-            low = middle
+        low, high = (low, middle) if is_reached(math.exp(middle)) else (middle, high)
     return math.exp(high)
 
 

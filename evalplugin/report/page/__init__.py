@@ -17,8 +17,7 @@ from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import DataSplit
 from evalplugin.report.decision import error_line, headline_of, outcome_words
-from evalplugin.report.page.data import colours_of, contest_data
-from evalplugin.report.page.data_section import data_section
+from evalplugin.report.page.data import colours_of, contest_data, data_section
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.reading import footer, reading, sample_text, subtitle
@@ -37,7 +36,6 @@ _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 def comparison_page(
     comparisons: Sequence[Comparison],
     *,
-    title: str | None = None,
     decision: Decision | None = None,
     past: Sequence[PastBakeoff] = (),
     data: DescribedData | None = None,
@@ -48,7 +46,6 @@ def comparison_page(
 
     Args:
         comparisons: Usually one for each dataset and split of a bake-off.
-        title: The heading; None: named after the bake-off.
         decision: Of the gate, if it has decided.
         past: Bake-offs of the experiment, this one included; from two on, the page has a trend.
         data: Cards of the datasets.
@@ -61,7 +58,7 @@ def comparison_page(
     library = chart_library()
     shown = [_contest(comparison, decision, past, data) for comparison in comparisons]
     page: str = _template().render(
-        title=title if title is not None else f"Comparison {comparisons[0].contest.name}",
+        title=f"Comparison {comparisons[0].contest.name}",
         contests=shown,
         across=[_across(ranks, comparisons[0]) for ranks in ranks_of(comparisons)],
         css=_trusted([*_theme(comparisons), _source("page.css")]),

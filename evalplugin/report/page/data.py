@@ -1,4 +1,4 @@
-"""The page's data: a comparison as rounded JSON values."""
+"""The page's data: a comparison, and the card of its dataset, as rounded JSON values."""
 
 from __future__ import annotations
 
@@ -8,18 +8,30 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.base.numbers import rounded
+from evalplugin.base.numbers import number, rounded
 from evalplugin.comparison.compared import Cell, ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
+from evalplugin.data.card import Inequality, SplitCard, Times
+from evalplugin.data.drift import DescribedData
+from evalplugin.data.times import is_date
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
+from evalplugin.report.data_card import (
+    SPLIT_HEADS,
+    card_facts,
+    card_title,
+    cuts_of,
+    drift_sentence,
+    rating_text,
+    split_rows,
+)
 from evalplugin.report.figures import axis_limits
 from evalplugin.report.page.examples import examples
 from evalplugin.report.page.theme import SHAPES, model_variables
 from evalplugin.report.palette import model_colours
 from evalplugin.segments import Segmentation
 
-__all__ = ["colours_of", "contest_data"]
+__all__ = ["colours_of", "contest_data", "data_section"]
 
 
 def colours_of(comparison: Comparison) -> dict[str, str]:
@@ -76,25 +88,18 @@ def _metric(
 ) -> dict[str, Any]:
     spec = parse(metric)
     cells = [row.cells.get(metric) for row in rows]
-    summaries = [c.summary for c in cells if c is not None and c.summary is not None and c.summary.n]
-    low, high = axis_limits(metric, [s.quantiles for s in summaries])
+    summaries = [None if c is None else c.summary for c in cells]
+    defined = [s.quantiles for s in summaries if s is not None and s.n]
+    low, high = axis_limits(metric, defined)
     return {
         "name": metric,
         "better": spec.direction,
-        "perUser": bool(summaries),
+        "perUser": bool(defined),
         "family": spec.at(None).name,
         "axis": [rounded(low), rounded(high)],
         "means": [None if c is None else _mean(c) for c in cells],
-        "spread": [
-            None
-            if c is None or c.summary is None
-            else [rounded(c.summary.std), rounded(c.summary.zero_share)]
-            for c in cells
-        ],
-        "quantiles": [
-            None if c is None or c.summary is None else [rounded(v) for v in c.summary.quantiles.tolist()]
-            for c in cells
-        ],
+        "spread": [None if s is None else [rounded(s.std), rounded(s.zero_share)] for s in summaries],
+        "quantiles": [None if s is None else [*map(rounded, s.quantiles.tolist())] for s in summaries],
         "pairs": [_pair(p, position) for p in comparison.every_pair if p.metric == metric],
     }
 
@@ -158,15 +163,14 @@ def _costs(comparison: Comparison, rows: Sequence[ComparedModel]) -> list[dict[s
     for name, unit, of in _COSTS:
         values = [math.nan if row.costs is None else of(row.costs, row) for row in rows]
         if any(map(math.isfinite, values)):
+            frontier = _frontier(values, [direction * mean for mean in quality]) if direction else []
             kinds.append(
                 {
                     "name": name,
                     "unit": unit,
                     "values": [rounded(v) for v in values],
                     "log": _spans_orders(values),
-                    "frontier": _frontier(values, [direction * mean for mean in quality])
-                    if direction
-                    else [],
+                    "frontier": frontier,
                 }
             )
     return kinds
@@ -247,3 +251,50 @@ def _segment_cell(cell: SegmentCell) -> dict[str, Any]:
             "mark": cell.difference.mark,
         }
     return mean
+
+
+def data_section(
+    described: DescribedData | None, dataset: str, split: str
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Return the text and the charts of the section for a dataset under a split; None where there is no card.
+
+    Keys of the charts: ``items`` and ``users``, each with ``gini`` and ``curve``; ``times``: ``first``, ``last``,
+    ``counts`` of equal periods, ``cuts``, and ``isDate``; ``ratings``: names with counts. ``times`` and ``ratings`` are
+    None where the data has none.
+    """
+    cards = [] if described is None else [card for card in described.cards if card.name == dataset]
+    if described is None or not cards:
+        return None, None
+    (card,) = cards
+    drift = described.drifts.get(dataset)
+    text = {
+        "title": card_title(card),
+        "drift": "" if drift is None else drift_sentence(drift),
+        "facts": card_facts(card),
+        "heads": SPLIT_HEADS,
+        "rows": [row for row in split_rows(card) if row[0] == split] or split_rows(card),
+    }
+    splits = [own for own in card.splits if own.name == split]
+    return text, {
+        "items": _inequality(card.by_item),
+        "users": _inequality(card.by_user),
+        "times": None if card.times is None else _times(card.times, splits),
+        "ratings": None
+        if card.ratings is None
+        else [[rating_text(rating), rating.interactions] for rating in card.ratings],
+    }
+
+
+def _inequality(part: Inequality) -> dict[str, Any]:
+    return {"gini": number(part.gini, 2), "curve": [rounded(share, 4) for share in part.curve]}
+
+
+def _times(times: Times, splits: list[SplitCard]) -> dict[str, Any]:
+    cuts = [cut for split in splits for cut in cuts_of(split)]
+    return {
+        "first": times.first,
+        "last": max(times.last, times.first + 1),
+        "counts": list(times.interactions),
+        "cuts": cuts,
+        "isDate": is_date(times.first) and is_date(times.last),
+    }

@@ -11,8 +11,7 @@ from evalplugin.base.numbers import UNDEFINED, bracketed, number, percent, secon
 from evalplugin.comparison.compared import Cell, ComparedModel
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.metrics import parse
-from evalplugin.report.seeds import seed_texts
-from evalplugin.report.words import better_words, few_users_legend, marks_legend
+from evalplugin.report.words import better_words, few_users_legend, marks_legend, seed_texts
 
 __all__ = ["leaderboard"]
 

@@ -10,8 +10,7 @@ from evalplugin.base.units import count_text
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.background import HISTORY
 from evalplugin.report.page.examples import MAX_TRUTH
-from evalplugin.report.seeds import seed_lines
-from evalplugin.report.words import interval_methods, permutation_test, tuning_lines
+from evalplugin.report.words import interval_methods, permutation_test, seed_lines, tuning_lines
 
 __all__ = ["footer", "reading", "sample_text", "subtitle"]
 

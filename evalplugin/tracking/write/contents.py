@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 
 from evalplugin.base.inputs import Inputs
-from evalplugin.comparison.cells import metric_cells
-from evalplugin.comparison.compared import ComparedModel
+from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff

@@ -288,10 +288,11 @@ def test_nothing_is_fetched(contests: SimpleNamespace) -> None:
     assert not re.search(r"<(link|img|iframe|script[^>]*\ssrc)", page)
 
 
-def test_the_title_is_the_bakeoffs_unless_given(contests: SimpleNamespace) -> None:
-    comparison = compare(contests.contest())
-    assert "<title>Comparison bake-off-1</title>" in comparison_page([comparison])
-    assert "<title>R&amp;D</title>" in comparison_page([comparison], title="R&D")
+def test_the_title_is_the_bakeoffs(contests: SimpleNamespace) -> None:
+    contest = contests.contest()
+    assert "<title>Comparison bake-off-1</title>" in comparison_page([compare(contest)])
+    named = compare(dataclasses.replace(contest, name="R&D"))
+    assert "<title>Comparison R&amp;D</title>" in comparison_page([named])
 
 
 def test_a_page_without_comparisons_is_an_error() -> None:
