@@ -25,7 +25,7 @@ from evalplugin.base.errors import (
 from evalplugin.base.parameters import build
 from evalplugin.base.recording import recorded_inputs
 
-__all__ = ["Entry", "Registry", "load_plugin_file", "modules_loaded_by", "require_methods"]
+__all__ = ["Entry", "Registry", "is_own", "load_plugin_file", "modules_loaded_by", "require_methods"]
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type)

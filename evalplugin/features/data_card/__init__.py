@@ -1,1 +1,3 @@
 """Data cards: sizes, inequality, ratings, time and splits of datasets, and their drift."""
+
+__all__: list[str] = []
