@@ -13,6 +13,7 @@ import pytest
 from mlflow import MlflowClient
 
 from evalplugin.tracking import Links, MlflowTracker
+from evalplugin.tracking.write.contents import page_artifact
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -36,7 +37,8 @@ def links(server: SimpleNamespace, make: SimpleNamespace) -> Links:
     for model in result.models:
         run_ids.append(tracker.start_model(model.data, model.model, model.type))
         tracker.finish_model(run_ids[-1], model)
-    return tracker.finish_bakeoff(result, make.comparisons(result), run_ids)
+    comparisons = make.comparisons(result)
+    return tracker.finish_bakeoff(result, comparisons, run_ids, items=[page_artifact(comparisons)])
 
 
 def test_a_bakeoff_logged_over_http_is_whole(
