@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, EXIT_INTERRUPTED
 from evalplugin.schedule.units import ScheduledConfig
@@ -110,24 +110,27 @@ class Scheduler:
 
         A cut-off bake-off ends its runs as KILLED first; a second signal does not wait for that.
         """
+        # One thread for all: bake-offs of several configs do not run at once either.
+        pool = ThreadPoolExecutor(1)
+        try:
+            self._loop(pool)
+        except KeyboardInterrupt:
+            return self._end(pool)
+
+    def _loop(self, pool: ThreadPoolExecutor) -> NoReturn:
         begun = datetime.now(UTC)
         plans = [_Planned(job, job.cron.next(begun)) for job in self.jobs]
         for plan in plans:
             cron = plan.job.cron
             times = f"{cron.expression} in {cron.timezone}"
             self.report(f"{plan.job.file.name}: {times}; next run {plan.due:%Y-%m-%d %H:%M %Z}")
-        # One thread for all: bake-offs of several configs do not run at once either.
-        pool = ThreadPoolExecutor(1)
-        try:
-            while True:
-                now = datetime.now(UTC)
-                for plan in sorted(plans, key=lambda plan: plan.due.timestamp()):
-                    if plan.due <= now:
-                        self._queue(plan, plan.take(now), pool)
-                first = min(plan.due.timestamp() for plan in plans)
-                time.sleep(min(max(first - time.time(), 0), _WAKE_SECONDS))
-        except KeyboardInterrupt:
-            return self._end(pool)
+        while True:
+            now = datetime.now(UTC)
+            for plan in sorted(plans, key=lambda plan: plan.due.timestamp()):
+                if plan.due <= now:
+                    self._queue(plan, plan.take(now), pool)
+            first = min(plan.due.timestamp() for plan in plans)
+            time.sleep(min(max(first - time.time(), 0), _WAKE_SECONDS))
 
     def _queue(self, plan: _Planned, due: datetime, pool: ThreadPoolExecutor) -> None:
         if plan.run is None or plan.run.done():

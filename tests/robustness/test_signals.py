@@ -138,9 +138,7 @@ def test_interrupted_in_a_step_of_logging_ends_quietly(tmp_path: Path, uri: str,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("moment", "text", "code"), [("call", "BlockingScheduler._main_loop", 0), ("file", "child", 130)]
-)
+@pytest.mark.parametrize(("moment", "text", "code"), [("call", "Scheduler._loop", 0), ("file", "child", 130)])
 def test_interrupted_foreground_schedule_ends_quietly(
     tmp_path: Path, uri: str, moment: str, text: str, code: int
 ) -> None:
