@@ -1,4 +1,4 @@
-"""A truth that is read once, to score the lists of many systems."""
+"""``Evaluator``: scores of the lists of many systems on a truth that is bound once."""
 
 from __future__ import annotations
 
