@@ -97,7 +97,7 @@ class Outcome:
     @property
     def errors(self) -> list[Finding]:
         """The findings that the config declares to be errors."""
-        return [finding for finding in self.findings if finding.severity == "error"]
+        return [finding for finding in self.findings if finding.is_error]
 
     def to_frame(self, metric: str | None = None, *, segment: str | None = None) -> pd.DataFrame:
         """Return the numbers, one row for each model and metric; see ``Comparisons.to_frame``."""

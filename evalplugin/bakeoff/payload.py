@@ -51,7 +51,7 @@ def payload_of(
             for one in result.failed
         ],
         checks=[asdict(finding) for finding in findings],
-        error=unregistered or next((one.line for one in findings if one.severity == "error"), None),
+        error=unregistered or next((one.line for one in findings if one.is_error), None),
         links=dict(links or {}),
     )
 

@@ -60,4 +60,4 @@ def _check_data(config: CheckedConfig, data_home: Path | None) -> int:
         echo(f"{config.name}: {finding.severity}: {finding.line}")
     if not found:
         echo(f"{config.name}: checks found nothing")
-    return EXIT_USAGE if any(finding.severity == "error" for finding in found) else EXIT_DONE
+    return EXIT_USAGE if any(finding.is_error for finding in found) else EXIT_DONE

@@ -84,6 +84,11 @@ class Finding:
         return f"{self.code} {where}: {self.text}" if where else f"{self.code} {self.text}"
 
     @property
+    def is_error(self) -> bool:
+        """Whether the config declares it to be an error."""
+        return self.severity == "error"
+
+    @property
     def url(self) -> str:
         """The address of the page on its check."""
         return page_of(self.code)

@@ -49,7 +49,7 @@ def with_data_findings(
     for finding in found:
         if finding.severity == "warning":
             observer.warn(finding.line)
-    if errors := [finding.line for finding in found if finding.severity == "error"]:
+    if errors := [finding.line for finding in found if finding.is_error]:
         raise DataError("\n".join(f"{line} (checks.error)" for line in errors))
     return [
         replace(one, info=replace(one.info, findings=tuple(f for f in found if _is_of(f, one.info))))

@@ -72,11 +72,10 @@ class GateFeature(Feature):
         tracker, run_id = running.tracker, results.links.summary_run_id
         running.journal.resumable = True  # until the winner is registered
         try:
-            errors = [
-                one for one in findings_of(c.contest for c in results.comparisons) if one.severity == "error"
-            ]
-            if self.gated.config.spec.registered is not None and errors:
-                raise ModelError(f"nothing is registered: {errors[0].line} (checks.error)")
+            findings = findings_of(comparison.contest for comparison in results.comparisons)
+            wrong = next((finding for finding in findings if finding.is_error), None)
+            if self.gated.config.spec.registered is not None and wrong is not None:
+                raise ModelError(f"nothing is registered: {wrong.line} (checks.error)")
             registered = register_winner(self.gated, running, results)
             if registered is not None:
                 tracker.tag(run_id, "registered", f"{registered.name}, version {registered.version}")
