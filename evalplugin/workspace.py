@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Literal, Self
 
 from evalplugin.base.errors import DataError, Problem, TrackingError
-from evalplugin.base.inputs import PROGRAM, folder_size, scheme_of
 from evalplugin.base.units import count_text, size_text
 from evalplugin.config import CheckedConfig
 from evalplugin.config.inputs import declared_inputs, inputs_of_model, stored_uris
@@ -22,6 +21,7 @@ from evalplugin.execution.store import private_folder
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import source_of, unrecorded_readers
 from evalplugin.execution.worker import Limits
+from evalplugin.files.inputs import PROGRAM, folder_size, scheme_of
 from evalplugin.models import MODELS
 from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri

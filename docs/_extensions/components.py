@@ -20,9 +20,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from evalplugin.base.parameters import Parameter, parameters_of
-from evalplugin.base.registry import Entry
 from evalplugin.cli.list import registry_of
+from evalplugin.components.parameters import Parameter, parameters_of
+from evalplugin.components.registry import Entry
 from evalplugin.features.checks import CHECKS, check_of
 from evalplugin.features.checks.base import of_data, of_models
 from evalplugin.lists.profiles import PROFILES

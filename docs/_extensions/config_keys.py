@@ -12,7 +12,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from evalplugin.base.parameters import class_in
+from evalplugin.components.parameters import class_in
 from evalplugin.config.components import FilterSpec, InlineSpec
 from evalplugin.config.schema import Config
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Self
 
 from evalplugin.bakeoff.description import describe_bakeoff
 from evalplugin.bakeoff.tasks import run_tasks
-from evalplugin.base.inputs import Inputs
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of, findings_of
 from evalplugin.comparison.gate import Decision
@@ -39,6 +38,7 @@ from evalplugin.features.resume import (
 from evalplugin.features.seeds import SeedsFeature
 from evalplugin.features.tuning.feature import TuningFeature
 from evalplugin.features.unchanged import inputs_of, raise_if_unchanged
+from evalplugin.files.inputs import Inputs
 from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background

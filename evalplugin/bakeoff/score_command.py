@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.outputs import refuse_input
 from evalplugin.data import Interactions
+from evalplugin.files.outputs import refuse_input
 from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources, score_lists, specs_of
 from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.columns import PairColumns, Role

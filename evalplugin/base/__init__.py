@@ -1,3 +1,3 @@
-"""Errors, parameters, registries, secrets, units and random generators, used by every other package."""
+"""Errors, secrets, text, numbers, arrays, random generators, processes and signals, used by every other package."""
 
 __all__: list[str] = []

@@ -59,9 +59,9 @@ def compare(
     RUN is the id or the name of a run, or the name of a model. Without any: the latest bake-off.
     """
     from evalplugin import api
-    from evalplugin.base.outputs import refuse_input
-    from evalplugin.base.remote import check_writable
     from evalplugin.cli import show
+    from evalplugin.files.outputs import refuse_input
+    from evalplugin.files.remote import check_writable
     from evalplugin.report import frames, latex, markdown
     from evalplugin.tracking.location import store_file
 

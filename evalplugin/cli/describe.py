@@ -34,7 +34,7 @@ def describe(kind: str, name: str) -> int:
         return EXIT_DONE
     from inspect import cleandoc
 
-    from evalplugin.base.parameters import parameters_of
+    from evalplugin.components.parameters import parameters_of
 
     entry = registry_of(f"{kind}s").entry(name)
     click.echo(f"{kind} {_bold(entry.name)}  ({escape_controls(entry.origin)})\n")

@@ -38,9 +38,9 @@ def history(
 ) -> int:
     """Show how models did from one bake-off to the next, what was decided, and what got worse."""
     from evalplugin import api
-    from evalplugin.base.outputs import refuse_input
     from evalplugin.cli import show
     from evalplugin.cli.show.history import history_csv, history_json, show_history
+    from evalplugin.files.outputs import refuse_input
     from evalplugin.report.trend import check_picture, write_trend
     from evalplugin.tracking.location import store_file
 

@@ -12,7 +12,7 @@ from evalplugin.cli import options
 from evalplugin.cli.shared import echo
 
 if TYPE_CHECKING:
-    from evalplugin.base.registry import Registry
+    from evalplugin.components.registry import Registry
 
 __all__ = ["COMPONENT_KINDS", "list_", "registry_of"]
 

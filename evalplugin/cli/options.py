@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from evalplugin.base.stores import is_remote, local_path, refuse_credentials
+from evalplugin.files.stores import is_remote, local_path, refuse_credentials
 
 __all__ = [
     "Output",
@@ -88,7 +88,7 @@ def _can_be_written(context: click.Context, parameter: click.Parameter, value: P
 
 
 def _load_plugins(context: click.Context, parameter: click.Parameter, files: tuple[Path, ...]) -> None:
-    from evalplugin.base.registry import load_plugin_file
+    from evalplugin.components.registry import load_plugin_file
 
     for file in files:
         load_plugin_file(file)

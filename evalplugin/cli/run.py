@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, UnchangedError
-from evalplugin.base.outputs import refuse_input
 from evalplugin.cli import options
 from evalplugin.cli.shared import echo, load_all, show_error
+from evalplugin.files.outputs import refuse_input
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.payload import Payload

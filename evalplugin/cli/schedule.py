@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from evalplugin.base.errors import EXIT_DONE, KeyPath
-from evalplugin.base.outputs import refuse_input
-from evalplugin.base.remote import open_output
 from evalplugin.base.secrets import redact, register_uri
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import echo, load_all, print_diagnostic, show_warning
+from evalplugin.files.outputs import refuse_input
+from evalplugin.files.remote import open_output
 
 if TYPE_CHECKING:
     from evalplugin.schedule import ScheduledConfig

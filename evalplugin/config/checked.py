@@ -11,13 +11,13 @@ import yaml
 
 from evalplugin.base.errors import DataError, KeyPath
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.base.inputs import ENV
-from evalplugin.base.parameters import as_mapping
+from evalplugin.components.parameters import as_mapping
 from evalplugin.config.document import Document
 from evalplugin.config.engines import Engine
 from evalplugin.config.schema import Config, Effect
 from evalplugin.config.tuning import Budget, Space
 from evalplugin.data import DatasetLoader, Filter, Interactions, LoadContext, Splitter, filtered
+from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec
 from evalplugin.segments import Segmenter
 

@@ -11,9 +11,8 @@ from typing import Any, ParamSpec, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from evalplugin.base.errors import EvalpluginError, KeyPath, MissingPackageError, ParameterError, Problem
-from evalplugin.base.inputs import ENV
-from evalplugin.base.parameters import as_mapping, problems_of
-from evalplugin.base.registry import Registry
+from evalplugin.components.parameters import as_mapping, problems_of
+from evalplugin.components.registry import Registry
 from evalplugin.config.checked import ModelRecipe, Named, NamedDataset, TuningPlan
 from evalplugin.config.components import ComponentSpec, DatasetSpec, EngineSpec, InlineSpec
 from evalplugin.config.document import Document
@@ -33,6 +32,7 @@ from evalplugin.config.sections import Compare
 from evalplugin.config.tuning import Tune
 from evalplugin.config.tuning_checks import chosen_metric, problems_of_section, problems_of_spaces
 from evalplugin.data import DATASETS, FILTERS, SPLITS, Filter, LoadContext
+from evalplugin.files.inputs import ENV
 from evalplugin.metrics import MetricSpec, parse
 from evalplugin.models import MODELS
 from evalplugin.segments import SEGMENTS, Segmenter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-from evalplugin.base.registry import Registry, require_methods
+from evalplugin.components.registry import Registry, require_methods
 
 if TYPE_CHECKING:
     from evalplugin.execution.engines import Needs, Session

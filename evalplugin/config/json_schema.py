@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from evalplugin.base.parameters import schema_of
-from evalplugin.base.registry import Registry
+from evalplugin.components.parameters import schema_of
+from evalplugin.components.registry import Registry
 from evalplugin.config.engines import ENGINES
 from evalplugin.config.schema import Config
 from evalplugin.data import DATASETS, FILTERS, SPLITS

@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.secrets import register_secrets, register_webhook
 from evalplugin.base.tracking_uri import check_driver
+from evalplugin.components.registry import load_plugin_file
 from evalplugin.config.checked import CheckedConfig
 from evalplugin.config.checks import Checks
 from evalplugin.config.components import InlineSpec

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from evalplugin.base.errors import EvalpluginError
-from evalplugin.base.folder_uri import check_folder_uri
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
+from evalplugin.files.folder_uri import check_folder_uri
 
 __all__ = [
     "CheckRules",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.registry import Registry, require_methods
+from evalplugin.components.registry import Registry, require_methods
 from evalplugin.data.interactions import Interactions
 
 __all__ = [

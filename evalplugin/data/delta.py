@@ -9,10 +9,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from evalplugin.base.errors import DataError, how_to_install
-from evalplugin.base.remote import File, RemoteFile
-from evalplugin.base.stores import delta_options, is_remote
 from evalplugin.base.text import shorten
 from evalplugin.data.partitions import Partitions
+from evalplugin.files.remote import File, RemoteFile
+from evalplugin.files.stores import delta_options, is_remote
 
 __all__ = ["LOG", "delta_files"]
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from evalplugin.base.errors import DataError, did_you_mean_file
-from evalplugin.base.remote import File, RemoteFile, find_remote, is_remote_folder
-from evalplugin.base.stores import is_remote, local_path
 from evalplugin.data.delta import LOG, delta_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.partitions import NO_PARTITIONS, Partitions, partitions_below
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, row_number
+from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
+from evalplugin.files.stores import is_remote, local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from evalplugin.base.arrays import Codes, Ints, row_entries
 from evalplugin.base.errors import DataError
-from evalplugin.base.parameters import as_mapping
+from evalplugin.components.parameters import as_mapping
 from evalplugin.data.base import Filter, Kept, data_filter
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.times import is_date, time_text, timestamp_of

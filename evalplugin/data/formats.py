@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.remote import File
 from evalplugin.data.reading import LineCounter, check_parquet, open_parquet, open_text, path_text
+from evalplugin.files.remote import File
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.remote import File
 from evalplugin.data.reading import path_text
+from evalplugin.files.remote import File
 
 if TYPE_CHECKING:
     import pyarrow as pa

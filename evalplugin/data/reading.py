@@ -13,10 +13,10 @@ from functools import partial
 from typing import IO, Any
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.remote import File, RemoteFile, open_file, size_of
-from evalplugin.base.repeated_reads import RepeatedReads
-from evalplugin.base.stores import store_reason
 from evalplugin.base.text import shorten
+from evalplugin.files.remote import File, RemoteFile, open_file, size_of
+from evalplugin.files.repeated_reads import RepeatedReads
+from evalplugin.files.stores import store_reason
 
 __all__ = [
     "COMPRESSED",

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, Field
 
 from evalplugin.base.arrays import Ints
 from evalplugin.base.errors import DataError, ParameterError, Problem
-from evalplugin.base.parameters import OMITTED_IF_DEFAULT
 from evalplugin.base.units import duration_text, seconds_of
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.base import Split, split
 from evalplugin.data.interactions import Interactions
 from evalplugin.data.splits import ColdRule, held_out, times_of

@@ -10,7 +10,6 @@ from itertools import count, islice
 from typing import Any
 
 from evalplugin.base.costs import cheap_collections
-from evalplugin.base.recording import recorded_inputs
 from evalplugin.data import Split
 from evalplugin.execution.engines import Call, Handle, Session, run_calls
 from evalplugin.execution.engines.local import InProcess
@@ -26,6 +25,7 @@ from evalplugin.execution.ranges import (
 )
 from evalplugin.execution.runner import Result, TaskExecutor
 from evalplugin.execution.tasks import Task, TaskFailure, TaskResult, run_task
+from evalplugin.files.recording import recorded_inputs
 
 __all__ = ["sequential_executor", "task_executor"]
 

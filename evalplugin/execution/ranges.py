@@ -14,8 +14,6 @@ import numpy as np
 from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Stopwatch, peak_memory
 from evalplugin.base.errors import DataError
-from evalplugin.base.inputs import Inputs, merged
-from evalplugin.base.recording import recorded_inputs
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Costs
 from evalplugin.execution.tasks import (
@@ -31,6 +29,8 @@ from evalplugin.execution.tasks import (
     start_model,
     task_costs,
 )
+from evalplugin.files.inputs import Inputs, merged
+from evalplugin.files.recording import recorded_inputs
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import Request, ScorerState, check_mergeable
 from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread

@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.inputs import inputs_named_in
-from evalplugin.base.parameters import as_mapping
-from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator
+from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe, Named, NamedDataset
 from evalplugin.config.inputs import inputs_of_model
 from evalplugin.data import SPLITS, Candidates, Interactions, LoadContext, Split, Splitter
@@ -25,6 +23,8 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import DataInfo, ModelResult, Tuning
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult
+from evalplugin.files.inputs import inputs_named_in
+from evalplugin.files.recording import recorded_inputs
 from evalplugin.models import MODELS, is_stochastic
 from evalplugin.segments import NO_HISTORY, Cold, Segmentation, segmentation
 

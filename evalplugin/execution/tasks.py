@@ -14,13 +14,13 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.costs import Peak, Stopwatch, peak_memory
-from evalplugin.base.recording import recorded_inputs
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions, Split
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.race import Race
 from evalplugin.execution.results import Costs
+from evalplugin.files.recording import recorded_inputs
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from evalplugin.base.errors import is_disk_full
-from evalplugin.base.files import written_whole
-from evalplugin.base.recording import ignore_folder, recorded_inputs
-from evalplugin.base.registry import load_plugin_file
 from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
+from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.isolation import TaskFailure, error_text, isolated
+from evalplugin.files.local import written_whole
+from evalplugin.files.recording import ignore_folder, recorded_inputs
 
 if TYPE_CHECKING:
     from evalplugin.config.sections import TaskLimits

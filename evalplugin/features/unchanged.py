@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 from evalplugin.base.errors import UnchangedError
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.base.inputs import CHANGED, Inputs, changed_input
 from evalplugin.config import CheckedConfig
 from evalplugin.features.base import Feature
+from evalplugin.files.inputs import CHANGED, Inputs, changed_input
 from evalplugin.report.decision import outcome_words
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.read.past import last_finished

@@ -15,13 +15,13 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, ModelError, ParameterError, Problem, did_you_mean
-from evalplugin.base.inputs import command_input, program_input
 from evalplugin.base.processes import ended_by_signal
 from evalplugin.base.programs import find_program, run_program, with_output
 from evalplugin.base.units import size_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
+from evalplugin.files.inputs import command_input, program_input
 from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.given import lists_on
 from evalplugin.models.base import ListRequest, model

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.parameters import build
+from evalplugin.components.parameters import build
 from evalplugin.data import Candidates, Interactions
 from evalplugin.execution.tasks import curve_ks
 from evalplugin.lists.catalogue import catalogue_of, interactions_alone

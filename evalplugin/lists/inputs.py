@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.inputs import fingerprint_of
 from evalplugin.base.units import bytes_of
 from evalplugin.config.engines import ENGINES, Engine
 from evalplugin.data.files import TableFiles
@@ -18,6 +17,7 @@ from evalplugin.data.tables import Table
 from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.store import private_folder
+from evalplugin.files.inputs import fingerprint_of
 from evalplugin.lists.catalogue import catalogue_of
 from evalplugin.lists.columns import ListInput, Role, refuse_rows
 from evalplugin.lists.files import Format, open_files

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import PluginError
-from evalplugin.base.registry import Registry
+from evalplugin.components.registry import Registry
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.functions import MetricFunction, dataclass_of
 

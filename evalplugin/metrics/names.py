@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import NoReturn
 
 from evalplugin.base.errors import ParameterError, Problem
-from evalplugin.base.parameters import build, parameters_of
-from evalplugin.base.registry import is_own
+from evalplugin.components.parameters import build, parameters_of
+from evalplugin.components.registry import is_own
 from evalplugin.metrics.base import CONVENTIONS_VERSION, METRICS, NAME, Metric
 
 __all__ = ["MetricSpec", "definitions_hash", "parse"]

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Floats, Ints
-from evalplugin.base.registry import Registry
+from evalplugin.components.registry import Registry
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models.selection import TopN
 
@@ -50,7 +50,7 @@ class Recommender(Protocol):
     is missing; paths are relative to ``context.base``.
 
     ``own_inputs(folder) -> list[str]`` names inputs that decide the lists and that no parameter is the name of; see
-    ``base/inputs.py``.
+    ``files/inputs.py``.
 
     ``uris``, an optional property, is what the model reads from the bake-off's tracking store: MLflow's URI by the name
     of the parameter that leads to it. They are looked up before anything is fitted.

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.base.numbers import percent
-from evalplugin.base.remote import open_output
-from evalplugin.base.stores import is_remote, local_path
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
@@ -21,6 +19,8 @@ from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import History, PastBakeoff
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import DataSplit
+from evalplugin.files.remote import open_output
+from evalplugin.files.stores import is_remote, local_path
 from evalplugin.metrics import parse
 from evalplugin.report.frames import compare_frame, segment_frame
 from evalplugin.report.history import history_tables, worse_lines

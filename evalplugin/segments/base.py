@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, PluginError
-from evalplugin.base.registry import Registry, require_methods
+from evalplugin.components.registry import Registry, require_methods
 from evalplugin.data import LoadContext, Split
 from evalplugin.segments.groups import Groups
 

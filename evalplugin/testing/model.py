@@ -11,8 +11,8 @@ import numpy as np
 
 from evalplugin.base.arrays import Codes
 from evalplugin.base.errors import ModelError
-from evalplugin.base.parameters import as_mapping, build
 from evalplugin.base.seeding import generator
+from evalplugin.components.parameters import as_mapping, build
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import (
     BLOCK_BYTES,

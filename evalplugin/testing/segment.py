@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags
-from evalplugin.base.parameters import as_mapping, build
+from evalplugin.components.parameters import as_mapping, build
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
 from evalplugin.segments.groups import Groups

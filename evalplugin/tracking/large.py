@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.base.files import check_digest, file_digest
-from evalplugin.base.remote import RemoteFile, open_output, store_errors
-from evalplugin.base.stores import is_remote, local_path, store_of
 from evalplugin.base.units import size_text
+from evalplugin.files.local import check_digest, file_digest
+from evalplugin.files.remote import RemoteFile, open_output, store_errors
+from evalplugin.files.stores import is_remote, local_path, store_of
 from evalplugin.tracking.read.tables import read_table
 
 if TYPE_CHECKING:

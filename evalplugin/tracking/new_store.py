@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evalplugin.base.fingerprint import digest
-from evalplugin.base.user_cache import cached, make_in_background
+from evalplugin.files.user_cache import cached, make_in_background
 from evalplugin.tracking.location import sqlite_path
 
 __all__ = ["create_store", "prepare_store", "tables"]

@@ -14,8 +14,8 @@ from samples import small_config
 from servers import ObjectStorage
 
 import evalplugin
-from evalplugin.base.remote import find_remote, open_output
 from evalplugin.cli import main
+from evalplugin.files.remote import find_remote, open_output
 
 pytestmark = [
     pytest.mark.slow,

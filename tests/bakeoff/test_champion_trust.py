@@ -13,8 +13,8 @@ from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 
 from evalplugin.base.errors import ConfigError, DataError
-from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
+from evalplugin.components.registry import load_plugin_file
 from evalplugin.config import load
 from evalplugin.features.gate.promotion import with_champion
 

@@ -24,8 +24,8 @@ from bakeoffs import run_bakeoff
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.base.errors import DataError, StoreError, TrackingError
-from evalplugin.base.registry import load_plugin_file
 from evalplugin.cli import main
+from evalplugin.components.registry import load_plugin_file
 from evalplugin.config import CheckedConfig, load
 from evalplugin.execution.executor import sequential_executor
 from evalplugin.execution.observer import Observer

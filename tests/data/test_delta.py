@@ -12,10 +12,10 @@ from servers import ObjectStorage
 
 import evalplugin
 from evalplugin.base.errors import DataError
-from evalplugin.base.stores import delta_options
 from evalplugin.data import LoadContext, Parquet
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import ParquetFormat
+from evalplugin.files.stores import delta_options
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("s3")]
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evalplugin.base.errors import ConfigError, DataError, ParameterError
-from evalplugin.base.parameters import as_mapping, parameters_of, schema_of
+from evalplugin.components.parameters import as_mapping, parameters_of, schema_of
 from evalplugin.config import load
 from evalplugin.data import (
     FILTERS,

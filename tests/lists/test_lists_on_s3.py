@@ -17,13 +17,13 @@ import pytest
 from servers import S3_CLIENT, ObjectStorage, free_port
 
 import evalplugin
-from evalplugin.base import repeated_reads, stores
 from evalplugin.base.errors import DataError
-from evalplugin.base.remote import open_file, open_output
 from evalplugin.cli import main
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import ParquetFormat
 from evalplugin.data.reading import readable
+from evalplugin.files import repeated_reads, stores
+from evalplugin.files.remote import open_file, open_output
 from evalplugin.lists.files import open_files
 
 pytestmark = pytest.mark.slow

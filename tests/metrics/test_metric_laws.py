@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import evalplugin.metrics
 from evalplugin.base.errors import DataError
-from evalplugin.base.registry import Entry
+from evalplugin.components.registry import Entry
 from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
 from evalplugin.metrics import (

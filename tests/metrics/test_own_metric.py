@@ -15,7 +15,7 @@ from pydantic import Field
 
 import evalplugin
 from evalplugin.base.errors import DataError, ParameterError, PluginError
-from evalplugin.base.registry import load_plugin_file
+from evalplugin.components.registry import load_plugin_file
 from evalplugin.metrics import METRICS, OverallMetric, ScoringContext, UserMetric, evaluate, metric, parse
 from evalplugin.testing import check_metric
 

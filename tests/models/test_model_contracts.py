@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evalplugin.base.registry import load_plugin_file
+from evalplugin.components.registry import load_plugin_file
 from evalplugin.models import MODELS
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import RECOMMENDER_CHECKS, check_leaves_data_untouched, checkerboard

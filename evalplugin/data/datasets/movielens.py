@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
-from evalplugin.base.parameters import OMITTED_IF_DEFAULT
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.interactions import Interactions

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
-from evalplugin.base.parameters import OMITTED_IF_DEFAULT
+from evalplugin.components.parameters import OMITTED_IF_DEFAULT
 from evalplugin.data.attributes import Attributes, Entity, attributes_from, open_attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files

@@ -12,8 +12,6 @@ from typing import Any
 from filelock import FileLock
 
 from evalplugin.base.errors import EvalpluginError
-from evalplugin.base.files import written_whole
-from evalplugin.base.inputs import fingerprint_of, scheme_of
 from evalplugin.execution.engines.processes import (
     hold_signals,
     load_result,
@@ -24,6 +22,8 @@ from evalplugin.execution.engines.processes import (
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.versions import code_of, package_versions
 from evalplugin.execution.worker import Limits, PluginFile
+from evalplugin.files.inputs import fingerprint_of, scheme_of
+from evalplugin.files.local import written_whole
 
 __all__ = ["Setup", "component_code", "folder_of", "problem_of", "run_call"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from evalplugin.base.fingerprint import digest
-from evalplugin.base.inputs import Inputs
 from evalplugin.base.secrets import redact_values
 from evalplugin.execution.store.permissions import make_folder, protect
+from evalplugin.files.inputs import Inputs
 
 __all__ = ["EntryInfo", "Files", "is_intact", "key_of", "read_info", "sync_folder", "used_now", "write_entry"]
 

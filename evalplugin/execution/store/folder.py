@@ -12,8 +12,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from evalplugin.base.errors import DataError, StoreError, UnknownNameError
-from evalplugin.base.inputs import Inputs
-from evalplugin.base.stores import is_remote
 from evalplugin.base.units import bytes_of
 from evalplugin.execution.store.entry import (
     EntryInfo,
@@ -28,6 +26,8 @@ from evalplugin.execution.store.entry import (
 from evalplugin.execution.store.journal import keys_in_use
 from evalplugin.execution.store.permissions import file_mode, make_folder, make_store_folder, protect
 from evalplugin.execution.store.scratch import Scratch
+from evalplugin.files.inputs import Inputs
+from evalplugin.files.stores import is_remote
 
 __all__ = ["DEFAULT_PATH", "STORE", "Store", "StoreView", "store_path"]
 

@@ -12,10 +12,8 @@ import numpy as np
 
 from evalplugin.base.errors import DataError, StoreError
 from evalplugin.base.fingerprint import digest
-from evalplugin.base.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
-from evalplugin.base.parameters import as_mapping
 from evalplugin.base.secrets import redact
-from evalplugin.base.uris import uri_fingerprint
+from evalplugin.components.parameters import as_mapping
 from evalplugin.config import Named
 from evalplugin.config.sections import StoreSpec
 from evalplugin.data import SPLITS, Candidates, Interactions, Split, Splitter
@@ -32,6 +30,8 @@ from evalplugin.execution.store.folder import Store, store_path
 from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult, curve_ks
+from evalplugin.files.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
+from evalplugin.files.uris import uri_fingerprint
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
 

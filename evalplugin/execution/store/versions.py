@@ -18,8 +18,8 @@ from modulefinder import ModuleFinder
 from pathlib import Path
 from typing import Any
 
-from evalplugin.base.inputs import ENV, fingerprint_of
-from evalplugin.base.registry import Entry, modules_loaded_by
+from evalplugin.components.registry import Entry, modules_loaded_by
+from evalplugin.files.inputs import ENV, fingerprint_of
 
 __all__ = [
     "code_of",

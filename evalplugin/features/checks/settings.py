@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evalplugin.base.inputs import inputs_named_in
 from evalplugin.base.numbers import share
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate_checks import CHAMPION
@@ -16,6 +15,7 @@ from evalplugin.data import Interactions
 from evalplugin.execution.data_checks import looks_at_relevance
 from evalplugin.execution.runner import PreparedData
 from evalplugin.features.checks.base import Found, data_check
+from evalplugin.files.inputs import inputs_named_in
 from evalplugin.metrics import MetricSpec
 from evalplugin.models import MODELS
 from evalplugin.models.base import uses_ratings

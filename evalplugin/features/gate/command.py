@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from evalplugin.base.errors import ConfigError, DataError, Problem, TrackingError
-from evalplugin.base.parameters import problems_of
 from evalplugin.comparison.contest import Contest, with_choice
 from evalplugin.comparison.gate import (
     Decision,
@@ -23,6 +22,7 @@ from evalplugin.comparison.gate import (
     gate_without_champion,
     no_champion_note,
 )
+from evalplugin.components.parameters import problems_of
 from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
 from evalplugin.config.gate_checks import champion_of
 from evalplugin.features.gate.ledger import Ledger

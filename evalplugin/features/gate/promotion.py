@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from evalplugin.base.errors import DataError, EvalpluginError, ModelError, TrackingError
-from evalplugin.base.parameters import as_mapping
 from evalplugin.comparison.contest import Contest
 from evalplugin.comparison.gate import (
     Decision,
@@ -19,6 +18,7 @@ from evalplugin.comparison.gate import (
     gate_without_champion,
     no_champion_note,
 )
+from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate import Gate
 from evalplugin.config.gate_checks import CHAMPION, CHAMPION_ALIAS, champion_of

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
+from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, Named
 from evalplugin.config.checked import TuningPlan
 from evalplugin.data import Candidates, Split, Splitter

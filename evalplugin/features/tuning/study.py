@@ -15,8 +15,8 @@ import numpy as np
 
 from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import EvalpluginError
-from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
+from evalplugin.components.parameters import as_mapping
 from evalplugin.config.checked import TuningPlan
 from evalplugin.config.grid import params_at
 from evalplugin.execution.race import Race

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from evalplugin.base.remote import File, RemoteFile, size_of
 from evalplugin.data.files import TableFiles
 from evalplugin.data.reading import check_parquet, open_parquet, readable
 from evalplugin.data.tables import Table
+from evalplugin.files.remote import File, RemoteFile, size_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

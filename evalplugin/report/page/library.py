@@ -11,8 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evalplugin.base import user_cache
 from evalplugin.base.fingerprint import digest
+from evalplugin.files import user_cache
 
 __all__ = ["ChartLibrary", "chart_library", "make_in_background"]
 

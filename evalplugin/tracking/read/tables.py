@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.inputs import ENV
+from evalplugin.files.inputs import ENV
 from evalplugin.segments import Segmentation
 
 if TYPE_CHECKING:

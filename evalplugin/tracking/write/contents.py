@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalplugin.base.inputs import Inputs
 from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.gate import Decision
 from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, DataSplit, ModelResult
+from evalplugin.files.inputs import Inputs
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.run_summary import note_markdown

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from evalplugin.base.errors import DataError, ParameterError
-from evalplugin.base.parameters import as_mapping
+from evalplugin.components.parameters import as_mapping
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
 from evalplugin.data.datasets.tables import ItemTable, UserTable
 

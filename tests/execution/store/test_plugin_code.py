@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evalplugin.base.errors import PluginError
-from evalplugin.base.registry import load_plugin_file
+from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.store import versions
 from evalplugin.models import MODELS
 

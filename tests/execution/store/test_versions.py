@@ -38,7 +38,7 @@ def test_all_modules_that_decide_a_result_belong_to_the_code_of_a_task() -> None
     for part in ("data", "metrics", "models"):
         every = {file.relative_to(PACKAGE).as_posix() for file in (PACKAGE / part).rglob("*.py")}
         assert every - describing <= modules
-    assert {"base/seeding.py", "base/costs.py", "base/registry.py", "execution/tasks.py"} <= modules
+    assert {"base/seeding.py", "base/costs.py", "components/registry.py", "execution/tasks.py"} <= modules
     layers = {name.split("/")[0] for name in modules}
     assert not layers & {"config", "comparison", "report", "tracking", "bakeoff", "cli", "schedule"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalplugin.base import user_cache
+from evalplugin.files import user_cache
 from evalplugin.report.page import library
 from evalplugin.report.page.library import ChartLibrary, chart_library, make_in_background
 

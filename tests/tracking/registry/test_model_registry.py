@@ -29,8 +29,8 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.base.parameters import as_mapping
 from evalplugin.base.seeding import generator
+from evalplugin.components.parameters import as_mapping
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
 from evalplugin.tracking.connection import FAIL_FAST

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evalplugin.base.errors import ParameterError, PluginError, UnknownNameError
-from evalplugin.base.registry import Registry, load_plugin_file
+from evalplugin.components.registry import Registry, load_plugin_file
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from evalplugin.base.errors import DataError, did_you_mean_file
-from evalplugin.base.files import partial_path, written_whole
-from evalplugin.base.repeated_reads import S3Reader
-from evalplugin.base.stores import FileStore, is_remote, local_path, place, store_of, store_reason
 from evalplugin.base.text import shorten
+from evalplugin.files.local import partial_path, written_whole
+from evalplugin.files.repeated_reads import S3Reader
+from evalplugin.files.stores import FileStore, is_remote, local_path, place, store_of, store_reason
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from evalplugin.base import remote
 from evalplugin.base.errors import DataError
-from evalplugin.base.remote import RemoteFile, check_writable, open_output
 from evalplugin.base.secrets import redact_message
-from evalplugin.base.stores import is_remote, local_path, store_of, store_reason
+from evalplugin.files import remote
+from evalplugin.files.remote import RemoteFile, check_writable, open_output
+from evalplugin.files.stores import is_remote, local_path, store_of, store_reason
 
 
 @pytest.mark.parametrize(

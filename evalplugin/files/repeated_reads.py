@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar
 
-from evalplugin.base.stores import max_attempts
+from evalplugin.files.stores import max_attempts
 
 __all__ = ["RepeatedReadError", "RepeatedReads", "S3Reader"]
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from evalplugin.base import repeated_reads
-from evalplugin.base.repeated_reads import RepeatedReadError, RepeatedReads, S3Reader
-from evalplugin.base.stores import store_reason
+from evalplugin.files import repeated_reads
+from evalplugin.files.repeated_reads import RepeatedReadError, RepeatedReads, S3Reader
+from evalplugin.files.stores import store_reason
 
 LOST = (
     "AWS Error INTERNAL_FAILURE during GetObject operation: Failed to flush response stream (eof: 0, bad: 1)"

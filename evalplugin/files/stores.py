@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean, how_to_install
-from evalplugin.base.inputs import COMMAND, MLFLOW_SCHEMES, STORE_SCHEMES, scheme_of
 from evalplugin.base.secrets import register_secret, register_uri
 from evalplugin.base.text import shorten
+from evalplugin.files.inputs import COMMAND, MLFLOW_SCHEMES, STORE_SCHEMES, scheme_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -22,8 +22,8 @@ from evalplugin.base.errors import (
     did_you_mean,
     how_to_install,
 )
-from evalplugin.base.parameters import build
-from evalplugin.base.recording import recorded_inputs
+from evalplugin.components.parameters import build
+from evalplugin.files.recording import recorded_inputs
 
 __all__ = ["Entry", "Registry", "is_own", "load_plugin_file", "modules_loaded_by", "require_methods"]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalplugin.base.inputs import CHANGED, GLOB, WRITTEN, Signature, fingerprint_of, signature_of
+from evalplugin.files.inputs import CHANGED, GLOB, WRITTEN, Signature, fingerprint_of, signature_of
 
 __all__ = ["ignore_folder", "recorded_inputs"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evalplugin.base.user_cache import cached
+from evalplugin.files.user_cache import cached
 
 MADE = b"line\nand\0bytes"
 
@@ -52,7 +52,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(folder: Path) -> None:
 
 def test_a_process_that_is_not_needed_ends_with_this_one() -> None:
     code = (
-        "from evalplugin.base import user_cache\n"
+        "from evalplugin.files import user_cache\n"
         "user_cache.make_in_background('a file that is not there', 'signal', 'pause')\n"
         "print(user_cache._processes['a file that is not there'].pid)\n"
     )

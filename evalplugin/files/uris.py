@@ -7,10 +7,10 @@ import shlex
 import subprocess
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.inputs import COMMAND, PROGRAM, scheme_of
 from evalplugin.base.programs import with_output
-from evalplugin.base.remote import objects_at, version_of
 from evalplugin.base.secrets import redact, redact_message
+from evalplugin.files.inputs import COMMAND, PROGRAM, scheme_of
+from evalplugin.files.remote import objects_at, version_of
 
 __all__ = ["unknowable", "uri_fingerprint"]
 

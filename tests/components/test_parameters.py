@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from evalplugin.base.errors import ParameterError
-from evalplugin.base.parameters import as_mapping, build, parameters_of, schema_of
+from evalplugin.components.parameters import as_mapping, build, parameters_of, schema_of
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evalplugin.base import recording
-from evalplugin.base.inputs import CHANGED, WRITTEN, fingerprint_of
-from evalplugin.base.recording import recorded_inputs
+from evalplugin.files import recording
+from evalplugin.files.inputs import CHANGED, WRITTEN, fingerprint_of
+from evalplugin.files.recording import recorded_inputs
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.outputs import refuse_input
+from evalplugin.files.outputs import refuse_input
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from evalplugin.base.files import written_whole
 from evalplugin.base.processes import start_python
+from evalplugin.files.local import written_whole
 
 __all__ = ["cached", "make_in_background"]
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from evalplugin.base.files import file_digest
+from evalplugin.files.local import file_digest
 
 __all__ = [
     "CHANGED",

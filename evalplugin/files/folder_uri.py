@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.inputs import scheme_of
 from evalplugin.base.placeholders import variables_in
-from evalplugin.base.stores import is_remote, refuse_credentials
 from evalplugin.base.text import escape_controls
+from evalplugin.files.inputs import scheme_of
+from evalplugin.files.stores import is_remote, refuse_credentials
 
 __all__ = ["check_folder_uri"]
 

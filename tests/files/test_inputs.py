@@ -11,9 +11,9 @@ from threading import Thread
 import pytest
 from servers import ObjectStorage
 
-from evalplugin.base import inputs
 from evalplugin.base.errors import DataError
-from evalplugin.base.inputs import (
+from evalplugin.files import inputs
+from evalplugin.files.inputs import (
     CHANGED,
     WRITTEN,
     changed_input,
@@ -21,7 +21,7 @@ from evalplugin.base.inputs import (
     inputs_named_in,
     merged,
 )
-from evalplugin.base.uris import uri_fingerprint
+from evalplugin.files.uris import uri_fingerprint
 
 
 def named(value: object, *folders: Path) -> list[str]:

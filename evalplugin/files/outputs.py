@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.remote import pattern_regex
-from evalplugin.base.stores import canonical_uri, is_remote, local_path, refuse_credentials
+from evalplugin.files.remote import pattern_regex
+from evalplugin.files.stores import canonical_uri, is_remote, local_path, refuse_credentials
 
 __all__ = ["refuse_input"]
 
