@@ -21,7 +21,8 @@ from evalplugin.execution.store import private_folder
 from evalplugin.execution.store.steps import StepCache
 from evalplugin.execution.store.versions import source_of, unrecorded_readers
 from evalplugin.execution.worker import Limits
-from evalplugin.files.inputs import PROGRAM, folder_size, scheme_of
+from evalplugin.files.inputs import folder_size
+from evalplugin.files.uris import PROGRAM, scheme_of
 from evalplugin.models import MODELS
 from evalplugin.tracking.connection import is_missing
 from evalplugin.tracking.location import resolve_uri

@@ -1,11 +1,12 @@
-"""Fingerprints of plain values."""
+"""Hashes of plain values and of files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 
-__all__ = ["digest", "fingerprint"]
+__all__ = ["check_digest", "digest", "file_digest", "fingerprint"]
 
 
 def fingerprint(value: object) -> str:
@@ -16,3 +17,22 @@ def fingerprint(value: object) -> str:
 def digest(value: object) -> str:
     """Return all 64 hexadecimal digits of the SHA-256 hash of a JSON value; see ``fingerprint``."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def file_digest(path: str | Path) -> str:
+    """Return the 64 hexadecimal digits of the SHA-256 of a file's content."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_digest(file: Path, logged: str) -> None:
+    """Compare the digest of a file with the one that was logged.
+
+    Raises:
+        ValueError: They differ; the message continues "the artifact ...".
+    """
+    if (digest := file_digest(file)) != logged:
+        size = file.stat().st_size
+        raise ValueError(
+            f"({size:,} bytes) is not what was logged: its SHA-256 begins with {digest[:12]}, not {logged[:12]}"
+        )

@@ -60,8 +60,7 @@ def compare(
     """
     from evalplugin import api
     from evalplugin.cli import show
-    from evalplugin.files.outputs import refuse_input
-    from evalplugin.files.remote import check_writable
+    from evalplugin.files.outputs import check_writable, refuse_input
     from evalplugin.report import frames, latex, markdown
     from evalplugin.tracking.location import store_file
 

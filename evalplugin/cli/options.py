@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from evalplugin.files.stores import is_remote, local_path, refuse_credentials
+from evalplugin.files.uris import is_remote, local_path, refuse_credentials
 
 __all__ = [
     "Output",

@@ -14,8 +14,7 @@ from evalplugin.base.secrets import redact, register_uri
 from evalplugin.cli import options
 from evalplugin.cli.run import run_with
 from evalplugin.cli.shared import echo, load_all, print_diagnostic, show_warning
-from evalplugin.files.outputs import refuse_input
-from evalplugin.files.remote import open_output
+from evalplugin.files.outputs import open_output, refuse_input
 
 if TYPE_CHECKING:
     from evalplugin.schedule import ScheduledConfig

@@ -9,8 +9,9 @@ from typing import Any
 from evalplugin.base.errors import DataError, did_you_mean
 from evalplugin.config.checked import ModelRecipe
 from evalplugin.data.files import find_files
-from evalplugin.files.inputs import COMMAND, ENV, URI_SCHEMES, inputs_named_in, scheme_of
+from evalplugin.files.inputs import ENV, inputs_named_in
 from evalplugin.files.stores import is_known_to_fsspec, store_of
+from evalplugin.files.uris import COMMAND, URI_SCHEMES, scheme_of
 from evalplugin.models import MODELS
 
 __all__ = ["declared_inputs", "inputs_at", "inputs_of_model", "stored_uris"]

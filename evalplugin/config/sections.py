@@ -12,7 +12,7 @@ from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.tracking_uri import check_tracking_uri
 from evalplugin.base.units import bytes_of
 from evalplugin.config.cron import Cron
-from evalplugin.files.folder_uri import check_folder_uri
+from evalplugin.files.uris import check_folder_uri
 
 __all__ = [
     "CheckRules",

@@ -12,7 +12,8 @@ from evalplugin.base.errors import DataError, how_to_install
 from evalplugin.base.text import shorten
 from evalplugin.data.partitions import Partitions
 from evalplugin.files.remote import File, RemoteFile
-from evalplugin.files.stores import delta_options, is_remote
+from evalplugin.files.stores import delta_options
+from evalplugin.files.uris import is_remote
 
 __all__ = ["LOG", "delta_files"]
 

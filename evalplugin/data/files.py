@@ -21,7 +21,7 @@ from evalplugin.data.partitions import NO_PARTITIONS, Partitions, partitions_bel
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
-from evalplugin.files.stores import is_remote, local_path
+from evalplugin.files.uris import is_remote, local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,7 +23,7 @@ from evalplugin.base.signals import ENDING
 from evalplugin.base.units import bytes_of, size_text
 from evalplugin.components.registry import load_plugin_file
 from evalplugin.execution.isolation import TaskFailure, error_text, isolated
-from evalplugin.files.local import written_whole
+from evalplugin.files.outputs import written_whole
 from evalplugin.files.recording import ignore_folder, recorded_inputs
 
 if TYPE_CHECKING:

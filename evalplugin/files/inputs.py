@@ -22,19 +22,14 @@ import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
-from evalplugin.files.local import file_digest
+from evalplugin.base.errors import DataError
+from evalplugin.base.fingerprint import file_digest
+from evalplugin.files.uris import COMMAND, GLOB, PROGRAM, URI_SCHEMES, local_path, scheme_of
 
 __all__ = [
     "CHANGED",
-    "COMMAND",
     "ENV",
-    "GLOB",
-    "MLFLOW_SCHEMES",
-    "PROGRAM",
-    "STORE_SCHEMES",
-    "URI_SCHEMES",
     "WRITTEN",
     "Inputs",
     "Resolve",
@@ -46,44 +41,21 @@ __all__ = [
     "inputs_named_in",
     "merged",
     "program_input",
-    "scheme_of",
     "signature_of",
 ]
 
-ENV, GLOB = "env:", "glob:"
-COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
-PROGRAM = "program"  # a scheme: without a fingerprint
+ENV = "env:"
 # Instead of a fingerprint: the input changed while it was in use; or the task itself has written to it.
 CHANGED, WRITTEN = "changed meanwhile", "written"
-MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")
-STORE_SCHEMES = (
-    "s3",
-    "s3a",
-    "s3n",
-    "gs",
-    "gcs",
-    "hdfs",
-    "viewfs",
-    "abfs",
-    "abfss",
-)  # of pyarrow's file systems
-URI_SCHEMES = ("file", "http", "https", *STORE_SCHEMES, *MLFLOW_SCHEMES)
 # Of a folder, as much is read; of the files beyond, name, size and time of the last change count.
 _MAX_FILES, _MAX_BYTES = 10_000, 10 * 2**30
 _MAX_PATH = 4096  # characters
-_URI = re.compile(r"([a-z][a-z0-9+.-]+):/")
 
 Inputs = Mapping[str, str]  # name of an input -> fingerprint
 Resolve = Callable[[str], str]  # URI -> fingerprint; raises DataError where it cannot be known
 Signature = tuple[int, ...]  # what changes with a file's content, as far as the file system says
 
 _digests: dict[str, tuple[Signature, str]] = {}  # by path: a file is read once, until its signature changes
-
-
-def scheme_of(text: str) -> str | None:
-    """Return the scheme of a URI, in lower case; None for any other text."""
-    match = _URI.match(text.lower())
-    return None if match is None or text.startswith(GLOB) else match[1]
 
 
 def command_input(words: Sequence[str], folder: Path) -> str:
@@ -137,10 +109,8 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
     elif isinstance(value, str) and 0 < len(value) < _MAX_PATH and "\0" not in value:
         scheme = scheme_of(value)
         if scheme == "file":
-            # The client of HTTP that comes with it takes as long as four starts of Python.
-            from urllib.request import url2pathname
-
-            yield from _paths_named(url2pathname(urlsplit(value).path), folders[:1])
+            with suppress(DataError):  # of another machine: reading it reports that
+                yield from _paths_named(str(local_path(value)), folders[:1])
         elif scheme is not None:
             if scheme in URI_SCHEMES:
                 yield value

@@ -1,4 +1,4 @@
-"""Files to write that are read too: refused before anything is read."""
+"""Files to write: refused where they are read too or cannot be written, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -6,14 +6,131 @@ import fnmatch
 import glob
 import os
 import re
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from evalplugin.base.errors import DataError
-from evalplugin.files.remote import pattern_regex
-from evalplugin.files.stores import canonical_uri, is_remote, local_path, refuse_credentials
+from evalplugin.files.remote import pattern_regex, store_errors
+from evalplugin.files.stores import FileStore, no_bucket, store_of
+from evalplugin.files.uris import canonical_uri, is_remote, local_path, refuse_credentials
 
-__all__ = ["refuse_input"]
+__all__ = ["check_writable", "open_output", "refuse_input", "written_whole"]
+
+
+@contextmanager
+def open_output(target: str | Path) -> Iterator[IO[bytes]]:
+    """Yield a file to write to; it appears under its name when all is written, or not at all after an error.
+
+    A file of a store is written to a temporary file of this machine first.
+
+    Raises:
+        OSError: It cannot be written on this machine.
+        DataError: The store refuses or cannot be reached.
+    """
+    if not is_remote(target):
+        with written_whole(local_path(target)) as file:
+            yield file
+        return
+    uri = str(target)
+    store = store_of(uri)
+    with tempfile.NamedTemporaryFile(prefix="evalplugin-") as file:
+        yield file
+        file.flush()
+        with store_errors(uri):
+            _upload(store, file.name, store.path_of(uri))
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a file that replaces the one at ``path`` when all is written, and is removed after an error.
+
+    It is written beside its place. Devices and pipes are written to directly.
+    """
+    if path.exists() and not path.is_file():  # such as /dev/stdout
+        with path.open("wb") as file:
+            yield file
+        return
+    target = Path(os.path.realpath(path))  # a link stays one
+    partial = target.with_name(_partial_name(target.name))
+    try:
+        with partial.open("wb") as file:
+            yield file
+        if target.exists():
+            shutil.copymode(target, partial)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _partial_name(name: str) -> str:
+    """Return the name of a file until it is whole, in the same folder."""
+    return f".{name}.{os.getpid()}.tmp"
+
+
+def _upload(store: FileStore, source: str, path: str) -> None:
+    if store.has_buckets:
+        _write_at_once(store, source, path)
+        return
+    folder, _, name = path.rpartition("/")
+    partial = f"{folder}/{_partial_name(name)}"
+    try:
+        _write_at_once(store, source, partial)
+        store.files.move(partial, path)
+    except BaseException:
+        with suppress(OSError):
+            store.files.delete_file(partial)
+        raise
+
+
+def _write_at_once(store: FileStore, source: str, path: str) -> None:
+    """Write a file in one call of compiled code: a stream that Python drops half-way completes what is cut short."""
+    import pyarrow as pa
+
+    with pa.OSFile(source) if not os.path.getsize(source) else pa.memory_map(source) as file:
+        content = file.read_buffer()
+        stream = store.files.open_output_stream(path, compression=None)
+        try:
+            stream.write(content)
+        except BaseException:
+            with suppress(OSError, pa.ArrowException):
+                stream.close()  # reports the same error again, which is then not printed
+            raise
+        stream.close()
+
+
+def check_writable(target: str | Path) -> None:
+    """Check, before any work is done, that a file can be written: the store answers, and has such a bucket.
+
+    Whether an object may be written is seen only when it is. Of a file on this machine, its folder is looked up.
+
+    Raises:
+        DataError: It cannot.
+        OSError: The name is none of this machine, as one that is too long.
+    """
+    if not is_remote(target):
+        path = local_path(target)
+        folder = path.absolute().parent
+        path.with_name(
+            _partial_name(path.name)
+        ).exists()  # raises if this name, the longest that is needed, is too long
+        if not folder.is_dir():
+            raise DataError(f"{path}: there is no folder {folder}")
+        if not os.access(path if path.exists() else folder, os.W_OK):
+            raise DataError(f"{path}: cannot be written: no permission")
+        return
+    from pyarrow.fs import FileType
+
+    uri = str(target)
+    store = store_of(uri)
+    if uri.endswith("/") or store.path_of(uri) == store.base:
+        raise DataError(f"{uri}: names a folder; name a file in it")
+    with store_errors(uri):
+        if store.has_buckets and store.files.get_file_info(store.base).type == FileType.NotFound:
+            raise DataError(f"{uri}: {no_bucket(store.base)}")
 
 
 def refuse_input(target: str | Path, inputs: Iterable[object], inside: str = "*") -> None:

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from evalplugin.files.inputs import CHANGED, GLOB, WRITTEN, Signature, fingerprint_of, signature_of
+from evalplugin.files.inputs import CHANGED, WRITTEN, Signature, fingerprint_of, signature_of
+from evalplugin.files.uris import GLOB
 
 __all__ = ["ignore_folder", "recorded_inputs"]
 

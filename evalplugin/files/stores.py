@@ -11,30 +11,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import DataError, did_you_mean, how_to_install
-from evalplugin.base.secrets import register_secret, register_uri
 from evalplugin.base.text import shorten
-from evalplugin.files.inputs import COMMAND, MLFLOW_SCHEMES, STORE_SCHEMES, scheme_of
+from evalplugin.files.uris import MLFLOW_SCHEMES, STORE_SCHEMES, kind_of, refuse_credentials, uri_parts
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 __all__ = [
     "FileStore",
-    "canonical_uri",
     "delta_options",
     "is_known_to_fsspec",
-    "is_remote",
-    "local_path",
     "max_attempts",
-    "place",
-    "refuse_credentials",
+    "no_bucket",
     "store_of",
     "store_reason",
 ]
 
-_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
-_URI = re.compile(r"([a-z][a-z0-9+.-]+):(//?)([^/]*)/?(.*)", re.IGNORECASE | re.DOTALL)
-_CREDENTIAL = re.compile(r"(?i)[?&;][\w-]*(?:key|secret|token|password|sig|signature|credential)=")
 _AWS_ERROR = re.compile(
     r"AWS Error (\w+)(?: \(HTTP status (-?\d+)\))? during (\w+) operation:? ?(.*)", re.DOTALL
 )
@@ -52,9 +44,12 @@ _CONNECT_SECONDS = 2.0
 _SILENT_SECONDS = 10.0  # an attempt without a byte from the server ends
 _GOOGLE_SECONDS = 10.0  # for all attempts of a request; without this, a quarter of an hour
 _ATTEMPTS = 4  # of each request, with growing pauses; AWS_MAX_ATTEMPTS wins
-_MIN_NAME = 8  # characters: a shorter user name is part of other words
-_HADOOP = ("hdfs", "viewfs")
-_WHOLE_OR_NOTHING = ("s3", "gs", "abfs", "abfss")  # an object appears when it is complete
+_BUCKETS = (
+    "s3",
+    "gs",
+    "abfs",
+    "abfss",
+)  # kinds of stores with buckets, in which an object appears when it is complete
 # Where the AWS SDK looks for credentials, beside files and instance roles.
 _AWS_VARIABLES = (
     *("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_WEB_IDENTITY_TOKEN_FILE"),
@@ -67,49 +62,22 @@ class FileStore:
     """One bucket, container or server."""
 
     files: FileSystem
-    scheme: str
+    kind: str  # a scheme that pyarrow opens, or ``fsspec``
     root: str  # as URIs begin, such as ``s3://bucket``
     base: str  # as paths of ``files`` begin, such as ``bucket``
-    writes_whole: bool  # what is written appears at once, when it is closed
 
     @property
-    def is_s3(self) -> bool:
-        """Whether AWS's client reads it."""
-        return _ALIASES.get(self.scheme, self.scheme) == "s3"
+    def has_buckets(self) -> bool:
+        """Whether ``base`` is a bucket, and an object appears in it at once, when it is closed."""
+        return self.kind in _BUCKETS
 
     def path_of(self, uri: str) -> str:
         """Return the path of a URI in ``files``."""
-        return f"{self.base}/{_parts(uri)[2]}".rstrip("/")
+        return f"{self.base}/{uri_parts(uri)[2]}".rstrip("/")
 
     def uri_of(self, path: str) -> str:
         """Return the URI of a path in ``files``."""
         return f"{self.root}/{path.removeprefix(self.base).lstrip('/')}"
-
-
-def is_remote(name: object) -> bool:
-    """Return whether a name is a URI of a file that is not on this machine."""
-    scheme = scheme_of(str(name))
-    return scheme not in (None, "file", COMMAND)
-
-
-def local_path(name: str | Path) -> Path:
-    """Return the path of a file on this machine, which may be given as ``file:///folder/file``.
-
-    Raises:
-        DataError: It is a ``file`` URI of another machine.
-    """
-    text = str(name)
-    if scheme_of(text) != "file":
-        return Path(name)
-    from urllib.parse import urlsplit
-    from urllib.request import url2pathname
-
-    url = urlsplit(text)
-    if url.netloc not in ("", "localhost"):
-        raise DataError(
-            f"{text}: names the machine {url.netloc!r}; a file of this one is file:///folder/file"
-        )
-    return Path(url2pathname(url.path))
 
 
 def store_of(uri: str) -> FileStore:
@@ -118,13 +86,13 @@ def store_of(uri: str) -> FileStore:
     Raises:
         DataError: The scheme is unknown, its package is missing, the URI has credentials in it or names no store.
     """
-    scheme, authority, _ = _parts(uri)
+    scheme, authority, _ = uri_parts(uri)
     refuse_credentials(uri)
     if scheme in MLFLOW_SCHEMES:
         raise DataError(
             f"{uri}: is a URI of MLflow, from which no tables are read; name a file, or s3://bucket/key"
         )
-    if not authority and scheme in _WHOLE_OR_NOTHING:
+    if not authority and scheme in _BUCKETS:
         raise DataError(f"{uri}: names no bucket; a URI is such as {scheme}://bucket/folder/file.parquet")
     settings = tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("AWS_")))
     return _opened(scheme, authority, settings)
@@ -134,25 +102,23 @@ def store_of(uri: str) -> FileStore:
 def _opened(scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> FileStore:
     import pyarrow as pa
 
-    root = f"{scheme}://{authority}"
-    kind, whole = _ALIASES.get(scheme, scheme), scheme in _WHOLE_OR_NOTHING or scheme in _ALIASES
+    root, kind = f"{scheme}://{authority}", kind_of(scheme)
     try:
         if kind == "s3":
-            return FileStore(_s3(authority), scheme, root, authority, whole)
+            return FileStore(_s3(authority), kind, root, authority)
         if kind == "gs":
             user, _, bucket = authority.rpartition("@")
-            return FileStore(_gs(anonymous=user == "anonymous"), scheme, root, bucket, whole)
+            return FileStore(_gs(anonymous=user == "anonymous"), kind, root, bucket)
         if scheme in STORE_SCHEMES:
             from pyarrow import fs
 
             files, base = fs.FileSystem.from_uri(f"{kind}://{authority}/")
-            return FileStore(files, scheme, root, base.rstrip("/"), whole)
+            return FileStore(files, kind, root, base.rstrip("/"))
     except (pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
         reason = store_reason(error, root) or shorten(" ".join(str(error).split()), 200)
-        hint = "; HDFS needs Java and Hadoop's libhdfs (JAVA_HOME, HADOOP_HOME, CLASSPATH)" * (
-            kind in _HADOOP
-        )
-        raise DataError(f"{root}: cannot be opened: {reason}{hint}") from None
+        if kind in ("hdfs", "viewfs"):
+            reason += "; HDFS needs Java and Hadoop's libhdfs (JAVA_HOME, HADOOP_HOME, CLASSPATH)"
+        raise DataError(f"{root}: cannot be opened: {reason}") from None
     except ImportError:
         pass  # pyarrow was built without this kind
     return _by_fsspec(scheme, root)
@@ -213,13 +179,13 @@ def _by_fsspec(scheme: str, root: str) -> FileStore:
         raise DataError(f"{root}: a package for {scheme} is not installed: {hint or error}") from None
     except (OSError, ValueError) as error:
         raise DataError(f"{root}: cannot be opened: {shorten(str(error), 200)}") from None
-    return FileStore(fs.PyFileSystem(fs.FSSpecHandler(files)), scheme, root, base.rstrip("/"), False)
+    return FileStore(fs.PyFileSystem(fs.FSSpecHandler(files)), "fsspec", root, base.rstrip("/"))
 
 
 def delta_options(uri: str) -> dict[str, str]:
     """Return what deltalake needs to know of a store beside the credentials, which it finds as pyarrow does."""
     store, endpoint = store_of(uri), _endpoint()
-    if not store.is_s3:
+    if store.kind != "s3":
         return {}
     options = {
         "AWS_REGION": store.files.region,
@@ -243,9 +209,9 @@ def store_reason(error: Exception, uri: str) -> str | None:
             )
         return None
     code, status, operation, detail = found[1], int(found[2] or 0), found[3], " ".join(found[4].split())
-    bucket, tries = _parts(uri)[1], _attempts_of(error)
+    bucket, tries = uri_parts(uri)[1], _attempts_of(error)
     if code == "NO_SUCH_BUCKET":
-        return f"there is no bucket {bucket!r}{place()}"
+        return no_bucket(bucket)
     if code in _MISSING:
         return "file not found"
     if code in _DENIED or status in (401, 403):
@@ -255,62 +221,19 @@ def store_reason(error: Exception, uri: str) -> str | None:
                 f"AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give this machine a role"
             )
         said = "" if code == "ACCESS_DENIED" else f", {code}"
-        return f"no permission (403, {operation}{said}): the credentials of the environment do not allow it{place()}"
+        return f"no permission (403, {operation}{said}): the credentials of the environment do not allow it{_place()}"
     if code in _UNREACHABLE:
         what = detail.rpartition("Details: ")[2] or code
-        return f"no answer from the server{place()} in {tries}: {what}; see AWS_ENDPOINT_URL, AWS_REGION"
+        return f"no answer from the server{_place()} in {tries}: {what}; see AWS_ENDPOINT_URL, AWS_REGION"
     if code in _OVERLOADED or status >= 500:
         said = f"status {status}" if status else code
-        return f"the server{place()} failed in {tries}: {said}, {operation}"
+        return f"the server{_place()} failed in {tries}: {said}, {operation}"
     if status == 301 or "region" in detail:
         return f"the bucket {bucket!r} is in another region: set AWS_REGION to it ({detail or code})"
     said = f"status {status}" if status > 0 else code
-    return f"the server{place()} does not answer as S3 does ({said}, {operation}): is AWS_ENDPOINT_URL right?"
-
-
-def _parts(uri: str) -> tuple[str, str, str]:
-    """Return scheme, authority (such as the bucket), and the path without a slash before it."""
-    match = _URI.fullmatch(uri)
-    assert match is not None, uri
-    scheme, slashes, authority, rest = match[1].lower(), match[2], match[3], match[4]
-    if slashes == "/" and scheme in _HADOOP:  # no server is named
-        return scheme, "", f"{authority}/{rest}"
-    return scheme, authority, rest  # pathlib makes one slash of two
-
-
-def canonical_uri(uri: str) -> str:
-    """Return a URI in the one spelling of the object: by the scheme and the bucket that its store has."""
-    scheme, authority, path = _parts(uri)
-    return f"{_ALIASES.get(scheme, scheme)}://{authority.removeprefix('anonymous@')}/{path}"
-
-
-def refuse_credentials(uri: str) -> None:
-    """Refuse a URI that has credentials in it, and hide them from now on.
-
-    Raises:
-        DataError: It has.
-    """
-    scheme, authority, _ = _parts(uri)
-    user = authority.rpartition("@")[0]
-    if _ALIASES.get(scheme, scheme) == "s3":
-        found = "@" in authority or ":" in authority  # a secret key may have a slash in it
-    else:
-        found = ":" in user or (_ALIASES.get(scheme, scheme) == "gs" and user not in ("", "anonymous"))
-    if found:
-        register_uri(uri)
-        name, *passwords = re.split("[:@]", user or authority)
-        for secret in [name] * (len(name) >= _MIN_NAME) + passwords:
-            register_secret(secret)
-        rest = uri.rpartition("@")[2] if "@" in uri else "..."
-        raise DataError(
-            f"{scheme}://***@{rest}: has credentials in it, which would be logged: name it without them; they come "
-            f"from the environment (AWS_ACCESS_KEY_ID, profiles, roles)"
-        )
-    if (match := _CREDENTIAL.search(uri)) is not None:
-        register_uri(uri)
-        raise DataError(
-            f"{uri[: match.start()]}?***: has credentials in it, which would be logged: name it without them"
-        )
+    return (
+        f"the server{_place()} does not answer as S3 does ({said}, {operation}): is AWS_ENDPOINT_URL right?"
+    )
 
 
 def _endpoint() -> str | None:
@@ -320,7 +243,12 @@ def _endpoint() -> str | None:
     return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
-def place() -> str:
+def no_bucket(bucket: str) -> str:
+    """Return the message that a store has no such bucket."""
+    return f"there is no bucket {bucket!r}{_place()}"
+
+
+def _place() -> str:
     """Return the address of the S3 server for messages; nothing for that of AWS."""
     endpoint = _endpoint()
     return f" at {endpoint}" if endpoint else ""

@@ -1,98 +1,141 @@
-"""Fingerprints of URIs, as far as their servers say whether their content has changed, and of commands."""
+"""URIs of files: scheme, bucket and path, the form of a folder to write to, and the refusal of credentials in a URI."""
 
 from __future__ import annotations
 
-import hashlib
-import shlex
-import subprocess
+import re
+from pathlib import Path
 
 from evalplugin.base.errors import DataError
-from evalplugin.base.programs import with_output
-from evalplugin.base.secrets import redact, redact_message
-from evalplugin.files.inputs import COMMAND, PROGRAM, scheme_of
-from evalplugin.files.remote import objects_at, version_of
+from evalplugin.base.placeholders import variables_in
+from evalplugin.base.secrets import register_secret, register_uri
+from evalplugin.base.text import escape_controls
 
-__all__ = ["unknowable", "uri_fingerprint"]
+__all__ = [
+    "COMMAND",
+    "GLOB",
+    "MLFLOW_SCHEMES",
+    "PROGRAM",
+    "STORE_SCHEMES",
+    "URI_SCHEMES",
+    "canonical_uri",
+    "check_folder_uri",
+    "is_remote",
+    "kind_of",
+    "local_path",
+    "refuse_credentials",
+    "scheme_of",
+    "uri_parts",
+]
 
-_SECONDS = 10.0  # for an answer of a server
-_COMMAND_SECONDS = 60.0
-_MAX_OBJECTS = 10_000
+GLOB = "glob:"  # before a pattern of local files, which is no URI
+COMMAND = "command"  # a scheme: only what the config itself names is run, not what is recorded
+PROGRAM = "program"  # a scheme: without a fingerprint
+MLFLOW_SCHEMES = ("models", "runs", "mlflow-artifacts")
+# Of pyarrow's file systems.
+STORE_SCHEMES = ("s3", "s3a", "s3n", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss")
+URI_SCHEMES = ("file", "http", "https", *STORE_SCHEMES, *MLFLOW_SCHEMES)
+_ALIASES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
+_NOT_WRITTEN = ("http", "https", *MLFLOW_SCHEMES, "sqlite", "postgresql", "mysql")
+_URI = re.compile(r"([a-z][a-z0-9+.-]+):(//?)([^/]*)/?(.*)", re.IGNORECASE | re.DOTALL)
+_CREDENTIAL = re.compile(r"(?i)[?&;][\w-]*(?:key|secret|token|password|sig|signature|credential)=")
+_MIN_NAME = 8  # characters: a shorter user name is part of other words
 
 
-def uri_fingerprint(uri: str) -> str:
-    """Return a text that changes with the content of a URI: of its ETag, or of its objects' sizes and times.
+def scheme_of(text: str) -> str | None:
+    """Return the scheme of a URI, in lower case; None for any other text."""
+    match = _URI.fullmatch(text)
+    return None if match is None or text.startswith(GLOB) else match[1].lower()
 
-    Of a command (see ``command_input``), it is what it prints to stdout.
+
+def uri_parts(uri: str) -> tuple[str, str, str]:
+    """Return scheme, authority (such as the bucket), and the path without a slash before it."""
+    match = _URI.fullmatch(uri)
+    assert match is not None, uri
+    scheme, slashes, authority, path = match[1].lower(), match[2], match[3], match[4]
+    if slashes == "/" and scheme in ("hdfs", "viewfs"):  # no server is named
+        return scheme, "", f"{authority}/{path}"
+    return scheme, authority, path  # pathlib makes one slash of two
+
+
+def kind_of(scheme: str) -> str:
+    """Return the one scheme of a kind of store: ``s3`` for ``s3a``."""
+    return _ALIASES.get(scheme, scheme)
+
+
+def canonical_uri(uri: str) -> str:
+    """Return a URI in the one spelling of the object: by the scheme and the bucket that its store has."""
+    scheme, authority, path = uri_parts(uri)
+    return f"{kind_of(scheme)}://{authority.removeprefix('anonymous@')}/{path}"
+
+
+def is_remote(name: object) -> bool:
+    """Return whether a name is a URI of a file that is not on this machine."""
+    return scheme_of(str(name)) not in (None, "file", COMMAND)
+
+
+def local_path(name: str | Path) -> Path:
+    """Return the path of a file on this machine, which may be given as ``file:///folder/file``.
 
     Raises:
-        DataError: The server does not say, cannot be reached, or is of another kind; or a command fails; or it is a
-            program without a version.
+        DataError: It is a ``file`` URI of another machine.
     """
-    scheme = scheme_of(uri)
-    if scheme == PROGRAM:
+    text = str(name)
+    if scheme_of(text) != "file":
+        return Path(name)
+    # The client of HTTP that comes with it takes as long as four starts of Python.
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
+    url = urlsplit(text)
+    if url.netloc not in ("", "localhost"):
         raise DataError(
-            f"it cannot be known what the program {uri.removeprefix(f'{PROGRAM}:')} reads: give the model a `version`, "
-            f"or put the program into a folder of its own below that of the config"
+            f"{text}: names the machine {url.netloc!r}; a file of this one is file:///folder/file"
         )
-    if scheme == COMMAND:
-        return _of_command(uri)
-    if scheme in ("http", "https"):
-        return _of_headers(uri)
-    return _of_objects(uri)
+    return Path(url2pathname(url.path))
 
 
-def unknowable(uri: str, reason: object) -> DataError:
-    """Return the error that it cannot be known whether the content of a URI has changed."""
-    text = " ".join(redact_message(str(reason)).split())
-    return DataError(f"{redact(uri)}: it cannot be known whether its content has changed: {text[:300]}")
+def check_folder_uri(uri: str) -> None:
+    """Check the form of the path or URI of a folder to write to; nothing is connected to.
+
+    Raises:
+        DataError: No folder, white space around it, variables, credentials, or a scheme that nothing is written to.
+    """
+    if escape_controls(uri) != uri or uri != uri.strip() or not uri:
+        raise DataError(f"{uri!r}: is empty, has white space around it, or a control character")
+    if variables_in(uri):
+        raise DataError(f"{uri!r}: variables are not filled in here; credentials come from the environment")
+    scheme = scheme_of(uri)
+    if scheme in _NOT_WRITTEN:
+        allowed = "a folder, or a URI such as s3://bucket/folder (or gs:, abfs:, hdfs:)"
+        raise DataError(f"{uri!r}: nothing is written to {scheme}:; allowed: {allowed}")
+    if is_remote(uri):
+        refuse_credentials(uri)
 
 
-def _of_command(name: str) -> str:
-    folder, *words = shlex.split(name.removeprefix(f"{COMMAND}:/"))
-    shown = f"the command {shlex.join(words)}"
-    try:
-        done = subprocess.run(
-            words,
-            cwd=f"/{folder}",
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_COMMAND_SECONDS,
-            check=False,
+def refuse_credentials(uri: str) -> None:
+    """Refuse a URI that has credentials in it, and hide them from now on.
+
+    Raises:
+        DataError: It has.
+    """
+    scheme, authority, _ = uri_parts(uri)
+    kind, user = kind_of(scheme), authority.rpartition("@")[0]
+    if kind == "s3":
+        has_user = "@" in authority or ":" in authority  # a secret key may have a slash in it
+    else:
+        has_user = ":" in user or (kind == "gs" and user not in ("", "anonymous"))
+    query = _CREDENTIAL.search(uri)
+    if not has_user and query is None:
+        return
+    register_uri(uri)
+    why = "has credentials in it, which would be logged: name it without them"
+    if has_user:
+        name, *passwords = re.split("[:@]", user or authority)
+        for secret in [name] * (len(name) >= _MIN_NAME) + passwords:
+            register_secret(secret)
+        rest = uri.rpartition("@")[2] if "@" in uri else "..."
+        raise DataError(
+            f"{scheme}://***@{rest}: {why}; they come from the environment (AWS_ACCESS_KEY_ID, profiles, roles)"
         )
-    except OSError as error:
-        raise DataError(f"{shown} cannot be started: {error.strerror}") from None
-    except subprocess.TimeoutExpired:
-        raise DataError(f"{shown} took more than {_COMMAND_SECONDS:g} s") from None
-    if done.returncode != 0:
-        output = (done.stdout + done.stderr).decode(errors="backslashreplace")
-        raise DataError(with_output(f"{shown} failed with exit code {done.returncode}", output))
-    if not done.stdout.strip():
-        raise DataError(f"{shown} printed nothing to stdout, which would be the version")
-    return hashlib.sha256(done.stdout).hexdigest()[:32]
-
-
-def _of_headers(uri: str) -> str:
-    import requests
-
-    try:
-        answer = requests.head(uri, timeout=_SECONDS, allow_redirects=True)
-        answer.raise_for_status()
-    except (requests.RequestException, ValueError) as error:
-        raise unknowable(uri, error) from None
-    found = {name: answer.headers.get(name) for name in ("ETag", "Last-Modified", "Content-Length")}
-    if found["ETag"] is None and found["Last-Modified"] is None:
-        raise unknowable(uri, "the server sends neither ETag nor Last-Modified")
-    return found["ETag"] or f"{found['Last-Modified']}, {found['Content-Length']} bytes"
-
-
-def _of_objects(uri: str) -> str:
-    try:
-        found = objects_at(uri)
-        if [one.uri for one in found] == [uri]:
-            return version_of(found[0])
-    except DataError as error:
-        raise unknowable(uri, str(error).removeprefix(f"{uri}: ")) from None
-    if len(found) > _MAX_OBJECTS:
-        raise unknowable(uri, f"there are more than {_MAX_OBJECTS:,} objects below it")
-    lines = [f"{one.uri} {one.size} {one.modified}" for one in found]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32] if found else "missing"
+    assert query is not None
+    raise DataError(f"{uri[: query.start()]}?***: {why}")

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from evalplugin.base.processes import start_python
-from evalplugin.files.local import written_whole
+from evalplugin.files.outputs import written_whole
 
 __all__ = ["cached", "make_in_background"]
 

@@ -15,8 +15,7 @@ from evalplugin.base.units import count_text
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table
-from evalplugin.files.inputs import MLFLOW_SCHEMES, scheme_of
-from evalplugin.files.stores import is_remote
+from evalplugin.files.uris import MLFLOW_SCHEMES, is_remote, scheme_of
 from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.files import Format, open_files
 from evalplugin.lists.given import lists_on

@@ -16,7 +16,7 @@ import numpy as np
 from evalplugin.base.errors import DataError
 from evalplugin.base.text import escape_formula
 from evalplugin.data.reading import readable
-from evalplugin.files.remote import check_writable, open_output
+from evalplugin.files.outputs import check_writable, open_output
 from evalplugin.lists.scores import ListScores
 from evalplugin.metrics.scores import PerUserScores
 

@@ -19,8 +19,8 @@ from evalplugin.comparison.ranks import ranks_of
 from evalplugin.comparison.trends import History, PastBakeoff
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import DataSplit
-from evalplugin.files.remote import open_output
-from evalplugin.files.stores import is_remote, local_path
+from evalplugin.files.outputs import open_output
+from evalplugin.files.uris import is_remote, local_path
 from evalplugin.metrics import parse
 from evalplugin.report.frames import compare_frame, segment_frame
 from evalplugin.report.history import history_tables, worse_lines

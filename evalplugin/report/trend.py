@@ -10,7 +10,7 @@ from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.comparison.trends import History, Point
 from evalplugin.execution.results import DataSplit
-from evalplugin.files.remote import check_writable, open_output
+from evalplugin.files.outputs import check_writable, open_output
 from evalplugin.report.palette import model_colours
 from evalplugin.report.words import NO_LINE, PROMOTED, WORSE
 

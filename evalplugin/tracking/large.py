@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, TrackingError
+from evalplugin.base.fingerprint import check_digest, file_digest
 from evalplugin.base.units import size_text
-from evalplugin.files.local import check_digest, file_digest
-from evalplugin.files.remote import RemoteFile, open_output, store_errors
-from evalplugin.files.stores import is_remote, local_path, store_of
+from evalplugin.files.outputs import open_output
+from evalplugin.files.remote import RemoteFile, store_errors
+from evalplugin.files.stores import store_of
+from evalplugin.files.uris import is_remote, local_path
 from evalplugin.tracking.read.tables import read_table
 
 if TYPE_CHECKING:

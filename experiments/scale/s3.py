@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 import evalplugin
-from evalplugin.files.remote import open_output
+from evalplugin.files.outputs import open_output
 from evalplugin.models.threads import thread_count
 
 RESULTS = Path(__file__).resolve().parent / "results"

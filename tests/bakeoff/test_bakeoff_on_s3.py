@@ -15,7 +15,8 @@ from servers import ObjectStorage
 
 import evalplugin
 from evalplugin.cli import main
-from evalplugin.files.remote import find_remote, open_output
+from evalplugin.files.outputs import open_output
+from evalplugin.files.remote import find_remote
 
 pytestmark = [
     pytest.mark.slow,

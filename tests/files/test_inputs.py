@@ -21,7 +21,7 @@ from evalplugin.files.inputs import (
     inputs_named_in,
     merged,
 )
-from evalplugin.files.uris import uri_fingerprint
+from evalplugin.files.uri_fingerprints import uri_fingerprint
 
 
 def named(value: object, *folders: Path) -> list[str]:

@@ -12,8 +12,10 @@ import pytest
 from evalplugin.base.errors import DataError
 from evalplugin.base.secrets import redact_message
 from evalplugin.files import remote
-from evalplugin.files.remote import RemoteFile, check_writable, open_output
-from evalplugin.files.stores import is_remote, local_path, store_of, store_reason
+from evalplugin.files.outputs import check_writable, open_output
+from evalplugin.files.remote import RemoteFile
+from evalplugin.files.stores import store_of, store_reason
+from evalplugin.files.uris import is_remote, local_path
 
 
 @pytest.mark.parametrize(

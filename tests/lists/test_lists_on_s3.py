@@ -23,7 +23,8 @@ from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import ParquetFormat
 from evalplugin.data.reading import readable
 from evalplugin.files import repeated_reads, stores
-from evalplugin.files.remote import open_file, open_output
+from evalplugin.files.outputs import open_output
+from evalplugin.files.remote import open_file
 from evalplugin.lists.files import open_files
 
 pytestmark = pytest.mark.slow

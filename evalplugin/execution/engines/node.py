@@ -22,8 +22,9 @@ from evalplugin.execution.engines.processes import (
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.execution.store.versions import code_of, package_versions
 from evalplugin.execution.worker import Limits, PluginFile
-from evalplugin.files.inputs import fingerprint_of, scheme_of
-from evalplugin.files.local import written_whole
+from evalplugin.files.inputs import fingerprint_of
+from evalplugin.files.outputs import written_whole
+from evalplugin.files.uris import scheme_of
 
 __all__ = ["Setup", "component_code", "folder_of", "problem_of", "run_call"]
 

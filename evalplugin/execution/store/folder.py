@@ -27,7 +27,7 @@ from evalplugin.execution.store.journal import keys_in_use
 from evalplugin.execution.store.permissions import file_mode, make_folder, make_store_folder, protect
 from evalplugin.execution.store.scratch import Scratch
 from evalplugin.files.inputs import Inputs
-from evalplugin.files.stores import is_remote
+from evalplugin.files.uris import is_remote
 
 __all__ = ["DEFAULT_PATH", "STORE", "Store", "StoreView", "store_path"]
 

@@ -31,7 +31,7 @@ from evalplugin.execution.store.journal import Journal
 from evalplugin.execution.store.versions import code_of, own_code
 from evalplugin.execution.tasks import Task, TaskFailure, TaskLists, TaskResult, curve_ks
 from evalplugin.files.inputs import CHANGED, WRITTEN, Inputs, Resolve, changed_input, fingerprint_of, merged
-from evalplugin.files.uris import uri_fingerprint
+from evalplugin.files.uri_fingerprints import uri_fingerprint
 from evalplugin.metrics import METRICS, definitions_hash
 from evalplugin.models import MODELS
 

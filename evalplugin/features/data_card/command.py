@@ -11,7 +11,7 @@ from evalplugin.data.card import DataCard, card_of, split_card
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import PreparedData
-from evalplugin.files.remote import open_output
+from evalplugin.files.outputs import open_output
 from evalplugin.report.data_card import card_picture
 from evalplugin.tracking.read.past import read_drifts
 from evalplugin.workspace import Workspace

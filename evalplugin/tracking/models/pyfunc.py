@@ -21,7 +21,7 @@ from evalplugin.base.errors import ModelError, Problem, TrackingError, did_you_m
 from evalplugin.base.text import shorten
 from evalplugin.data import Interactions, LoadContext
 from evalplugin.data.tables import Table
-from evalplugin.files.inputs import MLFLOW_SCHEMES, URI_SCHEMES, scheme_of
+from evalplugin.files.uris import MLFLOW_SCHEMES, URI_SCHEMES, scheme_of
 from evalplugin.lists.columns import ListColumns
 from evalplugin.lists.given import lists_on, shortfalls
 from evalplugin.metrics.blocks import raw_text

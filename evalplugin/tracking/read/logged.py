@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import numpy as np
 
 from evalplugin.base.errors import TrackingError, UnknownNameError
+from evalplugin.base.fingerprint import check_digest
 from evalplugin.comparison.compared import ComparedModel, Tuned, budget_text, split_text
 from evalplugin.comparison.contest import Rules
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs, DataSplit
 from evalplugin.files.inputs import CHANGED
-from evalplugin.files.local import check_digest
 from evalplugin.metrics import is_overall, parse
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.files.inputs import MLFLOW_SCHEMES, scheme_of
-from evalplugin.files.uris import unknowable, uri_fingerprint
+from evalplugin.files.uri_fingerprints import unknowable, uri_fingerprint
+from evalplugin.files.uris import MLFLOW_SCHEMES, scheme_of
 from evalplugin.tracking.connection import FAIL_FAST, store_exists, tracking_call
 from evalplugin.tracking.location import resolve_uri, sqlite_path
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evalplugin.base.errors import TrackingError
+from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_values
 from evalplugin.config.gate_checks import CHAMPION_ALIAS, PREVIOUS_ALIAS
-from evalplugin.files.local import file_digest
 from evalplugin.tracking.connection import connect, tracking_call
 from evalplugin.tracking.location import resolve_uri
 from evalplugin.tracking.names import shorten_value

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from evalplugin.base.fingerprint import file_digest
 from evalplugin.base.secrets import redact, redact_message, redact_values, redact_yaml
-from evalplugin.files.local import file_digest
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.write.items import Artifact, Dataset, Item, Metric, OfModel, Param, Tag
