@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pytest
+import yaml
 
+from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import Cell, metric_cells
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.statistics import Interval
 from evalplugin.data import Interactions
+from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Costs, DataInfo, ModelResult, Tuning
 from evalplugin.metrics.scores import PerUserScores
 
@@ -58,6 +62,35 @@ def small_config(**changes: Any) -> dict[str, Any]:
         "checks": {"ignore": ["EV101"]},  # made-up users do not change their tastes over time
         **changes,
     }
+
+
+def write_config(config: Mapping[str, Any], file: str | Path = "shop.yaml") -> str:
+    """Write a config as YAML; return the name of the file."""
+    Path(file).write_text(yaml.safe_dump(dict(config)))
+    return str(file)
+
+
+class RecordingObserver(Observer):
+    """An observer that records its reports, warnings included."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def report(self, text: str) -> None:
+        self.lines.append(text)
+
+    def has(self, part: str) -> bool:
+        return any(part in line for line in self.lines)
+
+
+def refusal(call: Callable[..., object], *args: Any, **kwargs: Any) -> str:
+    """Return the message of the DataError that a call raises."""
+    with pytest.raises(DataError) as caught:
+        call(*args, **kwargs)
+    message = str(caught.value)
+    assert caught.value.exit_code == 2
+    assert len(message) < 700
+    return message
 
 
 def list_tables(

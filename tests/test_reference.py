@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from samples import comparisons, whole
 
 import evalplugin
 from evalplugin.base import errors
@@ -23,7 +24,6 @@ from evalplugin.config import load
 from evalplugin.features.checks import CHECKS
 from evalplugin.features.ranks import rank_files
 from evalplugin.tracking.write.items import Artifact
-from tests.samples import comparisons, whole
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
+from samples import RecordingObserver
 
 from evalplugin.base.errors import DataError, UnchangedError
 from evalplugin.config import CheckedConfig, load
-from evalplugin.execution.observer import Observer
 from evalplugin.features.gate.promotion import with_champion
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
@@ -41,14 +41,6 @@ def shop(uri: str, models: list[Any], *, champion: dict[str, Any] | None = None)
     )
 
 
-class Lines(Observer):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def test_inputs_of_a_champion_are_opened_only_where_the_store_is_trusted(uri: str) -> None:
     Path("features.bin").write_bytes(b"old")
     run_bakeoff(shop(uri, [{**SVD, "inputs": ["features.bin"]}]))
@@ -74,7 +66,7 @@ def test_champion_keeps_the_inputs_that_it_declares(uri: str, monkeypatch: pytes
     with pytest.raises(UnchangedError):
         run_bakeoff(nights, if_changed=True)
     Path("features.bin").write_bytes(b"new")
-    said = Lines()
+    said = RecordingObserver()
     run_bakeoff(nights, if_changed=True, observer=said)
     assert any(
         "store: champion is computed again: " in line and "features.bin" in line for line in said.lines
@@ -102,7 +94,7 @@ def test_alias_that_was_moved_by_hand_is_a_change(uri: str) -> None:
     tags = one.tags | {f"evalplugin.{key}": str(value) for key, value in tags.items()}
     client.create_model_version("shop", one.source, tags=tags)
     client.set_registered_model_alias("shop", "champion", "2")
-    said = Lines()
+    said = RecordingObserver()
     again = run_bakeoff(nights, if_changed=True, observer=said)
     assert any(line.startswith(f"the champion is {other['name']} now; after ") for line in said.lines)
     assert again.decision is not None

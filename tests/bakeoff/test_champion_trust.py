@@ -11,6 +11,7 @@ import pytest
 import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
+from samples import write_config
 
 from evalplugin.base.errors import ConfigError, DataError
 from evalplugin.cli import main
@@ -104,7 +105,7 @@ def test_a_program_that_a_tag_names_is_not_run(
     by_run = shop(uri, gate={"min_users": 20, "champion": {"run": run}})
     del by_run["register"]
     for asked in (shop(uri), by_run):
-        Path("shop.yaml").write_text(yaml.safe_dump(asked))
+        write_config(asked)
         assert main(["run", "shop.yaml"]) == 2
         said = capsys.readouterr().err
         assert "command runs a program, reads files or loads a deployed model" in said

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
-from samples import small_config
+from samples import RecordingObserver, small_config, write_config
 
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
@@ -81,7 +81,7 @@ def vendor(
 ) -> dict[str, Any]:
     model = {"name": "vendor", "type": "vendor", "params": params or {}, **changes.pop("model", {})}
     data = small_config(plugins=[plugin(read, top)], models=["random", model], segments=[], **changes)
-    Path("shop.yaml").write_text(yaml.safe_dump(data))
+    write_config(data)
     return data
 
 
@@ -263,20 +263,12 @@ def test_folder_that_a_model_writes_to_is_no_input() -> None:
     assert fits() == 1
 
 
-class Lines(Observer):
-    def __init__(self, lines: list[str]) -> None:
-        self.lines = lines
-
-    def report(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def go_on(mode: Mode, **options: Any) -> str:
     """Run shop.yaml; return the lines reported, joined."""
     forget_plugins()
-    said: list[str] = []
-    run_bakeoff(load(Path("shop.yaml")), mode=mode, **{"observer": Lines(said), **options})
-    return " ".join(said).replace(f"{Path.cwd()}/", "")
+    observer = RecordingObserver()
+    run_bakeoff(load(Path("shop.yaml")), mode=mode, **{"observer": observer, **options})
+    return " ".join(observer.lines).replace(f"{Path.cwd()}/", "")
 
 
 class Interrupting(Observer):
@@ -427,7 +419,7 @@ def test_split_of_a_plugin_that_reads_a_file_is_computed_again() -> None:
     vendor("[1.0]", split={"type": "cut"})
     config = yaml.safe_load(Path("shop.yaml").read_text())
     config["plugins"].append("cut.py")
-    Path("shop.yaml").write_text(yaml.safe_dump(config))
+    write_config(config)
     compute()
     assert compute() == []
     write_numbers("cut.json", 2)

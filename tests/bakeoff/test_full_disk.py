@@ -9,14 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
+from samples import small_config, write_config
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
 from evalplugin.cli import main
 from evalplugin.execution.results import ModelResult
 from evalplugin.tracking.write.tracker import MlflowTracker
-from tests.samples import small_config
 
 NO_LIMIT = 2**30
 
@@ -38,7 +37,7 @@ def disk() -> Iterator[SimpleNamespace]:
 def test_a_full_disk_is_one_message_and_the_bakeoff_goes_on_later(
     disk: SimpleNamespace, model: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("shop.yaml").write_text(yaml.safe_dump(small_config(tracking={"uri": "sqlite:///mlflow.db"})))
+    write_config(small_config(tracking={"uri": "sqlite:///mlflow.db"}))
     finish = MlflowTracker.finish_model
 
     def fill_disk(self: MlflowTracker, run_id: str, result: ModelResult, *more: Any) -> None:

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
+from samples import RecordingObserver, write_config
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
 from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
-from evalplugin.execution.observer import Observer
 from evalplugin.features.gate.promotion import with_champion
 from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
@@ -64,19 +64,9 @@ def night(uri: str, models: list[Any], **changes: Any) -> SimpleNamespace:
         gated=gated,
         decision=outcome.decision,
         links=outcome.links,
-        reports=observer.reports,
+        reports=observer.lines,
         aliases={alias: int(n) for one in registered for alias, n in one.aliases.items()},
     )
-
-
-class RecordingObserver(Observer):
-    """An observer that records its reports."""
-
-    def __init__(self) -> None:
-        self.reports: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.reports.append(text)
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +227,7 @@ def test_a_dry_run_counts_the_champion_too(
     uri: str, third: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = Path("nightly.yaml")
-    file.write_text(yaml.safe_dump(config(uri, ["popularity", SVD])))
+    write_config(config(uri, ["popularity", SVD]), file)
     assert main(["run", "--dry-run", str(file)]) == 0
     out, err = capsys.readouterr()
     assert "nightly.yaml: 3 runs in the experiment 'nightly'" in out
@@ -317,7 +307,7 @@ def test_gate_command_decides_as_the_bake_off_did(
     found = bakeoff_of(uri, third)
     champion = ["--champion", "svd"]
     file = Path("nightly.yaml")
-    file.write_text(yaml.safe_dump(config(uri, ["popularity", NMF, SVD])))
+    write_config(config(uri, ["popularity", NMF, SVD]), file)
     assert (
         gate(uri, "--bakeoff", found, "--config", str(file), *champion, "--format", "json", "--dry-run") == 0
     )
@@ -364,7 +354,7 @@ def test_a_decision_that_was_made_before_is_not_replaced(
     text = Path(client.download_artifacts(summary, "decision.json", str(tmp_path))).read_text()
     assert Decision.from_json(text) == third.decision
     # The same is not logged again, though other things were noted on the way to it.
-    Path("nightly.yaml").write_text(yaml.safe_dump(config(uri, ["popularity", NMF, SVD])))
+    write_config(config(uri, ["popularity", NMF, SVD]), "nightly.yaml")
     same = ["--config", "nightly.yaml", "--champion", "svd"]
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *same) == 0
     assert f"the run {summary} has this decision already" in capsys.readouterr().err
@@ -423,7 +413,7 @@ def test_wrong_gate_options_are_errors(
 def test_gate_command_refuses_config_without_gate(uri: str, capsys: pytest.CaptureFixture[str]) -> None:
     asked = config(uri, ["popularity"])
     del asked["gate"], asked["register"]
-    Path("plain.yaml").write_text(yaml.safe_dump(asked))
+    write_config(asked, "plain.yaml")
     assert main(["gate", "--config", "plain.yaml"]) == 2
     assert "plain.yaml: has no gate" in capsys.readouterr().err
 
@@ -456,7 +446,7 @@ def test_a_registered_champion_is_found_among_logged_models(
     uri: str, third: SimpleNamespace, second: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = Path("nightly.yaml")
-    file.write_text(yaml.safe_dump(config(uri, ["popularity", NMF, SVD])))
+    write_config(config(uri, ["popularity", NMF, SVD]), file)
     asked = ["--config", str(file), "--dry-run", "--format", "json"]
     assert gate(uri, "--bakeoff", bakeoff_of(uri, third), *asked) == 0
     decision = Decision.from_json(capsys.readouterr().out)
@@ -495,7 +485,7 @@ def test_decisions_are_counted_over_the_nights(uri: str, capsys: pytest.CaptureF
     assert [float(t["evalplugin.error_spent"]) for t in tags] == pytest.approx([0.025, 0.025, 0])
     # By hand, on a bake-off that has a decision: it does not count itself.
     file = Path("counted.yaml")
-    file.write_text(yaml.safe_dump(config(uri, models, **asked)))
+    write_config(config(uri, models, **asked), file)
     again = ["--config", str(file), "--bakeoff", bakeoff_of(uri, nights[0]), "--experiment", "counted"]
     assert gate(uri, *again, "--dry-run", "--format", "json") == 0
     assert Decision.from_json(capsys.readouterr().out).decisions_left == 0

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from bakeoffs import run_bakeoff
+from samples import RecordingObserver, write_config
 
 import evalplugin
 from evalplugin.bakeoff.flow import Outcome
@@ -100,7 +100,7 @@ def rename(old, new):
 DATA = [{"name": "tiny", "type": "synthetic", "n_users": 40, "n_items": 50, "n_interactions": 800}]
 
 
-def write_config(folder: Path, **changes: Any) -> Path:
+def write_own(folder: Path, **changes: Any) -> Path:
     (folder / "plugin.py").write_text(PLUGIN)
     data = {
         "experiment": "e",
@@ -115,7 +115,7 @@ def write_config(folder: Path, **changes: Any) -> Path:
         "compare": {"baseline": "popularity"},
     }
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump({**data, **changes}))
+    write_config({**data, **changes}, file)
     return file
 
 
@@ -124,19 +124,8 @@ def fits() -> int:
     return len(file.read_text().splitlines()) if file.exists() else 0
 
 
-class Said(Observer):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.lines.append(text)
-
-    def has(self, part: str) -> bool:
-        return any(part in line for line in self.lines)
-
-
-def bake(config: Path, mode: Any = "run", **options: Any) -> tuple[Outcome, Said]:
-    said = Said()
+def bake(config: Path, mode: Any = "run", **options: Any) -> tuple[Outcome, RecordingObserver]:
+    said = RecordingObserver()
     return run_bakeoff(load(config), observer=said, mode=mode, **options), said
 
 
@@ -212,7 +201,7 @@ def killed(
     folder = tmp_path_factory.mktemp("killed")
     (folder / "template").mkdir()
     shutil.copy(_empty_store, folder / "template" / "mlflow.db")
-    write_config(folder / "template")
+    write_own(folder / "template")
     asked = {item.callspec.params.get("point") for item in request.session.items if hasattr(item, "callspec")}
     points = {name: POINTS[name] for name in POINTS if name in {*asked, *QUICK_POINTS, "whole"}}
     done = subprocess.run(
@@ -291,7 +280,7 @@ def test_resume_does_not_retry_failed_model(killed: tuple[Path, dict[str, list[i
 
 
 def test_an_unchanged_run_computes_nothing_and_gives_the_same_to_the_last_bit(tmp_path: Path) -> None:
-    config = write_config(tmp_path)
+    config = write_own(tmp_path)
     first, said = bake(config)
     assert fits() == 2
     assert not said.has("are not computed again")
@@ -312,7 +301,7 @@ def test_an_unchanged_run_computes_nothing_and_gives_the_same_to_the_last_bit(tm
 
 
 def test_fresh_computes_anew_and_what_it_computed_is_used_from_then_on(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["counted"], compare={})
+    config = write_own(tmp_path, models=["counted"], compare={})
     bake(config)
     fresh, said = bake(config, "fresh")
     assert fits() == 4
@@ -324,8 +313,8 @@ def test_fresh_computes_anew_and_what_it_computed_is_used_from_then_on(tmp_path:
 
 def test_a_new_metric_on_old_lists_is_scored_without_a_fit(tmp_path: Path) -> None:
     models = ["counted", "popularity"]
-    bake(write_config(tmp_path, metrics=["ndcg@10"], models=models))
-    config = write_config(
+    bake(write_own(tmp_path, metrics=["ndcg@10"], models=models))
+    config = write_own(
         tmp_path,
         metrics=["recall@5", "ndcg@10", "rmse", "coverage@10"],
         models=models,
@@ -363,8 +352,8 @@ def test_changed_dependency_invalidates_cached_lists(
     tmp_path: Path, changes: dict[str, Any], fitted: int
 ) -> None:
     models = {"models": ["counted", "popularity"], "metrics": ["ndcg@10"]}
-    assert computed(write_config(tmp_path, **models)) == 2
-    assert computed(write_config(tmp_path, **{**models, **changes})) == fitted
+    assert computed(write_own(tmp_path, **models)) == 2
+    assert computed(write_own(tmp_path, **{**models, **changes})) == fitted
 
 
 def computed(config: Path) -> int:
@@ -379,7 +368,7 @@ def computed(config: Path) -> int:
 
 
 def test_changed_plugin_code_invalidates_cache(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["counted"], compare={})
+    config = write_own(tmp_path, models=["counted"], compare={})
     assert computed(config) == 2
     assert computed(config) == 0
     (tmp_path / "plugin.py").write_text(PLUGIN + "\n# changed\n")
@@ -434,7 +423,7 @@ def test_a_package_is_found_by_its_only_module(
 
 
 def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["counted"], compare={})
+    config = write_own(tmp_path, models=["counted"], compare={})
     first, _ = bake(config)
     store = Store(store_path())
     for facts in store.entries():
@@ -453,7 +442,7 @@ def test_a_damaged_entry_is_computed_anew_with_the_same_result(tmp_path: Path) -
 
 
 def test_damaged_entries_are_not_counted_as_cached(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["counted", "popularity"])
+    config = write_own(tmp_path, models=["counted", "popularity"])
     bake(config)
     store = Store(store_path())
     scores = next(facts for facts in store.entries() if facts.step == "scores")
@@ -550,9 +539,9 @@ def test_unneeded_predictions_may_fail_and_are_retried_when_needed(
         PLUGIN.replace("return 1 + self.values[users, items]", 'raise ValueError("no ratings")')
     )
     asked = {"plugins": ["odd.py"], "models": ["counted"], "compare": {}, "metrics": ["ndcg@10"]}
-    assert computed(write_config(tmp_path, **asked)) == 2
-    assert computed(write_config(tmp_path, **asked)) == 0
-    checked = load(write_config(tmp_path, **{**asked, "metrics": ["ndcg@10", "rmse"]}))
+    assert computed(write_own(tmp_path, **asked)) == 2
+    assert computed(write_own(tmp_path, **asked)) == 0
+    checked = load(write_own(tmp_path, **{**asked, "metrics": ["ndcg@10", "rmse"]}))
     cache = StepCache(Store(store_path()))
     jobs = jobs_of(checked, prepare(checked, None, Observer(), cache))
     ((_, result),) = results_of(jobs, sequential_executor(Observer()), cache)
@@ -568,16 +557,16 @@ def test_unwritable_journal_does_not_fail_bake_off(tmp_path: Path, monkeypatch: 
         append(self, line)
 
     monkeypatch.setattr(Journal, "_append", full)
-    outcome, said = bake(write_config(tmp_path, models=["popularity", "failing"]))
+    outcome, said = bake(write_own(tmp_path, models=["popularity", "failing"]))
     assert [model.error is None for model in outcome.result.models] == [True, False]
     assert sum("No space left on device; should the bake-off be cut off" in line for line in said.lines) == 1
     assert list(Store(store_path()).journals.iterdir()) == []
 
 
 def test_full_disk_does_not_lose_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = Said()
+    said = RecordingObserver()
     cache = StepCache(Store(tmp_path / "s", report=said.report))
-    task = task_of(load(write_config(tmp_path, models=["popularity"])), cache)
+    task = task_of(load(write_own(tmp_path, models=["popularity"])), cache)
 
     def full(*args: Any, **kwargs: Any) -> bool:
         raise OSError(28, "No space left on device")
@@ -590,7 +579,7 @@ def test_full_disk_does_not_lose_results(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_concurrent_processes_share_the_first_stored_result(tmp_path: Path) -> None:
-    checked = load(write_config(tmp_path, models=["popularity"]))
+    checked = load(write_own(tmp_path, models=["popularity"]))
     ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
     task = task_of(checked, ours)
     first, second = run_task(task, "x", Observer()), run_task(task, "x", Observer())
@@ -607,7 +596,7 @@ def assert_of_its_lists(task: Task, result: TaskResult | None) -> None:
 
 def test_recomputed_lists_get_their_own_scores(tmp_path: Path) -> None:
     cache = StepCache(Store(tmp_path / "s"))
-    task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), cache)
+    task = task_of(load(write_own(tmp_path, models=["moody"], compare={})), cache)
     first = cache.store_result(task, run_task(task, "x", Observer()))
     lists = next(facts.key for facts in cache.store.entries() if facts.step == "lists")
     (cache.store.folder_of(lists) / "item.npy").unlink()
@@ -626,7 +615,7 @@ def test_concurrent_processes_end_with_matching_lists_and_scores(
     tmp_path: Path, turn: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = StepCache(Store(tmp_path / "s")), StepCache(Store(tmp_path / "s"))
-    task = task_of(load(write_config(tmp_path, models=["moody"], compare={})), ours)
+    task = task_of(load(write_own(tmp_path, models=["moody"], compare={})), ours)
     second = run_task(task, "x", Observer())
     calls, found, write = 0, [], ours.store.write
 
@@ -652,17 +641,17 @@ def test_concurrent_processes_end_with_matching_lists_and_scores(
 
 
 def test_resume_without_unfinished_bake_off_is_an_ordinary_run(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["popularity"])
+    config = write_own(tmp_path, models=["popularity"])
     outcome, said = bake(config, "resume")
     assert said.has("nothing to continue: no bake-off of this config was cut off; this is a new one")
     assert outcome.result.models[0].error is None
     assert list(Store(store_path()).journals.iterdir()) == []
 
 
-def interrupted(config: Path, **options: Any) -> Said:
+def interrupted(config: Path, **options: Any) -> RecordingObserver:
     """Run a bake-off that is interrupted when it compares, as by Ctrl-C."""
 
-    class Interrupting(Said):
+    class Interrupting(RecordingObserver):
         def progress(self, label: str, total: int | None = None) -> Any:
             if label == "compare":
                 raise KeyboardInterrupt
@@ -675,7 +664,7 @@ def interrupted(config: Path, **options: Any) -> Said:
 
 
 def test_interrupted_bake_off_resumes_in_the_same_runs(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["popularity", "counted"])
+    config = write_own(tmp_path, models=["popularity", "counted"])
     said = interrupted(config, command=["config.yaml", "--set", "a b"])
     assert said.lines[-1] == "to go on: python -m evalplugin run --resume config.yaml --set 'a b'"
     before = logged(Path.cwd())
@@ -688,7 +677,7 @@ def test_interrupted_bake_off_resumes_in_the_same_runs(tmp_path: Path) -> None:
 
 
 def test_ordinary_run_abandons_unfinished_bake_off(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["popularity"])
+    config = write_own(tmp_path, models=["popularity"])
     said = interrupted(config)
     assert said.lines[-1] == "to go on: evalplugin.run(..., resume=True)"
     outcome, said = bake(config)
@@ -720,7 +709,7 @@ def test_resume_refuses_changed_data_code_or_experiment(tmp_path: Path, change: 
         "models": ["counted"],
         "compare": {},
     }
-    config = write_config(tmp_path, **small)
+    config = write_own(tmp_path, **small)
     interrupted(config)
     options = {}
     if change == "data":
@@ -730,7 +719,7 @@ def test_resume_refuses_changed_data_code_or_experiment(tmp_path: Path, change: 
     elif change == "plugin":
         (tmp_path / "plugin.py").write_text(PLUGIN + "# changed\n")
     elif change == "config":
-        write_config(tmp_path, **{**small, "seed": 8})
+        write_own(tmp_path, **{**small, "seed": 8})
     else:
         options = {"experiment": "another"}
     outcome, said = bake(config, "resume", **options)
@@ -740,7 +729,7 @@ def test_resume_refuses_changed_data_code_or_experiment(tmp_path: Path, change: 
 
 
 def test_resume_skips_bake_off_of_running_process(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["popularity"])
+    config = write_own(tmp_path, models=["popularity"])
     interrupted(config)
     (path,) = Store(store_path()).journals.glob("*.jsonl")
     held = Journal.reopen(path)
@@ -751,7 +740,7 @@ def test_resume_skips_bake_off_of_running_process(tmp_path: Path) -> None:
 
 
 def test_a_fresh_bake_off_is_resumed_with_what_it_computed_itself(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["counted"], compare={})
+    config = write_own(tmp_path, models=["counted"], compare={})
     old, _ = bake(config)
     interrupted(config, mode="fresh")
     assert fits() == 4
@@ -763,7 +752,7 @@ def test_a_fresh_bake_off_is_resumed_with_what_it_computed_itself(tmp_path: Path
 def test_resumed_fresh_bake_off_ignores_older_entries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = write_config(tmp_path, models=["counted"], compare={})
+    config = write_own(tmp_path, models=["counted"], compare={})
     old, _ = bake(config)
     write = Store.write
 
@@ -785,13 +774,13 @@ def test_resumed_fresh_bake_off_ignores_older_entries(
 
 def test_resume_and_fresh_exclude_each_other(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"either continued \(resume\) or computed anew \(fresh\), not both"):
-        evalplugin.run(write_config(tmp_path), resume=True, fresh=True)
+        evalplugin.run(write_own(tmp_path), resume=True, fresh=True)
 
 
 def test_from_python_too_a_bake_off_is_resumed_and_has_workers_and_limits(tmp_path: Path) -> None:
     limits = {"seconds": 100.0, "memory": "4GB"}
     relevance = {"threshold": 3}
-    config = write_config(tmp_path, models=["counted", "popularity"], limits=limits, relevance=relevance)
+    config = write_own(tmp_path, models=["counted", "popularity"], limits=limits, relevance=relevance)
     interrupted(config)
     outcome = evalplugin.run(config, resume=True, workers=2)
     assert not outcome.result.failed
@@ -804,7 +793,7 @@ def test_from_python_too_a_bake_off_is_resumed_and_has_workers_and_limits(tmp_pa
 def test_lost_tracking_store_does_not_lose_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = write_config(tmp_path, models=["popularity", "breaking", "counted"])
+    config = write_own(tmp_path, models=["popularity", "breaking", "counted"])
     assert main(["run", str(config), "--set", "experiment=away"]) == 1
     err = capsys.readouterr().err
     assert "the models that are left are computed and kept in the store" in err
@@ -840,7 +829,7 @@ def rename(old: str, new: str) -> None:
 
 
 def test_sync_refuses_uncomputed_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = write_config(tmp_path, models=["counted", "popularity"])
+    config = write_own(tmp_path, models=["counted", "popularity"])
     interrupted(config, command=[str(config)])
     store = Store(store_path())
     assert len(store.prune(older_than=0)) == 0  # they wait to be logged
@@ -852,13 +841,13 @@ def test_sync_refuses_uncomputed_tasks(tmp_path: Path, capsys: pytest.CaptureFix
     assert "4 tasks of the bake-off" in (err := capsys.readouterr().err)
     assert f"not computed yet; to go on: python -m evalplugin run --resume {config}" in err
     with pytest.raises(StoreError, match="nothing to continue: no bake-off of this config was cut off"):
-        bake(write_config(tmp_path, models=["random"], compare={}), "sync")
+        bake(write_own(tmp_path, models=["random"], compare={}), "sync")
 
 
 def test_sync_refuses_bake_off_of_another_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = write_config(tmp_path, models=["popularity"])
+    config = write_own(tmp_path, models=["popularity"])
     interrupted(config)
     assert main(["sync"]) == 1
     assert (
@@ -884,7 +873,7 @@ def test_sync_refuses_redacted_credentials(
 
 
 def test_sync_skips_bake_off_of_running_process(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = write_config(tmp_path, models=["popularity"])
+    config = write_own(tmp_path, models=["popularity"])
     interrupted(config, command=[str(config)])
     (path,) = Store(store_path()).journals.glob("*.jsonl")
     held = Journal.reopen(path)
@@ -898,7 +887,7 @@ def test_sync_skips_bake_off_of_running_process(tmp_path: Path, capsys: pytest.C
 def test_sync_of_store_named_by_environment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = write_config(tmp_path, models=["popularity"])
+    config = write_own(tmp_path, models=["popularity"])
     monkeypatch.setenv("EVALPLUGIN_STORE", "a store")
     said = interrupted(config, command=[str(config)])
     assert (
@@ -913,7 +902,7 @@ def test_sync_of_store_named_by_environment(
 
 
 def test_unreachable_tracking_store_leaves_no_journal(tmp_path: Path) -> None:
-    config = write_config(tmp_path, models=["counted"], compare={})
+    config = write_own(tmp_path, models=["counted"], compare={})
     (tmp_path / "no.db").write_text("no database " * 100)
     with pytest.raises(TrackingError, match="cannot reach it"):
         bake(config, tracking_uri=f"sqlite:///{tmp_path}/no.db")

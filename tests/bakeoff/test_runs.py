@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
-from samples import FAILING, small_config
+from samples import FAILING, small_config, write_config
 
 import evalplugin
 from evalplugin.base.errors import DataError
@@ -45,7 +44,7 @@ class Waiting:
 
 def config(folder: Path, **changes: Any) -> Path:
     file = folder / "config.yaml"
-    file.write_text(yaml.safe_dump(small_config(**{"experiment": "whole", **changes})))
+    write_config(small_config(**{"experiment": "whole", **changes}), file)
     return file
 
 

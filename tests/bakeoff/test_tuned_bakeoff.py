@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
+from samples import RecordingObserver
 from tuning_samples import DIAL, dial_config, fits
 
 from evalplugin.bakeoff.flow import Outcome
 from evalplugin.bakeoff.plan import plan
 from evalplugin.base.errors import StoreError, UnchangedError
 from evalplugin.config import load
-from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import ModelResult
 from evalplugin.features.tuning import Study
 from evalplugin.tracking import MlflowTracker
@@ -31,19 +31,9 @@ def _no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
-class Said(Observer):
-    """An observer that records what it is told."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def bake(config: dict[str, Any], **options: Any) -> tuple[Outcome, list[str]]:
-    said = Said()
-    return run_bakeoff(load(config), observer=said, **options), said.lines
+    observer = RecordingObserver()
+    return run_bakeoff(load(config), observer=observer, **options), observer.lines
 
 
 def of(outcome: Outcome, model: str) -> ModelResult:

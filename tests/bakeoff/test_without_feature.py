@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
-from samples import small_config
+from samples import small_config, write_config
 
 import evalplugin
 from evalplugin.bakeoff.flow import FEATURES
@@ -41,9 +40,7 @@ def test_bakeoff_runs_without_a_feature(tmp_path: Path, place: str) -> None:
             source = source.replace(f"\n    {kind.__name__},", "")
     flow.write_text(source)
     config = small_config(tracking={"uri": "sqlite:///mlflow.db"}, checks=None)
-    (tmp_path / "config.yaml").write_text(
-        yaml.safe_dump({key: value for key, value in config.items() if value})
-    )
+    write_config({key: value for key, value in config.items() if value}, tmp_path / "config.yaml")
     done = subprocess.run(
         [sys.executable, "-m", "evalplugin", "run", "config.yaml"],
         cwd=tmp_path,

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from samples import small_config
+from samples import small_config, write_config
 
 import evalplugin
 from evalplugin.cli import main
@@ -15,7 +14,7 @@ TWINS = ["random", "popularity", {"name": "again", "type": "popularity"}]
 
 
 def write(**changes: Any) -> str:
-    Path("shop.yaml").write_text(yaml.safe_dump(small_config(**changes)))
+    write_config(small_config(**changes))
     return "shop.yaml"
 
 

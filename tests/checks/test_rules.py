@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from samples import small_config
+from samples import bakeoff, model_result, small_config
 
 from evalplugin.comparison.comparison import compare
 from evalplugin.comparison.contest import contests_of
@@ -22,7 +22,6 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import PreparedData, jobs_of, prepare, results_of
 from evalplugin.features.checks.base import Results, of_data, of_results
-from tests.samples import bakeoff, model_result
 
 
 def prepared(frame: pd.DataFrame, *, held_out: Any = None, **config: Any) -> tuple[Any, PreparedData]:

@@ -4,6 +4,7 @@ import json
 from typing import Any, get_args
 
 import pytest
+from samples import small_config
 
 from evalplugin.base.errors import ConfigError, DataError, UnknownNameError
 from evalplugin.cli import main
@@ -14,7 +15,6 @@ from evalplugin.execution.results import Finding
 from evalplugin.execution.runner import prepare
 from evalplugin.features.checks import CHECKS, check_of, data_findings
 from evalplugin.features.checks.run import with_data_findings
-from tests.samples import small_config
 
 
 def found(**changes: Any) -> list[Finding]:

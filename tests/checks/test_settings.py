@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from samples import dataset_of_values, small_config
 
 import evalplugin
 from evalplugin.config import load
@@ -15,7 +16,6 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
 from evalplugin.features.checks.run import with_data_findings
 from evalplugin.models import MODELS
-from tests.samples import dataset_of_values, small_config
 
 STARS = (1, 2, 3, 4, 5)
 Check = Callable[..., list[str]]

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-import yaml
+from samples import TINY, small_config, write_config
 
 from evalplugin.base.errors import TrackingError
 from evalplugin.cli import main
@@ -21,7 +21,6 @@ from evalplugin.features.data_card.command import cards_of, describe_data
 from evalplugin.tracking.read import past as module
 from evalplugin.tracking.read.past import drifts_since, read_drifts
 from evalplugin.workspace import Workspace
-from tests.samples import TINY, small_config
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +29,7 @@ def no_store(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def written(**changes: Any) -> str:
-    Path("shop.yaml").write_text(yaml.safe_dump(small_config(**changes)))
+    write_config(small_config(**changes))
     return "shop.yaml"
 
 

@@ -7,12 +7,12 @@ from math import inf, nan, sqrt
 
 import numpy as np
 import pytest
+from samples import bakeoff, data_info, failed_result, model_result, whole
 from scipy import stats
 
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
 from evalplugin.comparison.ranks import Ranks, rank_models, ranks_of, signed_rank_p
-from tests.samples import bakeoff, data_info, failed_result, model_result, whole
 
 
 def ranked(means: dict[str, list[float]], metric: str = "ndcg@10") -> Ranks:

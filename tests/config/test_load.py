@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
+from samples import write_config
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.config import Config, load
@@ -178,10 +179,10 @@ def test_plugin_path_is_relative_to_the_config(tmp_path: Path) -> None:
     )
     file = tmp_path / "config.yaml"
     models = [{"name": "mine", "type": "first-items", "params": {"step": 2}}]
-    file.write_text(yaml.safe_dump(small(plugins=["./first_items.py"], models=models)))
+    write_config(small(plugins=["./first_items.py"], models=models), file)
     assert load(file).models[0].params == {"step": 2}
     models[0]["params"] = {"stp": 2}
-    file.write_text(yaml.safe_dump(small(plugins=["./first_items.py"], models=models)))
+    write_config(small(plugins=["./first_items.py"], models=models), file)
     with pytest.raises(ConfigError, match=r"unknown parameter 'stp' of first-items; did you mean 'step'\?"):
         load(file)
 

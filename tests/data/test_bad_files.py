@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from samples import refusal
 
 import evalplugin
-from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.data import Csv, LoadContext, Parquet
 from evalplugin.data.datasets.tables import ItemTable
@@ -141,15 +141,6 @@ READERS: dict[str, Callable[[str], object]] = {
         )
     ),
 }
-
-
-def refusal(read: Callable[[], object]) -> str:
-    with pytest.raises(DataError) as refused:
-        read()
-    message = str(refused.value)
-    assert refused.value.exit_code == 2
-    assert len(message) < 700
-    return message
 
 
 @pytest.mark.parametrize(

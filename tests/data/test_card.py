@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from samples import interactions
 
 from evalplugin.data import Interactions, LastN, NoSplit, Split, Temporal
 from evalplugin.data.card import DataCard, card_of, split_card
 from evalplugin.data.drift import DescribedData, Drift, drift_between, total_variation
 from evalplugin.metrics import evaluate
 from evalplugin.report.data_card import card_facts, drift_lines, drift_sentence, split_rows
-from tests.samples import interactions
 
 
 def card(data: Interactions | None = None, **changes: Any) -> DataCard:

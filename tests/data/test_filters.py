@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import TINY, small_config
 
 from evalplugin.base.errors import ConfigError, DataError, ParameterError
 from evalplugin.components.parameters import as_mapping, parameters_of, schema_of
@@ -27,7 +28,6 @@ from evalplugin.data import (
 )
 from evalplugin.data.attributes import Attributes
 from evalplugin.testing import check_filter
-from tests.samples import TINY, small_config
 
 PARAMS: dict[str, dict[str, Any]] = {
     "k_core": {"k": 4},

@@ -11,20 +11,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from samples import refusal
 
-from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
 
 
 def encoded(user: Any, item: Any, **columns: Any) -> Interactions:
     named = {name: name for name in columns}
     return Interactions.from_frame(pd.DataFrame({"user": user, "item": item, **columns}), **named)
-
-
-def refusal(frame: pd.DataFrame, **options: Any) -> str:
-    with pytest.raises(DataError) as caught:
-        Interactions.from_frame(frame, **options)
-    return str(caught.value)
 
 
 @pytest.fixture
@@ -172,7 +166,7 @@ def test_ids_of_any_integer_or_text_type_are_read(ids: Any, expected: list[Any])
     ],
 )
 def test_invalid_ids_name_row_and_value(ids: Any, message: str) -> None:
-    assert message in refusal(pd.DataFrame({"user": ids, "item": [1, 2, 3]}))
+    assert message in refusal(Interactions.from_frame, pd.DataFrame({"user": ids, "item": [1, 2, 3]}))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +196,7 @@ def test_invalid_ids_name_row_and_value(ids: Any, message: str) -> None:
 )
 def test_invalid_ratings_name_row_and_value(ratings: Any, message: str) -> None:
     frame = pd.DataFrame({"user": [1, 2, 3], "item": [1, 2, 3], "stars": ratings})
-    assert message in refusal(frame, rating="stars")
+    assert message in refusal(Interactions.from_frame, frame, rating="stars")
 
 
 def test_counts_and_numbers_held_as_objects_are_ratings() -> None:
@@ -264,22 +258,29 @@ def test_a_datetime_is_its_seconds_since_1970() -> None:
     ],
 )
 def test_invalid_timestamps_name_row_and_value(times: Any, message: str) -> None:
-    assert message in refusal(pd.DataFrame({"user": [1, 2], "item": [1, 2], "when": times}), timestamp="when")
+    assert message in refusal(
+        Interactions.from_frame,
+        pd.DataFrame({"user": [1, 2], "item": [1, 2], "when": times}),
+        timestamp="when",
+    )
 
 
 def test_a_missing_column_is_named_with_the_nearest_one(frame: pd.DataFrame) -> None:
-    assert refusal(frame, user="users", source="log") == "log: no user column 'users'; did you mean 'user'?"
+    assert (
+        refusal(Interactions.from_frame, frame, user="users", source="log")
+        == "log: no user column 'users'; did you mean 'user'?"
+    )
     expected = "data: no rating column 'xyz'; columns: user, item, rating, timestamp"
-    assert refusal(frame, rating="xyz") == expected
+    assert refusal(Interactions.from_frame, frame, rating="xyz") == expected
 
 
 def test_repeated_column_names_are_refused(frame: pd.DataFrame) -> None:
     twice = frame.rename(columns={"rating": "item"})
-    assert refusal(twice) == "data: 2 columns are called 'item' (item)"
+    assert refusal(Interactions.from_frame, twice) == "data: 2 columns are called 'item' (item)"
 
 
 def test_no_rows_are_refused(frame: pd.DataFrame) -> None:
-    assert refusal(frame.iloc[:0], source="log") == "log: there are no rows"
+    assert refusal(Interactions.from_frame, frame.iloc[:0], source="log") == "log: there are no rows"
 
 
 @pytest.fixture
@@ -295,7 +296,7 @@ def repeated() -> pd.DataFrame:
 
 
 def test_duplicates_are_refused_with_the_first_pair_and_its_rows(repeated: pd.DataFrame) -> None:
-    assert refusal(repeated) == (
+    assert refusal(Interactions.from_frame, repeated) == (
         "data: user 'u' meets item 'a' more than once: row 1 (counted from 1) and row 3 (counted from 1) "
         "(2 surplus rows in all); set duplicates to last, mean or max to merge such rows"
     )
@@ -314,7 +315,7 @@ def test_duplicates_are_merged_at_the_last_row_and_counted(
 
 def test_an_unknown_duplicates_policy_is_refused(repeated: pd.DataFrame) -> None:
     expected = "data: duplicates must be one of error, last, mean, max, not 'first'"
-    assert refusal(repeated, duplicates="first") == expected
+    assert refusal(Interactions.from_frame, repeated, duplicates="first") == expected
 
 
 def test_the_digest_depends_on_every_part_of_the_content(frame: pd.DataFrame) -> None:

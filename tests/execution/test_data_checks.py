@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import dataset_of_values, small_config
 
 from evalplugin.base.errors import DataError
 from evalplugin.config import load
 from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import prepare
-from tests.samples import dataset_of_values, small_config
 
 STARS = (1, 2, 3, 4, 5)
 Check = Callable[..., None]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import small_config
+from samples import RecordingObserver, small_config
 
 from evalplugin.config import load
 from evalplugin.execution import ranges
@@ -32,14 +32,6 @@ class SeveralSlots(InProcess):
     def submit(self, number: int, function: Any, *rest: Any) -> None:
         self.functions.append(function.__name__)
         super().submit(number, function, *rest)
-
-
-class Listening(Observer):
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.said.append(text)
 
 
 MODELS = [
@@ -143,7 +135,7 @@ def test_failure_in_a_range_is_one_of_the_task(tmp_path: Any, monkeypatch: pytes
     )
     jobs = jobs_of(config, prepare(config, None, Observer()))
     tasks = [(number, job.model.name, job.tasks[0]) for number, job in enumerate(jobs)]
-    listening = Listening()
+    listening = RecordingObserver()
     found = list(task_executor(SeveralSlots(), listening, users_per_task=10)(tasks))
     assert sorted(number for number, _ in found) == [0, 1, 2, 3]
     results = dict(found)
@@ -152,7 +144,7 @@ def test_failure_in_a_range_is_one_of_the_task(tmp_path: Any, monkeypatch: pytes
         assert isinstance(failure, TaskFailure)
         assert f"ValueError: {how}" in failure.error
     assert bits(results[2]) == bits(results[3])
-    assert listening.said == [
+    assert listening.lines == [
         "unpicklable: the model cannot be pickled, so its users are not split into ranges"
     ]
 

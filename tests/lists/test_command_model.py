@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
+from samples import write_config
 
 import evalplugin
 from evalplugin.base.errors import ConfigError, DataError, ModelError
@@ -379,7 +379,7 @@ def test_a_program_ends_that_has_just_started_when_it_is_interrupted(monkeypatch
 def test_a_program_and_its_children_end_with_an_interrupted_bake_off(
     number: int, workers: int, store: Path
 ) -> None:
-    Path("c.yaml").write_text(yaml.safe_dump({**CONFIG, "workers": workers, "models": [shell(SLEEPS)]}))
+    write_config({**CONFIG, "workers": workers, "models": [shell(SLEEPS)]}, "c.yaml")
     process = subprocess.Popen(
         [PYTHON, "-m", "evalplugin", "run", "c.yaml"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -458,7 +458,7 @@ def test_lists_are_made_again_when_code_or_version_changes(
     def bake(version: Any) -> None:
         given = [*words, "{n}", "{candidates}", "{users}", "{out}"]
         models = [command(*given, format="csv", version=version)]
-        (folder / "c.yaml").write_text(yaml.safe_dump({**CONFIG, "models": models}))
+        write_config({**CONFIG, "models": models}, folder / "c.yaml")
         assert main(["run", str(folder / "c.yaml")]) == 0
 
     version = versions.get(how, "" if how == "program" else "1")
@@ -480,7 +480,7 @@ def test_lists_are_made_again_when_code_or_version_changes(
 def test_a_program_of_which_not_all_is_known_is_run_again(
     store: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Path("c.yaml").write_text(yaml.safe_dump({**CONFIG, "models": [shell(COUNTED)]}))
+    write_config({**CONFIG, "models": [shell(COUNTED)]}, "c.yaml")
     for times in (1, 2):
         assert main(["run", "c.yaml"]) == 0
         assert times_asked() == times

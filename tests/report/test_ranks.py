@@ -7,13 +7,13 @@ from dataclasses import replace
 from math import nan
 
 import pytest
+from samples import comparisons, whole
 
 from evalplugin.cli.show.tables import show_comparisons
 from evalplugin.comparison.ranks import Ranks, rank_models
 from evalplugin.report.markdown import compare_markdown
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.ranks import rank_png, rank_svg, ranks_headline, ranks_lines, ranks_table
-from tests.samples import comparisons, whole
 
 
 def ranked(n: int, models: str, **more: list[float]) -> Ranks:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-import yaml
+from samples import write_config
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="misbehaves by means of POSIX and glibc")
@@ -98,7 +98,7 @@ def test_bake_off_of_bad_models_logs_each_and_exits(tmp_path: Path, uri: str, ba
         "segments": [],
         "tracking": {"uri": uri, "board": False},
     }
-    (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
+    write_config(config, tmp_path / "config.yaml")
     (tmp_path / "tmp").mkdir()
     # Files, as the processes that models leave hold a pipe open.
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:

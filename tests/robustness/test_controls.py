@@ -14,7 +14,7 @@ from types import ModuleType
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
+from samples import write_config
 
 from evalplugin.base.text import escape_controls, escape_formula
 from evalplugin.cli import main
@@ -113,7 +113,7 @@ def write_bake_off(folder: Path) -> None:
         "segments": [],
         "tracking": {"board": False},
     }
-    (folder / "evil.yaml").write_text(yaml.safe_dump(config))
+    write_config(config, folder / "evil.yaml")
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from samples import write_config
 
 from evalplugin.base.errors import ConfigError, TrackingUriError
 from evalplugin.cli import main
@@ -107,7 +108,7 @@ def test_name_of_several_lines_is_a_mistake(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str, value: object
 ) -> None:
     file = tmp_path / "c.yaml"
-    file.write_text(yaml.safe_dump({**yaml.safe_load(BASE), key: value}))
+    write_config({**yaml.safe_load(BASE), key: value}, file)
     assert main(["validate", str(file)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert ": must be one line, not 'a\\n" in line

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import yaml
+from samples import write_config
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
@@ -50,7 +50,7 @@ def assert_quiet(done: subprocess.CompletedProcess[str], code: int = 130) -> Non
     assert "Exception ignored" not in done.stderr
 
 
-def write_config(folder: Path, uri: str, **changes: object) -> str:
+def write_small(folder: Path, uri: str, **changes: object) -> str:
     config = {
         "experiment": "e",
         "datasets": [{"type": "synthetic", "n_users": 40, "n_items": 60, "n_interactions": 900}],
@@ -61,7 +61,7 @@ def write_config(folder: Path, uri: str, **changes: object) -> str:
         "segments": [],
         "tracking": {"uri": uri},
     }
-    (folder / "config.yaml").write_text(yaml.safe_dump({**config, **changes}))
+    write_config({**config, **changes}, folder / "config.yaml")
     return "config.yaml"
 
 
@@ -98,7 +98,7 @@ def test_signals_at_exit_change_nothing(tmp_path: Path) -> None:
 def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
     tmp_path: Path, uri: str, text: str
 ) -> None:
-    done = interrupted(tmp_path, "say", text, "run", write_config(tmp_path, uri))
+    done = interrupted(tmp_path, "say", text, "run", write_small(tmp_path, uri))
     assert_quiet(done)
     assert "interrupted" in done.stderr
     with sqlite3.connect(uri.removeprefix("sqlite:///")) as store:
@@ -120,7 +120,7 @@ def test_interrupted_bake_off_ends_quietly_and_leaves_no_open_run(
     ],
 )
 def test_interrupted_in_a_step_of_logging_ends_quietly(tmp_path: Path, uri: str, function: str) -> None:
-    file = write_config(tmp_path, uri)
+    file = write_small(tmp_path, uri)
     done = interrupted(tmp_path, "call", function, "run", file)
     assert "Traceback" not in done.stderr + done.stdout
     assert "Exception ignored" not in done.stderr
@@ -143,7 +143,7 @@ def test_interrupted_foreground_schedule_ends_quietly(
     tmp_path: Path, uri: str, moment: str, text: str, code: int
 ) -> None:
     (tmp_path / "waiting.py").write_text(WAITING)
-    file = write_config(
+    file = write_small(
         tmp_path, uri, plugins=["waiting.py"], models=["waiting"], schedule={"cron": "* * * * *"}
     )
     done = interrupted(tmp_path, moment, text, "schedule", file)
@@ -159,14 +159,14 @@ def test_interrupted_foreground_schedule_ends_quietly(
 def test_interrupted_workers_and_late_imports_end_quietly(
     tmp_path: Path, uri: str, moment: str, text: str
 ) -> None:
-    done = interrupted(tmp_path, moment, text, "run", write_config(tmp_path, uri, workers=2))
+    done = interrupted(tmp_path, moment, text, "run", write_small(tmp_path, uri, workers=2))
     assert_quiet(done)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_interrupted_schedule_ends_its_bake_off(tmp_path: Path, uri: str) -> None:
     (tmp_path / "waiting.py").write_text(WAITING)
-    file = write_config(
+    file = write_small(
         tmp_path, uri, plugins=["waiting.py"], models=["waiting"], schedule={"cron": "0 3 * * *"}
     )
     done = interrupted(tmp_path, "say", "now waiting", "schedule", "--once", file)

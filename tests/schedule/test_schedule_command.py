@@ -18,6 +18,7 @@ import pytest
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from samples import write_config
 
 import evalplugin
 from evalplugin.base.errors import ConfigError
@@ -97,7 +98,7 @@ def config(**changes: Any) -> str:
         "schedule": {"cron": "0 3 * * *"},
         "tracking": {"board": False},
     }
-    Path("nightly.yaml").write_text(yaml.safe_dump(data | changes))
+    write_config(data | changes, "nightly.yaml")
     return "nightly.yaml"
 
 

@@ -17,6 +17,7 @@ import jsonschema
 import pytest
 import yaml
 from crontab import CronTab
+from samples import write_config
 
 from evalplugin import __version__
 from evalplugin.base.errors import ConfigError, DataError
@@ -50,7 +51,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 def config(name: str = "nightly.yaml", **changes: Any) -> Path:
     file = Path(name)
-    file.write_text(yaml.safe_dump(CONFIG | changes))
+    write_config(CONFIG | changes, file)
     return file
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from fault_proxy import FaultProxy, fault_proxy
 from mlflow import MlflowClient
-from samples import small_config
+from samples import small_config, write_config
 from servers import Server, mlflow_server
 
 from evalplugin.cli import main
@@ -34,11 +31,6 @@ def tracking(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultP
     server.storage.proxy.clear()
 
 
-def write_config(experiment: str, **changes: Any) -> str:
-    Path("c.yaml").write_text(yaml.safe_dump(small_config(experiment=experiment, **changes)))
-    return "c.yaml"
-
-
 def direct(client: MlflowClient, server: Server, experiment: str) -> None:
     """Make an experiment whose artifacts the client itself writes to S3."""
     client.create_experiment(experiment, f"{server.storage.bucket}/{experiment}")
@@ -56,7 +48,7 @@ def test_a_bake_off_on_postgresql_and_s3_is_logged_and_read_whole(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.storage.proxy.clear()
-    config = write_config("whole")
+    config = write_config(small_config(experiment="whole"))
     assert main(["run", config, "--tracking-uri", tracking.url]) == 0
     client = MlflowClient(server.url)
     home = client.get_experiment_by_name("whole")
@@ -77,7 +69,7 @@ def test_when_object_storage_fails_all_models_are_computed_and_sync_logs_them(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     direct(MlflowClient(server.url), server, "no storage")
-    config = write_config("no storage")
+    config = write_config(small_config(experiment="no storage"))
     server.storage.proxy.add("status", "top_n.parquet", status=500)
     assert main(["run", config, "--tracking-uri", tracking.url]) == 1
     said = capsys.readouterr().err
@@ -85,7 +77,7 @@ def test_when_object_storage_fails_all_models_are_computed_and_sync_logs_them(
     assert "[2 of 2]" in said
     last = said.strip().splitlines()[-1]
     assert "not logged: random, popularity" in last
-    assert "python -m evalplugin run --resume c.yaml" in last
+    assert "python -m evalplugin run --resume shop.yaml" in last
 
     server.storage.proxy.clear()
     assert main(["sync"]) == 0
@@ -98,7 +90,7 @@ def test_when_object_storage_cannot_be_read_compare_is_one_clear_error(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     direct(MlflowClient(server.url), server, "unread")
-    assert main(["run", write_config("unread"), "--tracking-uri", tracking.url]) == 0
+    assert main(["run", write_config(small_config(experiment="unread")), "--tracking-uri", tracking.url]) == 0
     server.storage.proxy.add("reset", "per_user.parquet", method="GET|HEAD")
     capsys.readouterr()
     assert main(["compare", "--tracking-uri", tracking.url, "--experiment", "unread"]) == 1
@@ -123,7 +115,7 @@ def test_a_server_that_serves_no_artifacts(
     unserved: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str], kind: str, mend: list[str]
 ) -> None:
     storage, experiment = unserved.storage.proxy, f"unserved {kind} {mend[0]}"
-    config = write_config(experiment)
+    config = write_config(small_config(experiment=experiment))
     there = ["--tracking-uri", unserved.url]
     storage.clear()
     if kind != "none":
@@ -181,7 +173,7 @@ def test_a_bake_off_outlives_every_fault_of_the_tracking_server(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
     experiment = f"{kind} {path}"
-    config = write_config(experiment)
+    config = write_config(small_config(experiment=experiment))
     break_requests(tracking, kind, path, method, None)
     code = main(["run", config, "--tracking-uri", tracking.url])
     assert tracking.broken
@@ -203,7 +195,7 @@ def test_a_bake_off_outlives_every_fault_of_object_storage(
     experiment = f"{kind} s3 {client}"
     if client == "evalplugin":
         direct(MlflowClient(server.url), server, experiment)
-    config = write_config(experiment)
+    config = write_config(small_config(experiment=experiment))
     break_requests(server.storage.proxy, kind, r"per_user\.parquet|comparison\.html", "PUT", None)
     code = main(["run", config, "--tracking-uri", tracking.url])
     assert server.storage.proxy.broken
@@ -215,7 +207,7 @@ def test_one_fault_after_another_is_mended_by_resuming(
     server: Server, tracking: FaultProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each attempt breaks at a later request, until none is left; nothing is logged twice."""
-    config = write_config("one by one")
+    config = write_config(small_config(experiment="one by one"))
     arguments = ["run", config, "--tracking-uri", tracking.url]
     tracking.add("lost", "runs/create", count=1)  # starts a run twice
     tracking.add("reset", "runs/log-batch", skip=1, count=2)
@@ -250,7 +242,7 @@ def test_reading_commands_end_with_one_clear_error(
     path: str,
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "2")
-    config = write_config("read")
+    config = write_config(small_config(experiment="read"))
     if MlflowClient(server.url).get_experiment_by_name("read") is None:
         assert main(["run", config, "--tracking-uri", server.url]) == 0
     options = {

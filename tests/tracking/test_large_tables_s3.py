@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
-from samples import small_config
+from samples import small_config, write_config
 from servers import ObjectStorage
 
 from evalplugin.cli import main
@@ -26,7 +24,7 @@ def many_are_large(s3: ObjectStorage, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(uri: str, folder: str) -> int:
-    Path("shop.yaml").write_text(json.dumps(small_config(tracking={"large_artifacts": folder})))
+    write_config(small_config(tracking={"large_artifacts": folder}))
     return main(["run", "shop.yaml", "--tracking-uri", uri])
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from samples import RecordingObserver
 from tuning_samples import DIAL, Counted, dial_config, fits, rows, run, tuning
 
 from evalplugin.base.errors import DataError
@@ -23,14 +24,6 @@ from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import run_task
 from evalplugin.execution.worker import Limits
 from evalplugin.features.tuning import studies_of
-
-
-class Said(Observer):
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.lines.append(text)
 
 
 @pytest.fixture(autouse=True)
@@ -230,7 +223,7 @@ def test_no_point_is_tried_twice(space: dict[str, Any]) -> None:
 
 def test_defaults_outside_of_the_search_space_are_said_with_the_best() -> None:
     far = {**DIAL, "params": {"x": 3.0}, "tune": {"x": {"float": [5.0, 8.0]}}}
-    observer = Said()
+    observer = RecordingObserver()
     found = tuning(dial_config(models=["popularity", far]), observer=observer)
     assert found.best == ({"x": 3.0},)
     assert found.notes[:2] == (

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from samples import refusal
 
-from evalplugin.base.errors import DataError, ParameterError
+from evalplugin.base.errors import ParameterError
 from evalplugin.components.parameters import as_mapping
 from evalplugin.data import DATASETS, Csv, DataFrame, Interactions, LoadContext, Parquet
 from evalplugin.data.datasets.tables import ItemTable, UserTable
@@ -27,12 +28,6 @@ def write(folder: Path, name: str, text: str) -> None:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-
-
-def refusal(loader: Csv | Parquet | DataFrame, context: LoadContext) -> str:
-    with pytest.raises(DataError) as caught:
-        loader.load(context)
-    return str(caught.value)
 
 
 def rows(data: Interactions) -> list[tuple[Any, ...]]:
@@ -87,7 +82,7 @@ def test_csv_na_and_null_are_text_and_only_empty_is_missing(tmp_path: Path, cont
     assert Csv("log.csv").load(context).users.tolist() == ["NA", "null"]
     write(tmp_path, "log.csv", "user,item\n1,1\n,2\n")
     expected = "log.csv: column 'user', row 2 (counted from 1) is empty: no user id may be missing"
-    assert refusal(Csv("log.csv"), context).endswith(expected)
+    assert refusal(Csv("log.csv").load, context).endswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -134,13 +129,13 @@ def test_a_bad_csv_file_is_named_with_the_row(
     tmp_path: Path, context: LoadContext, text: str, message: str
 ) -> None:
     write(tmp_path, "log.csv", text)
-    assert message in refusal(Csv("log.csv", rating="rating"), context)
+    assert message in refusal(Csv("log.csv", rating="rating").load, context)
 
 
 def test_errors_in_several_files_name_the_file_and_its_own_row(tmp_path: Path, context: LoadContext) -> None:
     write(tmp_path, "a.csv", "user,item\n1,1\n2,1\n")
     write(tmp_path, "b.csv", "user,item\n3,1\n1,1\n")
-    message = refusal(Csv("*.csv"), context)
+    message = refusal(Csv("*.csv").load, context)
     assert "(2 files): user 1 meets item 1 more than once" in message
     assert "row 1 of a.csv (counted from 1) and row 2 of b.csv (counted from 1)" in message
 
@@ -148,14 +143,14 @@ def test_errors_in_several_files_name_the_file_and_its_own_row(tmp_path: Path, c
 def test_a_file_of_other_columns_is_named(tmp_path: Path, context: LoadContext) -> None:
     write(tmp_path, "a.csv", "user,item\n1,1\n")
     write(tmp_path, "b.csv", "user,item,extra\n2,1,3\n")
-    message = refusal(Csv("*.csv"), context)
+    message = refusal(Csv("*.csv").load, context)
     assert message.endswith("b.csv: its columns are not those of a.csv: 'extra' is in one of them only")
 
 
 def test_a_file_of_other_types_is_named(tmp_path: Path, context: LoadContext) -> None:
     write(tmp_path, "a.csv", "user,item\n1,1\n")
     write(tmp_path, "b.csv", "user,item\nx,1\n")
-    message = refusal(Csv("*.csv"), context)
+    message = refusal(Csv("*.csv").load, context)
     assert (
         "b.csv: column 'user' is string, but int64 in a.csv; reading ids as text makes them the same"
         in message
@@ -178,7 +173,7 @@ def test_missing_files_are_found_before_any_is_read(
     [problem] = Csv(path).check(context)
     assert problem.path == ("path",)
     assert message in problem.message
-    assert message in refusal(Csv(path), context)
+    assert message in refusal(Csv(path).load, context)
     assert Csv("log.csv").check(context) == []
 
 
@@ -205,7 +200,7 @@ def test_parquet_with_missing_integers_names_the_row(tmp_path: Path, context: Lo
         tmp_path / "x.parquet"
     )
     assert "column 'user', row 2 (counted from 1) is empty: no user id may be missing" in refusal(
-        Parquet("x.parquet"), context
+        Parquet("x.parquet").load, context
     )
 
 
@@ -213,7 +208,7 @@ def test_parquet_that_is_none_or_not_there_is_a_clear_error(tmp_path: Path, cont
     (tmp_path / "empty").mkdir()
     assert "no *.parquet file in the folder" in Parquet("empty").check(context)[0].message
     write(tmp_path, "x.parquet", GOOD)
-    assert "x.parquet: cannot be read: " in refusal(Parquet("x.parquet"), context)
+    assert "x.parquet: cannot be read: " in refusal(Parquet("x.parquet").load, context)
 
 
 def test_a_dataframe_is_read_as_it_is() -> None:
@@ -245,9 +240,9 @@ def test_merged_duplicates_are_noted(tmp_path: Path, context: LoadContext) -> No
 
 def test_a_file_that_is_no_utf8_is_refused(tmp_path: Path, context: LoadContext) -> None:
     (tmp_path / "log.csv").write_bytes("user,\u00e4\n".encode("latin-1"))
-    assert "log.csv: is not UTF-8 text (byte " in refusal(Csv("log.csv"), context)
+    assert "log.csv: is not UTF-8 text (byte " in refusal(Csv("log.csv").load, context)
     (tmp_path / "log.csv").write_bytes("\u00e4,1\n".encode("latin-1"))
-    message = refusal(Csv("log.csv", columns=["user", "item"]), context)
+    message = refusal(Csv("log.csv", columns=["user", "item"]).load, context)
     assert "log.csv: is not UTF-8 text (byte 0); convert it, for instance by iconv" in message
 
 
@@ -344,9 +339,9 @@ def test_side_tables_that_do_not_fit_are_refused(
 ) -> None:
     write(tmp_path, "log.csv", GOOD)
     write(tmp_path, "items.csv", items)
-    assert message in refusal(Csv("log.csv", items=NAMED), context)
+    assert message in refusal(Csv("log.csv", items=NAMED).load, context)
     frame = pd.read_csv(tmp_path / "log.csv")
-    assert message in refusal(DataFrame(frame=frame, items=NAMED), context)
+    assert message in refusal(DataFrame(frame=frame, items=NAMED).load, context)
 
 
 def test_an_attribute_that_is_neither_number_nor_text_is_refused(
@@ -354,7 +349,7 @@ def test_an_attribute_that_is_neither_number_nor_text_is_refused(
 ) -> None:
     write(tmp_path, "log.csv", GOOD)
     pd.DataFrame({"item": ["a"], "tags": [["x", "y"]]}).to_parquet(tmp_path / "items.parquet")
-    message = refusal(Csv("log.csv", items=ItemTable("items.parquet")), context)
+    message = refusal(Csv("log.csv", items=ItemTable("items.parquet")).load, context)
     assert "items.parquet: column 'tags' is list" in message
     assert message.endswith("it must hold numbers or text")
 

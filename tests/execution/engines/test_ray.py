@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from clusters import OBJECT_STORE, RAY_WARNINGS, ray_nodes
-from samples import small_config
+from samples import small_config, write_config
 
 from evalplugin.base.errors import EngineError
 from evalplugin.config.engines import ENGINES
@@ -267,11 +267,10 @@ def test_remembered_cluster_that_is_gone_is_refused_at_once(
 
 def started(plugin: Path, folder: Path, address: str, **variables: str) -> subprocess.Popen[str]:
     """Run a bake-off of two models, which take ten minutes, in a process; return it when both are being fitted."""
-    import yaml
 
     (folder / "helping_module.py").write_text(f"FOLDER, SECONDS = {str(folder / 'fits')!r}, 600.0\n")
     config = noting_config(plugin, {}, {}, engine={"type": "ray", "address": address})
-    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    write_config(config, folder / "config.yaml")
     (folder / "script.py").write_text(SCRIPT.format(folder=str(folder)))
     running = subprocess.Popen(
         [sys.executable, "script.py"], cwd=folder, stderr=subprocess.PIPE, text=True,

@@ -5,8 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
-import yaml
-from samples import small_config
+from samples import small_config, write_config
 
 from evalplugin.base.errors import StoreError
 from evalplugin.cli import main
@@ -56,7 +55,7 @@ def test_worker_of_a_shared_store_reads_nothing_that_others_can_replace(tmp_path
     config = small_config(
         plugins=["looking.py"], models=["random", "looking"], workers=2, store={"path": str(shared)}
     )
-    file.write_text(yaml.safe_dump(config))
+    write_config(config, file)
     assert main(["run", str(file)]) == 0
 
 

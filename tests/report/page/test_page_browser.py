@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from samples import interactions
 
 from evalplugin.comparison.comparison import compare
 from evalplugin.data import Split
@@ -21,7 +22,6 @@ from evalplugin.data.drift import DescribedData
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.theme import contrast
-from tests.samples import interactions
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
-from samples import small_config
+from samples import small_config, write_config
 
 from evalplugin.base.errors import ConfigError, ParameterError
 from evalplugin.config import load
@@ -118,7 +117,7 @@ def test_a_run_without_lists_is_refused() -> None:
         f"run own ({other.info.run_id}) is FINISHED and has no lists (data/top_n.parquet): name the run of a model"
         in (found.failure)
     )
-    Path("shop.yaml").write_text(yaml.safe_dump(small_config(models=["random", lists("0" * 32)])))
+    write_config(small_config(models=["random", lists("0" * 32)]))
     with pytest.raises(
         ConfigError, match=r"shop.yaml:\d+:\d+: models\[1\].params.run: .*Run with id=0+ not found"
     ):
@@ -140,10 +139,8 @@ def test_either_a_path_or_a_run(params: dict[str, str], message: str) -> None:
 
 
 def test_a_path_is_no_uri_of_mlflow() -> None:
-    Path("shop.yaml").write_text(
-        yaml.safe_dump(
-            small_config(models=["random", {"type": "lists", "params": {"path": "runs:/abc/lists.parquet"}}])
-        )
+    write_config(
+        small_config(models=["random", {"type": "lists", "params": {"path": "runs:/abc/lists.parquet"}}])
     )
     with pytest.raises(
         ConfigError, match=r"models\[1\].params.path: runs:/abc/lists.parquet is a URI of MLflow: .* run: ID"

@@ -10,18 +10,16 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 from bakeoffs import run_bakeoff
 from mlflow import MlflowClient
 from mlflow.models import ModelSignature
 from mlflow.types.schema import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
-from samples import small_config
+from samples import RecordingObserver, small_config, write_config
 
 from evalplugin.base.errors import ConfigError, DataError, ModelError, ParameterError, TrackingError
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions
-from evalplugin.execution.observer import Observer
 from evalplugin.models import MODELS, recommend
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import checkerboard
@@ -342,7 +340,7 @@ def test_the_contract_holds(answer: str, signature: ModelSignature) -> None:
 )
 def test_the_form_of_a_uri_is_checked_with_the_config(model: str, message: str) -> None:
     models = ["random", {"name": "deployed", "type": "mlflow", "params": {"model": model}}]
-    Path("shop.yaml").write_text(yaml.safe_dump(small_config(models=models)))
+    write_config(small_config(models=models))
     with pytest.raises(ConfigError, match=rf"shop.yaml:\d+:\d+: models\[1\].params.model: .*{message}"):
         load(Path("shop.yaml"))
 
@@ -358,7 +356,7 @@ def test_a_model_that_is_not_there_is_an_error_with_its_place(
     options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     models = ["random", {"name": "deployed", "type": "mlflow", "params": {"model": "models:/shop@champion"}}]
-    Path("shop.yaml").write_text(yaml.safe_dump(small_config(models=models, tracking={"uri": store_uri()})))
+    write_config(small_config(models=models, tracking={"uri": store_uri()}))
     assert main(["run", "shop.yaml", *options]) == 2
     err = capsys.readouterr().err
     assert "shop.yaml:" in err
@@ -378,19 +376,9 @@ def champion(store: Path) -> str:
     return "models:/shop@champion"
 
 
-class Said(Observer):
-    """An observer that records its lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def report(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def evaluated(*models: Any, **changes: Any) -> Any:
     """Run a bake-off of models from MLflow; return their results, and the lines that were reported."""
-    said = Said()
+    said = RecordingObserver()
     named = [
         {"name": f"m{number}", "type": "mlflow", "params": {"model": uri}}
         for number, uri in enumerate(models)

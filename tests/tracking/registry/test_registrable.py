@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from samples import interactions, small_config
+from samples import interactions, small_config, write_config
 
 from evalplugin.base.errors import ConfigError
 from evalplugin.config import load
@@ -21,9 +21,7 @@ DEPLOYED = {"name": "deployed", "type": "mlflow", "params": {"model": "models:/s
 
 def config(*models: Any, **changes: Any) -> Path:
     file = Path("shop.yaml")
-    file.write_text(
-        yaml.safe_dump(small_config(models=["random", "popularity", *models], **{**GATED, **changes}))
-    )
+    write_config(small_config(models=["random", "popularity", *models], **{**GATED, **changes}), file)
     return file
 
 
@@ -49,7 +47,7 @@ def test_it_takes_part_where_it_is_not_to_be_registered(changes: dict[str, Any])
     if content["register"] is None:
         del content["register"]
         content["gate"] = {"champion": "deployed"}
-    file.write_text(yaml.safe_dump(content))
+    write_config(content, file)
     assert [model.name for model in load(file).models] == ["random", "popularity", "vendor", "deployed"]
 
 

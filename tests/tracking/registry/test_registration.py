@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from samples import write_config
 
 from evalplugin.base.errors import StoreError, TrackingError
 from evalplugin.cli import main
@@ -56,7 +56,7 @@ def config(on_all: str, **changes: Any) -> str:
         "register": {"name": "shop"},
         "tracking": {"uri": f"sqlite:///{Path.cwd()}/mlflow.db", "board": False},
     }
-    Path("config.yaml").write_text(yaml.safe_dump({**data, **changes}))
+    write_config({**data, **changes}, "config.yaml")
     return "config.yaml"
 
 
