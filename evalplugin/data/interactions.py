@@ -136,8 +136,8 @@ class Interactions:
                 content.update(f"{name} {attributes.digest}".encode())
         return content.hexdigest()[:32]
 
-    def select(self, mask: npt.NDArray[np.bool_]) -> Interactions:
-        """Return the interactions where ``mask`` (m,) is true, on the same vocabularies."""
+    def select(self, mask: npt.NDArray[np.bool_ | np.integer[Any]]) -> Interactions:
+        """Return the interactions where ``mask`` (m,) is true, or those at row numbers, on the same vocabularies."""
         timestamp = None if self.timestamp is None else self.timestamp[mask]
         return replace(
             self, user=self.user[mask], item=self.item[mask], rating=self.rating[mask], timestamp=timestamp

@@ -10,13 +10,11 @@ In a test of your plugin::
 No test framework is needed: a check raises AssertionError with the broken rule.
 """
 
-from evalplugin.testing.dataset import check_dataset
+from evalplugin.testing.data import check_dataset, check_filter, check_split
 from evalplugin.testing.engine import check_engine
-from evalplugin.testing.filter import check_filter
 from evalplugin.testing.metric import check_metric
 from evalplugin.testing.model import check_recommender
 from evalplugin.testing.segment import check_segment
-from evalplugin.testing.split import check_split
 
 __all__ = [
     "check_dataset",

@@ -23,7 +23,7 @@ from evalplugin.execution.observer import Observer
 from evalplugin.execution.runner import jobs_of, prepare
 from evalplugin.execution.tasks import TaskResult
 from evalplugin.execution.worker import Limits
-from evalplugin.testing.assertions import require
+from evalplugin.testing.cases import require
 
 __all__ = ["check_engine"]
 

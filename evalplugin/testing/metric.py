@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evalplugin.base.arrays import Floats, Ints
 from evalplugin.data.attributes import Attributes
@@ -17,11 +15,11 @@ from evalplugin.metrics.blocks import Blocks
 from evalplugin.metrics.example import apply
 from evalplugin.metrics.names import MetricSpec, parse
 from evalplugin.models.selection import NO_ITEM, TopN
-from evalplugin.testing.assertions import require
+from evalplugin.testing.cases import N_ITEMS, N_USERS, interactions, require
 
 __all__ = ["check_metric"]
 
-_USERS, _ITEMS, _N = 60, 25, 12
+_N = 12
 _THRESHOLDS = (None, 3.0)
 _CATEGORIES = np.array(["Action", "Action|Comedy", "Comedy|Drama|War", "Western", None], dtype=object)
 
@@ -48,7 +46,7 @@ def check_metric(name: str, *, seed: int = 0) -> None:
         case = _Case.draw(np.random.default_rng((seed, round_)))
         for threshold in _THRESHOLDS:
             for k in cutoffs:
-                _check(spec.at(k), case, threshold)
+                _check(spec.at(k), replace(case, threshold=threshold))
 
 
 @dataclass(frozen=True)
@@ -59,49 +57,50 @@ class _Case:
     truth: Interactions
     train: Interactions
     predictions: Floats
+    threshold: float | None = None
 
     @classmethod
     def draw(cls, rng: np.random.Generator) -> _Case:
         """Return a random case with short and empty lists, and users without truth or without relevant truth."""
-        item = np.argsort(rng.random((_USERS, _ITEMS)), axis=1)[:, :_N].astype(np.int32)
-        item[np.arange(_N) >= rng.integers(0, 2 * _N, _USERS)[:, None]] = NO_ITEM
-        user_of_train, item_of_train = np.nonzero(rng.random((_USERS, _ITEMS)) < 0.3)
-        density = rng.choice([0, 0.04, 0.2, 0.6], (_USERS, 1))
-        user, truth_item = np.nonzero(rng.random((_USERS, _ITEMS)) < density)
-        truth = _interactions(user, truth_item, rng.integers(0, 11, len(user)) / 2)
-        train = _interactions(user_of_train, item_of_train, np.ones(len(user_of_train)))
-        category = rng.choice(_CATEGORIES, _ITEMS)
+        item = np.argsort(rng.random((N_USERS, N_ITEMS)), axis=1)[:, :_N].astype(np.int32)
+        item[np.arange(_N) >= rng.integers(0, 2 * _N, N_USERS)[:, None]] = NO_ITEM
+        user_of_train, item_of_train = np.nonzero(rng.random((N_USERS, N_ITEMS)) < 0.3)
+        density = rng.choice([0, 0.04, 0.2, 0.6], (N_USERS, 1))
+        user, truth_item = np.nonzero(rng.random((N_USERS, N_ITEMS)) < density)
+        truth = interactions(user, truth_item, rng.integers(0, 11, len(user)) / 2)
+        train = interactions(user_of_train, item_of_train, np.ones(len(user_of_train)))
+        category = rng.choice(_CATEGORIES, N_ITEMS)
         train = replace(train, item_attributes=Attributes({"category": category}))
-        top_n = TopN(np.arange(_USERS, dtype=np.int32), item, np.zeros(item.shape))
+        top_n = TopN(np.arange(N_USERS, dtype=np.int32), item, np.zeros(item.shape))
         return cls(top_n, truth, train, rng.uniform(0.5, 5, len(truth)))
 
-    def values(self, spec: MetricSpec, threshold: float | None, size: int | None = None) -> Floats:
-        return apply(spec, self.blocks(threshold, size))
+    def values(self, spec: MetricSpec, size: int | None = None) -> Floats:
+        return apply(spec, self.blocks(size))
 
-    def blocks(self, threshold: float | None, size: int | None = None) -> Blocks:
+    def blocks(self, size: int | None = None) -> Blocks:
         return Blocks.of(
             self.top_n,
             self.truth,
             train=self.train,
-            threshold=threshold,
+            threshold=self.threshold,
             predictions=self.predictions,
             size=size,
         )
 
     def relabelled(self, rng: np.random.Generator) -> tuple[_Case, Ints]:
         """Return the case under other codes, and the new code of each user."""
-        new_user, new_item = rng.permutation(_USERS), rng.permutation(_ITEMS)
+        new_user, new_item = rng.permutation(N_USERS), rng.permutation(N_ITEMS)
         item = np.where(self.top_n.item == NO_ITEM, NO_ITEM, new_item[self.top_n.item]).astype(np.int32)
         top_n = replace(self.top_n, item=item[np.argsort(new_user)])
-        truth = _interactions(new_user[self.truth.user], new_item[self.truth.item], self.truth.rating)
-        train = _interactions(new_user[self.train.user], new_item[self.train.item], self.train.rating)
+        truth = interactions(new_user[self.truth.user], new_item[self.truth.item], self.truth.rating)
+        train = interactions(new_user[self.train.user], new_item[self.train.item], self.train.rating)
         category = self.train.item_attributes["category"][np.argsort(new_item)]
         train = replace(train, item_attributes=Attributes({"category": category}))
-        return _Case(top_n, truth, train, self.predictions), new_user
+        return replace(self, top_n=top_n, truth=truth, train=train), new_user
 
     def shuffled_below(self, k: int, rng: np.random.Generator) -> _Case:
         """Return the case with every list replaced below k by other items, of full length."""
-        rest = np.ones((_USERS, _ITEMS), dtype=np.bool_)
+        rest = np.ones((N_USERS, N_ITEMS), dtype=np.bool_)
         item = self.top_n.item.copy()
         row, column = np.nonzero(item[:, :k] != NO_ITEM)
         rest[row, item[row, column]] = False
@@ -111,26 +110,26 @@ class _Case:
         return replace(self, top_n=replace(self.top_n, item=item))
 
 
-def _check(spec: MetricSpec, case: _Case, threshold: float | None) -> None:
+def _check(spec: MetricSpec, case: _Case) -> None:
     rng = np.random.default_rng(1)
     metric, per_user = spec.metric, spec.metric.scope == "user"
     before = case.top_n.item.copy(), case.truth.rating.copy()
-    values = case.values(spec, threshold)
+    values = case.values(spec)
 
     _check_shape_and_range(spec.name, metric, values)
     if per_user:
-        (_check_about_truth if metric.about == "truth" else _check_about_lists)(spec, case, threshold, values)
+        (_check_about_truth if metric.about == "truth" else _check_about_lists)(spec, case, values)
     moved, new_user = case.relabelled(rng)
-    relabelled = moved.values(spec, threshold)
+    relabelled = moved.values(spec)
     _same(spec, "relabelling must change nothing", values, relabelled[new_user] if per_user else relabelled)
     if spec.k is not None:
-        below = case.shuffled_below(spec.k, rng).values(spec, threshold)
+        below = case.shuffled_below(spec.k, rng).values(spec)
         _same(spec, "what lies below k must change nothing", values, below)
-    for size in (1, 7, _USERS):
-        resized = case.values(spec, threshold, size)
+    for size in (1, 7, N_USERS):
+        resized = case.values(spec, size)
         _same(spec, "the size of a block must change nothing", values, resized, exact=True)
     if is_overall(metric) and is_mergeable(metric):
-        merged = _merged(spec, metric, case.blocks(threshold, 7), rng)
+        merged = _merged(spec, metric, case.blocks(7), rng)
         _same(spec, "the merged states of parts must give the value of all", values, merged, exact=True)
     unchanged = np.array_equal(before[0], case.top_n.item) and np.array_equal(before[1], case.truth.rating)
     require(unchanged, f"{spec.name}: the inputs must stay as they are")
@@ -151,31 +150,31 @@ def _merged(spec: MetricSpec, metric: OverallMetric, blocks: Blocks, rng: np.ran
     return np.array([metric.finish(states[0])])
 
 
-def _check_about_truth(spec: MetricSpec, case: _Case, threshold: float | None, values: Floats) -> None:
-    without_truth = np.bincount(case.truth.user, minlength=_USERS) == 0
+def _check_about_truth(spec: MetricSpec, case: _Case, values: Floats) -> None:
+    without_truth = np.bincount(case.truth.user, minlength=N_USERS) == 0
     undefined = bool(np.isnan(values[without_truth]).all())
     require(undefined, f"{spec.name}: a user without truth must be undefined (NaN)")
     lists = _Case.draw(np.random.default_rng(1)).top_n
-    other = replace(case, top_n=lists, predictions=np.ones(len(case.truth))).values(spec, threshold)
+    other = replace(case, top_n=lists, predictions=np.ones(len(case.truth))).values(spec)
     law = "who is undefined must depend on the truth alone"
     _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
 
 
-def _check_about_lists(spec: MetricSpec, case: _Case, threshold: float | None, values: Floats) -> None:
+def _check_about_lists(spec: MetricSpec, case: _Case, values: Floats) -> None:
     empty = (case.top_n.item == NO_ITEM).all(axis=1)
     undefined = bool(np.isnan(values[empty]).all())
     require(undefined, f"{spec.name}: a user without a list must be undefined (NaN)")
-    truth = _interactions(case.truth.user, (case.truth.item + 1) % _ITEMS, 5.5 - case.truth.rating)
-    other = replace(case, truth=truth).values(spec, threshold)
+    truth = interactions(case.truth.user, (case.truth.item + 1) % N_ITEMS, 5.5 - case.truth.rating)
+    other = replace(case, truth=truth).values(spec)
     _same(spec, "what is true must change nothing", values, other, exact=True)
-    item = np.where(case.top_n.item == NO_ITEM, NO_ITEM, (case.top_n.item + 1) % _ITEMS).astype(np.int32)
-    other = replace(case, top_n=replace(case.top_n, item=item)).values(spec, threshold)
+    item = np.where(case.top_n.item == NO_ITEM, NO_ITEM, (case.top_n.item + 1) % N_ITEMS).astype(np.int32)
+    other = replace(case, top_n=replace(case.top_n, item=item)).values(spec)
     law = "who is undefined must depend on the length of the list alone"
     _same(spec, law, np.isnan(values) * 1.0, np.isnan(other) * 1.0)
 
 
 def _check_shape_and_range(name: str, metric: Metric, values: Floats) -> None:
-    shape = (_USERS,) if metric.scope == "user" else (1,)
+    shape = (N_USERS,) if metric.scope == "user" else (1,)
     right = values.shape == shape and values.dtype == np.float64
     require(right, f"{name}: must return float64 {shape}, not {values.dtype} {values.shape}")
     low, high = metric.bounds
@@ -190,18 +189,3 @@ def _same(spec: MetricSpec, law: str, a: Floats, b: Floats, *, exact: bool = Fal
     if differs.any():
         first = int(np.flatnonzero(differs)[0])
         raise AssertionError(f"{spec.name}: {law}, but value {first} is {a[first]} and then {b[first]}")
-
-
-def _interactions(
-    user: npt.NDArray[np.integer[Any]],
-    item: npt.NDArray[np.integer[Any]],
-    rating: npt.NDArray[np.floating[Any]],
-) -> Interactions:
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rating.astype(np.float32),
-        timestamp=None,
-        users=np.arange(_USERS),
-        items=np.arange(_ITEMS),
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from evalplugin.models import (
 )
 from evalplugin.models.base import cold_answer
 from evalplugin.models.selection import NO_ITEM
-from evalplugin.testing.assertions import require
+from evalplugin.testing.cases import created, require
 
 __all__ = [
     "RECOMMENDER_CHECKS",
@@ -63,14 +63,8 @@ def check_recommender(recommender: str | Callable[..., Recommender], **params: A
     Raises:
         AssertionError: A rule is broken; the message describes the first one.
     """
-
-    def make() -> Recommender:
-        if isinstance(recommender, str):
-            return MODELS.create(recommender, params)
-        return recommender(**params)
-
     for check in RECOMMENDER_CHECKS:
-        check(make)
+        check(lambda: created(MODELS, recommender, params))
 
 
 def checkerboard(*, dislikes: bool = True) -> Interactions:
@@ -194,16 +188,13 @@ def check_lists_of_cold_users(make: Make) -> None:
         answer is None or (isinstance(answer, str) and bool(answer.strip())),
         f"cold_users must be 'popularity', or say in words what users without train data get, not {answer!r}",
     )
-    candidates = Candidates("unseen", excluded=data.rows)
-    alone = recommend(model, np.array([cold], dtype=np.int32), 5, candidates, data.n_items, data=data)
+    alone = _lists(model, data, 5, users=[cold])
     among = _lists(model, data, 5)
     require(
         np.array_equal(alone.item[0], among.item[cold]),
         "a user without train data gets another list alone than among others",
     )
-    whole = recommend(
-        model, np.array([cold], dtype=np.int32), data.n_items, candidates, data.n_items, data=data
-    )
+    whole = _lists(model, data, data.n_items, users=[cold])
     scores = whole.score[whole.item != NO_ITEM]
     require(
         answer is not None or len(scores) < 2 or bool(np.ptp(scores)),
@@ -279,16 +270,19 @@ def _lists(
     data: Interactions,
     n: int,
     candidates: Candidates | None = None,
+    *,
+    users: Sequence[int] | None = None,
     block_bytes: int = BLOCK_BYTES,
 ) -> TopN:
-    users: Codes = np.arange(data.n_users, dtype=np.int32)
+    """Return lists of n unseen items, or of n of the ``candidates``, for some users (codes) or for all."""
+    codes: Codes = np.asarray(range(data.n_users) if users is None else users, dtype=np.int32)
     candidates = candidates or Candidates("unseen", excluded=data.rows)
-    return recommend(model, users, n, candidates, data.n_items, data=data, block_bytes=block_bytes)
+    return recommend(model, codes, n, candidates, data.n_items, data=data, block_bytes=block_bytes)
 
 
-def _require_same(one: TopN, other: TopN, message: str) -> None:
-    differ = np.flatnonzero((one.item != other.item).any(axis=1))
+def _require_same(first: TopN, second: TopN, message: str) -> None:
+    differ = np.flatnonzero((first.item != second.item).any(axis=1))
     if len(differ):
         user = int(differ[0])
-        lists = f"{one.item[user].tolist()} and {other.item[user].tolist()}"
+        lists = f"{first.item[user].tolist()} and {second.item[user].tolist()}"
         raise AssertionError(f"{message}: user code {user} gets {lists}")

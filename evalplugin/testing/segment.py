@@ -14,11 +14,9 @@ from evalplugin.components.parameters import as_mapping, build
 from evalplugin.data import Interactions, LoadContext, Split
 from evalplugin.segments.base import SEGMENTS, Segmenter, segmentation
 from evalplugin.segments.groups import Groups
-from evalplugin.testing.assertions import require
+from evalplugin.testing.cases import N_ITEMS, N_USERS, created, interactions, require
 
 __all__ = ["check_segment"]
-
-_USERS, _ITEMS = 60, 25
 
 
 def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> None:
@@ -37,38 +35,38 @@ def check_segment(segment: str | Callable[..., Segmenter], **params: Any) -> Non
         PluginError: It does not return one value and one group a user.
     """
     name = segment if isinstance(segment, str) else getattr(segment, "__name__", "segment")
-    made = SEGMENTS.create(segment, params) if isinstance(segment, str) else segment(**params)
-    _check_parameters(name, made, params)
+    segmenter = created(SEGMENTS, segment, params)
+    _check_parameters(name, segmenter, params)
     for round_ in range(2):
         rng = np.random.default_rng(round_)
         folds = [_draw(rng, 0), _draw(rng, 1)]
         for fold in folds:
-            _check_fold(name, made, fold, rng)
-        _check_folds(name, made, folds)
+            _check_fold(name, segmenter, fold, rng)
+        _check_folds(name, segmenter, folds)
 
 
-def _check_parameters(name: str, made: object, params: Mapping[str, Any]) -> None:
-    written = as_mapping(made) if is_dataclass(made) else {}
+def _check_parameters(name: str, segmenter: object, params: Mapping[str, Any]) -> None:
+    written = as_mapping(segmenter) if is_dataclass(segmenter) else {}
     if params.keys() <= written.keys():  # Python objects cannot be serialised
-        again = as_mapping(build(type(made), written, owner=name))
+        again = as_mapping(build(type(segmenter), written, owner=name))
         require(again == written, "its parameters change when serialised and read back")
 
 
-def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generator) -> None:
+def _check_fold(name: str, segmenter: Segmenter, fold: Split, rng: np.random.Generator) -> None:
     before = fold.train.digest, fold.test.digest
     users = np.unique(fold.test.user)
-    values = made.measure(fold, users, LoadContext())
-    _same(users, values, made.measure(fold, users, LoadContext()), "measuring twice must give the same")
+    values = segmenter.measure(fold, users, LoadContext())
+    _same(users, values, segmenter.measure(fold, users, LoadContext()), "measuring twice must give the same")
     some = rng.random(len(users)) < 0.5
-    alone = made.measure(fold, users[some], LoadContext())
+    alone = segmenter.measure(fold, users[some], LoadContext())
     _same(users[some], values[some], alone, "a user's value must not depend on the other users of the call")
     moved = replace(fold, train=_moved(fold.train, rng), test=_moved(fold.test, rng))
     law = "neither the order of interactions nor the codes of items may change a value"
-    _same(users, values, made.measure(moved, users, LoadContext()), law)
+    _same(users, values, segmenter.measure(moved, users, LoadContext()), law)
 
-    groups = segmentation(name, made, [fold], LoadContext()).group
+    groups = segmentation(name, segmenter, [fold], LoadContext()).group
     order = rng.permutation(len(users))
-    shuffled: Groups = made.divide(values[order])
+    shuffled: Groups = segmenter.divide(values[order])
     _same(users[order], groups[order], shuffled.group, "the order of the users must not change a group")
     _, first, value = np.unique(_plain(values), return_index=True, return_inverse=True)
     _same(users, groups[first][value], groups, "users with equal values must be in one group")
@@ -76,48 +74,34 @@ def _check_fold(name: str, made: Segmenter, fold: Split, rng: np.random.Generato
     require(before == after, "the data must stay as it is")
 
 
-def _check_folds(name: str, made: Segmenter, folds: list[Split]) -> None:
+def _check_folds(name: str, segmenter: Segmenter, folds: list[Split]) -> None:
     tested = [np.unique(fold.test.user) for fold in folds]
     late = np.setdiff1d(tested[1], tested[0])
     parts = zip(folds, (tested[0], late), strict=True)
-    values = np.concatenate([made.measure(fold, part, LoadContext()) for fold, part in parts])
+    values = np.concatenate([segmenter.measure(fold, part, LoadContext()) for fold, part in parts])
     users = np.concatenate([tested[0], late])
     order = np.argsort(users)
-    found = segmentation(name, made, folds, LoadContext())
+    divided = segmentation(name, segmenter, folds, LoadContext())
     law = "a user must be in the group of the first fold that tests the user"
-    _same(users[order], made.divide(values[order]).group, found.of(users[order]), law)
+    _same(users[order], segmenter.divide(values[order]).group, divided.of(users[order]), law)
 
 
 def _draw(rng: np.random.Generator, fold: int) -> Split:
     """Return a fold where some users have no train data, some no test data, and many have equal counts."""
-    in_train = rng.random((_USERS, _ITEMS)) < rng.choice([0, 0.1, 0.1, 0.4], (_USERS, 1))
-    held_out = (rng.random((_USERS, _ITEMS)) < 0.1) & ~in_train & (np.arange(_USERS) % 7 > 0)[:, None]
+    in_train = rng.random((N_USERS, N_ITEMS)) < rng.choice([0, 0.1, 0.1, 0.4], (N_USERS, 1))
+    held_out = (rng.random((N_USERS, N_ITEMS)) < 0.1) & ~in_train & (np.arange(N_USERS) % 7 > 0)[:, None]
     return Split(_interactions(in_train, rng), _interactions(held_out, rng), fold)
 
 
 def _interactions(cells: Flags, rng: np.random.Generator) -> Interactions:
     user, item = np.nonzero(cells)
-    return Interactions(
-        user=user.astype(np.int32),
-        item=item.astype(np.int32),
-        rating=rng.integers(1, 6, len(user)).astype(np.float32),
-        timestamp=rng.integers(0, 1000, len(user)),
-        users=np.arange(_USERS),
-        items=np.arange(_ITEMS),
-    )
+    return interactions(user, item, rng.integers(1, 6, len(user)), rng.integers(0, 1000, len(user)))
 
 
 def _moved(data: Interactions, rng: np.random.Generator) -> Interactions:
     """Return the data with its rows shuffled and the codes of its items reversed."""
-    order, new_item = rng.permutation(len(data)), _ITEMS - 1 - data.item
-    assert data.timestamp is not None
-    return replace(
-        data,
-        user=data.user[order],
-        item=new_item[order],
-        rating=data.rating[order],
-        timestamp=data.timestamp[order],
-    )
+    shuffled = data.select(rng.permutation(len(data)))
+    return replace(shuffled, item=N_ITEMS - 1 - shuffled.item)
 
 
 def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -126,9 +110,9 @@ def _plain(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _same(
-    users: npt.NDArray[np.integer[Any]], one: npt.NDArray[Any], other: npt.NDArray[Any], law: str
+    users: npt.NDArray[np.integer[Any]], before: npt.NDArray[Any], after: npt.NDArray[Any], law: str
 ) -> None:
-    differ = np.flatnonzero(_plain(np.asarray(one)).astype(str) != _plain(np.asarray(other)).astype(str))
+    differ = np.flatnonzero(_plain(np.asarray(before)).astype(str) != _plain(np.asarray(after)).astype(str))
     if len(differ):
         first = int(differ[0])
-        raise AssertionError(f"{law}, but user {users[first]} has {one[first]} and then {other[first]}")
+        raise AssertionError(f"{law}, but user {users[first]} has {before[first]} and then {after[first]}")

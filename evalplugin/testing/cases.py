@@ -1,0 +1,53 @@
+"""Assertions, components and small data for the contract suites."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from evalplugin.base.registry import Registry
+from evalplugin.data import Interactions
+
+__all__ = ["N_ITEMS", "N_USERS", "created", "interactions", "require"]
+
+N_USERS, N_ITEMS = 60, 25
+
+T = TypeVar("T")
+
+
+def require(holds: bool | np.bool_, message: str) -> None:
+    """Raise AssertionError with the message unless a rule holds."""
+    if not holds:
+        raise AssertionError(message)
+
+
+def created(registry: Registry[T], component: str | Callable[..., T], params: Mapping[str, Any]) -> T:
+    """Return a new component, given its registered name, its class, or any callable that returns it."""
+    return registry.create(component, params) if isinstance(component, str) else component(**params)
+
+
+def interactions(
+    user: npt.NDArray[np.integer[Any]],
+    item: npt.NDArray[np.integer[Any]],
+    rating: npt.NDArray[Any],
+    timestamp: npt.NDArray[np.int64] | None = None,
+) -> Interactions:
+    """Return interactions of ``N_USERS`` users with ``N_ITEMS`` items, whose raw ids are their codes.
+
+    Args:
+        user: Codes (m,).
+        item: Codes (m,).
+        rating: Ratings (m,).
+        timestamp: Times (m,); None: no times.
+    """
+    return Interactions(
+        user=user.astype(np.int32),
+        item=item.astype(np.int32),
+        rating=rating.astype(np.float32),
+        timestamp=timestamp,
+        users=np.arange(N_USERS),
+        items=np.arange(N_ITEMS),
+    )
