@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.errors import DataError
+from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.data.files import TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, ParquetFormat
 from evalplugin.data.reading import readable
-from evalplugin.data.tables import Table
+from evalplugin.data.tables import Table, column_problem
 
-__all__ = ["Attributes", "Entity", "attributes_from", "open_attributes"]
+__all__ = ["Attributes", "Entity", "EntityTable", "column_problems", "open_attributes"]
 
 Entity: TypeAlias = Literal["user", "item"]
 Values: TypeAlias = npt.NDArray[Any]
@@ -64,7 +65,7 @@ class Attributes(Mapping[str, Values]):
 
 
 def open_attributes(
-    base: Path, path: str, *, separator: str, columns: Sequence[str] | None = None, text: Collection[str]
+    base: Path, path: str, separator: str, columns: Sequence[str] | None = None
 ) -> TableFiles:
     """Return the file of a table of users or items: Parquet by its ending, or else CSV.
 
@@ -73,7 +74,6 @@ def open_attributes(
         path: One file.
         separator: What stands between values of a CSV file.
         columns: Names of all columns of a CSV file without a header line.
-        text: Roles whose values are read as text from CSV, as what they are depends on all of them.
 
     Raises:
         DataError: There is no such file, there are several, or it has no columns.
@@ -81,130 +81,132 @@ def open_attributes(
     files = find_files(base, path).files
     if len(files) > 1:
         raise DataError(f"{path} means {len(files)} files; name one")
-    parquet = files[0].suffix.lower() in (".parquet", ".pq")
-    csv = CsvFormat(separator, columns, text=text)
-    source = TableFiles(str(files[0]), files, ParquetFormat() if parquet else csv)
+    is_parquet = files[0].suffix.lower() in (".parquet", ".pq")
+    # The type of a column of CSV depends on all of its values.
+    format = ParquetFormat() if is_parquet else CsvFormat(separator, columns, text=None)
+    source = TableFiles(str(files[0]), files, format)
     source.check_columns()
     return source
 
 
-def attributes_from(
-    table: Table,
-    kind: Entity,
-    ids: str,
-    columns: Sequence[str],
-    vocabulary: npt.NDArray[np.generic],
-    *,
-    is_csv: bool,
-    numbers: bool = True,
-) -> Attributes:
-    """Return columns of a table in the order of a vocabulary.
-
-    Args:
-        table: Several rows with the same id must agree.
-        kind: What the table is of.
-        ids: Name of the column of ids.
-        columns: Names of the others.
-        vocabulary: Raw ids (n,), ascending: int64, or str as object.
-        is_csv: Whether all values were read as text, from which their type is yet to be found.
-        numbers: Whether a column in which everything is a number is numbers, not text.
-
-    Raises:
-        DataError: There are no rows; an id is missing, or of another type than the vocabulary; none is in it; rows
-            with the same id contradict each other; a column holds neither numbers nor text.
-    """
-    import pandas as pd
-
-    if not len(table):
-        raise DataError(f"{table.name}: there are no rows")
-    found = _ids(table, kind, ids, vocabulary, is_csv=is_csv)
-    code = pd.Index(vocabulary).get_indexer(pd.Index(found))
-    rows = np.flatnonzero(code >= 0)
-    if not len(rows):
-        raise DataError(
-            f"{table.name}: none of its {kind}s is in the data: column {ids!r} has ids such as {_examples(found)}, "
-            f"the data such as {_examples(vocabulary)}"
-        )
-    attributes = {}
-    for name in columns:
-        values = _values(table, name, numbers=numbers, is_csv=is_csv)
-        known = np.full(len(vocabulary), None if values.dtype == object else np.nan, dtype=values.dtype)
-        known[code[rows]] = values[rows]
-        _refuse_contradictions(table, kind, name, found[rows], values[rows], known[code[rows]])
-        attributes[name] = known
-    return Attributes(attributes)
+def column_problems(source: Table | TableFiles, named: Mapping[KeyPath, str]) -> list[Problem]:
+    """Return a problem for each column that the table does not have exactly once; paths are the keys of ``named``."""
+    problems = {path: column_problem(name, source.columns) for path, name in named.items()}
+    return [Problem(path, f"{source.name}: {text}") for path, text in problems.items() if text]
 
 
-def _refuse_contradictions(
-    table: Table, kind: Entity, name: str, ids: Values, values: Values, last: Values
-) -> None:
-    """Refuse rows (R,) whose value differs from that of the ``last`` row with the same id."""
-    same = values == last
-    if values.dtype != object:
-        same |= np.isnan(values) & np.isnan(last)
-    if not same.all():
-        row = int(np.argmin(same))
-        one_id, one, other = (array[[row]].tolist()[0] for array in (ids, values, last))
-        raise DataError(
-            f"{table.name}: the rows of {kind} {one_id!r} contradict each other: {name!r} is {one!r} in one, "
-            f"{other!r} in another (such {kind}s: {len(np.unique(ids[~same]))})"
-        )
+class EntityTable:
+    """A table of users or items whose rows are matched to the ids of the data."""
 
+    def __init__(
+        self, source: Table | TableFiles, kind: Entity, ids: str, columns: Sequence[str], vocabulary: Values
+    ) -> None:
+        """Read the table.
 
-def _examples(ids: npt.NDArray[np.generic]) -> str:
-    return ", ".join(map(repr, np.unique(ids[:1000])[:3].tolist()))
+        Args:
+            source: The table; several rows with the same id must agree.
+            kind: What the table is of.
+            ids: Name of the column of ids.
+            columns: Names of the other columns to read.
+            vocabulary: Raw ids of the data (n,), ascending: int64, or str as object.
 
+        Raises:
+            DataError: A column or all rows are missing; an id is missing, or of another type than the data's; none is
+                in the data.
+        """
+        roles = {name: name for name in (ids, *columns)}
+        if problems := column_problems(source, {(name,): name for name in roles}):
+            raise DataError("; ".join(problem.message for problem in problems))
+        table = source.read(roles) if isinstance(source, TableFiles) else source
+        if not len(table):
+            raise DataError(f"{table.name}: there are no rows")
+        self._is_csv = isinstance(source, TableFiles) and not source.is_parquet
+        self._table, self._kind = table, kind
+        import pandas as pd
 
-def _ids(table: Table, kind: Entity, name: str, like: npt.NDArray[np.generic], *, is_csv: bool) -> Values:
-    """Return a column of ids of the same type as the data's ids ``like``: int64, or str as object."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    text = like.dtype == object
-    with readable(f"{table.name}: column {name!r}"):
-        column = table.arrow(name)
-        if is_csv and not text:
-            column = pc.utf8_trim_whitespace(column)
-            right = pc.fill_null(pc.match_substring_regex(column, r"^(0|-?[1-9][0-9]*)$"), False)
-        elif _is_text(column) if text else pa.types.is_integer(column.type):
-            right = pc.is_valid(column)
-        else:
-            right = pa.repeat(False, len(column))
-        row = pc.index(right, False).as_py()
-        if row >= 0:
-            rule = (
-                f"{kind} ids must be {'text' if text else 'integers'}, as those of the data are "
-                f"(such as {like[:1].tolist()[0]!r})"
+        self._vocabulary, self._ids = vocabulary, self._checked_ids(ids, vocabulary)
+        code = pd.Index(vocabulary).get_indexer(pd.Index(self._ids))
+        self._rows = np.flatnonzero(code >= 0)
+        self._code = code[self._rows]
+        if not len(self._rows):
+            raise DataError(
+                f"{table.name}: none of its {kind}s is in the data: column {ids!r} has ids such as "
+                f"{_examples(self._ids)}, the data such as {_examples(vocabulary)}"
             )
-            table.refuse(name, row, rule, missing=not column[row].is_valid)
-        ids: Values = column.cast(pa.string() if text else pa.int64()).to_numpy(zero_copy_only=False)
-    return ids
 
+    def column(self, name: str, *, numbers: bool = True) -> Values:
+        """Return a column in the order of the vocabulary: float64 (n,), NaN if unknown, or text, None if unknown.
 
-def _values(table: Table, name: str, *, numbers: bool, is_csv: bool) -> Values:
-    """Return a column as float64 if all values are numbers, else as text; missing or empty ones are NaN or None."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
+        It is text unless everything in it is a number and ``numbers`` is true.
 
-    with readable(f"{table.name}: column {name!r}"):
-        column = table.arrow(name)
-        kind = column.type
-        if numbers and (
-            is_csv or pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
-        ):
-            try:
-                as_numbers: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(
-                    zero_copy_only=False
+        Raises:
+            DataError: Rows with the same id contradict each other, or the column holds neither numbers nor text.
+        """
+        values = self._values(name, numbers=numbers)[self._rows]
+        is_text = values.dtype == object
+        known = np.full(len(self._vocabulary), None if is_text else np.nan, dtype=values.dtype)
+        known[self._code] = values
+        last = known[self._code]  # the value of the last row with the same id
+        same = values == last
+        if not is_text:
+            same |= np.isnan(values) & np.isnan(last)
+        if not same.all():
+            ids, row = self._ids[self._rows], int(np.argmin(same))
+            entity, value, other = (array[[row]].tolist()[0] for array in (ids, values, last))
+            raise DataError(
+                f"{self._table.name}: the rows of {self._kind} {entity!r} contradict each other: {name!r} is "
+                f"{value!r} in one, {other!r} in another (such {self._kind}s: {len(np.unique(ids[~same]))})"
+            )
+        return known
+
+    def _checked_ids(self, name: str, like: Values) -> Values:
+        """Return a column of ids of the same type as the data's ids ``like``: int64, or str as object."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        is_text = like.dtype == object
+        with readable(f"{self._table.name}: column {name!r}"):
+            column = self._table.arrow(name)
+            if self._is_csv and not is_text:
+                column = pc.utf8_trim_whitespace(column)
+                right = pc.fill_null(pc.match_substring_regex(column, r"^(0|-?[1-9][0-9]*)$"), False)
+            elif _is_text(column) if is_text else pa.types.is_integer(column.type):
+                right = pc.is_valid(column)
+            else:
+                right = pa.repeat(False, len(column))
+            row = pc.index(right, False).as_py()
+            if row >= 0:
+                rule = (
+                    f"{self._kind} ids must be {'text' if is_text else 'integers'}, as those of the data are "
+                    f"(such as {like[:1].tolist()[0]!r})"
                 )
-                return as_numbers
-            except pa.ArrowInvalid:
-                pass  # text
-        if pa.types.is_nested(kind):
-            raise DataError(f"{table.name}: column {name!r} is {kind}: it must hold numbers or text")
-        texts = column.cast(pa.string())
-        empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
-        values: Values = pc.if_else(pc.fill_null(empty, True), None, texts).to_numpy(zero_copy_only=False)
-    return values
+                self._table.refuse(name, row, rule, missing=not column[row].is_valid)
+            ids: Values = column.cast(pa.string() if is_text else pa.int64()).to_numpy(zero_copy_only=False)
+        return ids
+
+    def _values(self, name: str, *, numbers: bool) -> Values:
+        """Return a column as float64 if all values are numbers, else as text; missing or empty: NaN or None."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        with readable(f"{self._table.name}: column {name!r}"):
+            column = self._table.arrow(name)
+            kind = column.type
+            is_number = pa.types.is_null(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)
+            if numbers and (self._is_csv or is_number):
+                with suppress(pa.ArrowInvalid):  # text
+                    as_numbers: Values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+                    return as_numbers
+            if pa.types.is_nested(kind):
+                raise DataError(f"{self._table.name}: column {name!r} is {kind}: it must hold numbers or text")
+            texts = column.cast(pa.string())
+            empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
+            values: Values = pc.if_else(pc.fill_null(empty, True), None, texts).to_numpy(zero_copy_only=False)
+        return values
+
+
+def _examples(ids: Values) -> str:
+    return ", ".join(map(repr, np.unique(ids[:1000])[:3].tolist()))
 
 
 def _is_text(column: Any) -> bool:

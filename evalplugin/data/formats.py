@@ -63,7 +63,7 @@ class CsvFormat:
 
     separator: str = ","
     columns: Sequence[str] | None = None  # names of all columns, for files without a header line
-    text: Collection[str] = ()  # roles of columns whose values are read as text
+    text: Collection[str] | None = ()  # roles of columns whose values are read as text; None: all
 
     def names(self, file: File) -> list[str]:
         """Return the names in the header line, or those given; none for an empty file."""
@@ -78,8 +78,9 @@ class CsvFormat:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        ids = {name for role, name in roles.items() if role in _ID_ROLES and role not in self.text}
-        text = {name for role, name in roles.items() if role in self.text}
+        as_text = roles if self.text is None else self.text
+        ids = {name for role, name in roles.items() if role in _ID_ROLES and role not in as_text}
+        text = {name for role, name in roles.items() if role in as_text}
         # An empty text is a missing value; words such as NA or null are not.
         convert = arrow_csv.ConvertOptions(
             include_columns=list(dict.fromkeys(roles.values())),

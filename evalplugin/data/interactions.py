@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -200,34 +201,21 @@ class Interactions:
             DataError: No rows, a missing column, a null id, a rating that is no finite number, a duplicate pair
                 under ``error``, ids of mixed types; names the column, the row and the value.
         """
-        return interactions_from(
-            Table(frame, source),
-            user=user,
-            item=item,
-            rating=rating,
-            timestamp=timestamp,
-            duplicates=duplicates,
-        )
+        roles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
+        named = {role: name for role, name in roles.items() if name is not None}
+        return interactions_from(Table(frame, source), named, duplicates)
 
 
-def interactions_from(
-    table: Table,
-    *,
-    user: str,
-    item: str,
-    rating: str | None,
-    timestamp: str | None,
-    duplicates: DuplicatePolicy,
-) -> Interactions:
-    """Return the rows of a table as interactions; see ``Interactions.from_frame``."""
+def interactions_from(table: Table, columns: Mapping[str, str], duplicates: DuplicatePolicy) -> Interactions:
+    """Return the rows of a table as interactions, given its columns by role; see ``Interactions.from_frame``."""
     if duplicates not in _POLICIES:
         raise DataError(f"{table.name}: duplicates must be one of {', '.join(_POLICIES)}, not {duplicates!r}")
     if not len(table):
         raise DataError(f"{table.name}: there are no rows")
-    roles = {"user": user, "item": item, "rating": rating, "timestamp": timestamp}
-    check_roles(table.name, {role: name for role, name in roles.items() if name is not None})
-    users, (user_code,) = encode([table.ids(user, "user")])
-    items, (item_code,) = encode([table.ids(item, "item")])
+    check_roles(table.name, columns)
+    rating, timestamp = columns.get("rating"), columns.get("timestamp")
+    users, (user_code,) = encode([table.ids(columns["user"], "user")])
+    items, (item_code,) = encode([table.ids(columns["item"], "item")])
     for role, ids in (("user", users), ("item", items)):
         if len(ids) > _MOST_CODES:
             raise DataError(f"{table.name}: {len(ids)} different {role}s are more than {_MOST_CODES}")
@@ -273,15 +261,8 @@ def _without_duplicates(data: Interactions, policy: DuplicatePolicy, table: Tabl
     elif policy == "mean":
         sums = np.add.reduceat(data.rating[order].astype(np.float64), starts)
         rating[last] = sums / np.diff(np.r_[starts, len(order)])
-    last.sort()
-    return replace(
-        data,
-        user=data.user[last],
-        item=data.item[last],
-        rating=rating[last],
-        timestamp=None if data.timestamp is None else data.timestamp[last],
-        notes=(*data.notes, f"merged {surplus} duplicate user-item pairs (policy {policy})"),
-    )
+    merged = replace(data, rating=rating).select(np.sort(last))
+    return merged.noting(f"merged {surplus} duplicate user-item pairs (policy {policy})")
 
 
 def _renumbered(codes: npt.NDArray[np.int32], n: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:

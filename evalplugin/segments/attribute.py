@@ -11,7 +11,7 @@ from pydantic import Field
 
 from evalplugin.base.errors import DataError, Problem
 from evalplugin.data import Interactions, LoadContext, Split
-from evalplugin.data.attributes import attributes_from, open_attributes
+from evalplugin.data.attributes import EntityTable, column_problems, open_attributes
 from evalplugin.data.files import TableFiles
 from evalplugin.data.tables import Table, column_problem
 from evalplugin.segments.base import segment
@@ -71,7 +71,7 @@ class Attribute:
         if self.file is None and self._frame is None:
             return []
         try:
-            return self._column_problems(self._source(context))
+            return column_problems(self._source(context), {("user",): self.user, ("column",): self.column})
         except DataError as error:
             return [Problem(("file",), str(error))]
 
@@ -79,24 +79,10 @@ class Attribute:
         self, fold: Split, users: npt.NDArray[np.int32], context: LoadContext
     ) -> npt.NDArray[np.generic]:
         """Return each user's number, NaN if unknown, or text, None if unknown."""
-        return self._known(fold.test, context)[users]
-
-    def _known(self, data: Interactions, context: LoadContext) -> npt.NDArray[np.generic]:
-        """Return the value of every user of the data: float64 (n_users,), or text as object."""
         if self.file is None and self._frame is None:
-            return self._of_dataset(data)
-        source = self._source(context)
-        if problems := self._column_problems(source):
-            raise DataError("; ".join(problem.message for problem in problems))
-        # A CSV file is read as text: the type of its values depends on the data's ids and on ``values``.
-        is_csv = isinstance(source, TableFiles) and not source.is_parquet
-        roles = {"user": self.user, "column": self.column}
-        table = source.read(roles) if isinstance(source, TableFiles) else source
-        numbers = self.values == "auto"
-        found = attributes_from(
-            table, "user", self.user, [self.column], data.users, is_csv=is_csv, numbers=numbers
-        )
-        return found[self.column]
+            return self._of_dataset(fold.test)[users]
+        table = EntityTable(self._source(context), "user", self.user, [self.column], fold.test.users)
+        return table.column(self.column, numbers=self.values == "auto")[users]
 
     def _of_dataset(self, data: Interactions) -> npt.NDArray[np.generic]:
         names = list(data.user_attributes)
@@ -118,23 +104,13 @@ class Attribute:
 
         unknown = pd.isna(values)
         if values.dtype == object:
-            found = by_text(values, self.max_groups)
+            groups = by_text(values, self.max_groups)
         else:
             many = len(np.unique(values[~unknown])) > self.max_groups
-            found = by_quantile(values, self.groups) if many else by_number(values)
-        return found.adding("unknown", unknown)
+            groups = by_quantile(values, self.groups) if many else by_number(values)
+        return groups.adding("unknown", unknown)
 
     def _source(self, context: LoadContext) -> Table | TableFiles:
         if self.file is None:
             return Table(self._frame, "frame")
-        return open_attributes(
-            context.base, self.file, separator=self.separator, columns=self.columns, text=("user", "column")
-        )
-
-    def _column_problems(self, source: Table | TableFiles) -> list[Problem]:
-        """Return a problem for each column that the table does not have once."""
-        found = {
-            "user": column_problem(self.user, source.columns),
-            "column": column_problem(self.column, source.columns),
-        }
-        return [Problem((role,), f"{source.name}: {problem}") for role, problem in found.items() if problem]
+        return open_attributes(context.base, self.file, self.separator, self.columns)

@@ -282,10 +282,9 @@ def test_csv_files_that_disagree_on_ids_are_refused_with_what_to_do() -> None:
 
 def test_attribute_ids_with_leading_zeros_are_not_merged_with_integers() -> None:
     Path("a.csv").write_text("user,kind\n01,a\n")
-    table = ItemTable("a.csv", item="user")
-    assert "'01' (str): item ids must be integers" in refusal(
-        lambda: table.attributes(np.array([1, 2]), Path())
-    )
+    Path("log.csv").write_text("user,item\n1,1\n1,2\n")
+    data = Csv("log.csv", items=ItemTable("a.csv", item="user"))
+    assert "'01' (str): item ids must be integers" in refusal(lambda: data.load(LoadContext()))
 
 
 @pytest.mark.parametrize(("rows", "at"), [(3, 1), (200_000, 500)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -14,12 +14,12 @@ from pydantic import Field
 
 from evalplugin.base.errors import DataError, KeyPath, Problem
 from evalplugin.components.parameters import OMITTED_IF_DEFAULT
-from evalplugin.data.attributes import Attributes, Entity, attributes_from, open_attributes
+from evalplugin.data.attributes import Attributes, Entity, EntityTable, column_problems, open_attributes
 from evalplugin.data.base import LoadContext, dataset
 from evalplugin.data.files import FoundFiles, TableFiles, find_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
 from evalplugin.data.interactions import DuplicatePolicy, Interactions, interactions_from
-from evalplugin.data.tables import Table, column_problem
+from evalplugin.data.tables import Table
 
 __all__ = ["Csv", "DataFrame", "ItemTable", "Parquet", "UserTable"]
 
@@ -58,44 +58,32 @@ class _SideTable:
     def check(self, base: Path) -> list[Problem]:
         """Return problems if there is no such file, or no such column in it; paths in ``base``."""
         try:
-            source = self._open(base)
-            names = source.columns
+            source = open_attributes(base, self.path, self.separator)
         except DataError as error:
             return [Problem(("path",), str(error))]
-        named = self._named | {("columns", number): name for number, name in enumerate(self.columns or ())}
-        problems = {path: column_problem(name, names) for path, name in named.items()}
-        return [Problem(path, f"{source.name}: {text}") for path, text in problems.items() if text]
+        named: dict[KeyPath, str] = {(key,): name for key, name in self._named.items()}
+        named |= {("columns", number): name for number, name in enumerate(self.columns or ())}
+        return column_problems(source, named)
 
-    def attributes(self, ids: npt.NDArray[np.generic], base: Path) -> Attributes:
-        """Return the attributes of the users or items of the data, in the order of their codes.
+    def _read(self, ids: npt.NDArray[Any], base: Path) -> tuple[EntityTable, Attributes]:
+        """Return the table, and its attributes in the order of the ids of the data.
 
         Raises:
             DataError: The file or a column is missing, an id is missing or of another type than those of the data,
                 rows with the same id contradict each other, or none is of the data.
         """
-        columns = self.columns
+        source = open_attributes(base, self.path, self.separator)
+        columns, named = self.columns, self._named
         if columns is None:
-            columns = [name for name in self._open(base).columns if name not in self._named.values()]
-        return self._read(ids, base, columns)
-
-    def _read(
-        self, ids: npt.NDArray[np.generic], base: Path, columns: Sequence[str], *, numbers: bool = True
-    ) -> Attributes:
-        id_column = self._named[self.kind,]
-        roles = {"id": id_column, **{f"attribute {number}": name for number, name in enumerate(columns)}}
-        source = self._open(base, text=roles)
-        is_csv = not source.is_parquet
-        return attributes_from(
-            source.read(roles), self.kind, id_column, columns, ids, is_csv=is_csv, numbers=numbers
-        )
-
-    def _open(self, base: Path, text: Collection[str] = ()) -> TableFiles:
-        return open_attributes(base, self.path, separator=self.separator, text=text)
+            columns = [name for name in source.columns if name not in named.values()]
+        table = EntityTable(source, self.kind, named[self.kind], [*named.values(), *columns], ids)
+        return table, Attributes({name: table.column(name) for name in columns})
 
     @property
-    def _named(self) -> dict[KeyPath, str]:
+    def _named(self) -> dict[str, str]:
         """The columns that are no attributes, by the key that names them."""
-        raise NotImplementedError
+        keys = (self.kind, "title")
+        return {key: name for key in keys if (name := getattr(self, key, None)) is not None}
 
 
 @dataclass(frozen=True)
@@ -110,28 +98,23 @@ class ItemTable(_SideTable):
         Field(min_length=1, description="name of the column of titles, to be shown; null: ids are shown"),
     ] = None
 
-    @property
-    def _named(self) -> dict[KeyPath, str]:
-        named = {"item": self.item, "title": self.title}
-        return {(key,): name for key, name in named.items() if name is not None}
-
-    def titles(
-        self, items: npt.NDArray[np.generic], base: Path
-    ) -> tuple[npt.NDArray[np.object_] | None, tuple[str, ...]]:
-        """Return a title for each item of the data (n_items,), and a note if some have none: their id stands for it.
+    def add_to(self, data: Interactions, base: Path) -> Interactions:
+        """Return the data with attributes and titles of its items; an id stands for a missing title, with a note.
 
         Raises:
-            DataError: As of ``attributes``.
+            DataError: The table does not fit the data.
         """
+        table, attributes = self._read(data.items, base)
+        data = replace(data, item_attributes=attributes)
         if self.title is None:
-            return None, ()
-        found = self._read(items, base, [self.title], numbers=False)[self.title].tolist()
-        untitled = sum(title is None for title in found)
-        shown = [
-            str(item) if title is None else title for title, item in zip(found, items.tolist(), strict=True)
-        ]
-        note = f"{untitled} items have no title in {Path(self.path).name}: their ids are shown instead"
-        return np.array(shown, dtype=object), (note,) if untitled else ()
+            return data
+        titles, ids = table.column(self.title, numbers=False), data.items.tolist()
+        shown = [str(item) if title is None else title for title, item in zip(titles, ids, strict=True)]
+        data = replace(data, titles=np.array(shown, dtype=object))
+        if untitled := sum(title is None for title in titles):
+            name = Path(self.path).name
+            return data.noting(f"{untitled} items have no title in {name}: their ids are shown instead")
+        return data
 
 
 @dataclass(frozen=True)
@@ -142,9 +125,13 @@ class UserTable(_SideTable):
 
     user: Annotated[str, Field(min_length=1, description="name of the column of user ids")] = "user"
 
-    @property
-    def _named(self) -> dict[KeyPath, str]:
-        return {("user",): self.user}
+    def add_to(self, data: Interactions, base: Path) -> Interactions:
+        """Return the data with attributes of its users.
+
+        Raises:
+            DataError: The table does not fit the data.
+        """
+        return replace(data, user_attributes=self._read(data.users, base)[1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,32 +175,25 @@ class _ColumnOptions:
             for problem in () if side is None else side.check(context.base):
                 yield replace(problem, path=(key, *problem.path))
 
-    def _with_side_tables(self, data: Interactions, context: LoadContext) -> Interactions:
-        """Return interactions with the titles and attributes of the tables of items and users."""
-        if self.items is not None:
-            titles, notes = self.items.titles(data.items, context.base)
-            attributes = self.items.attributes(data.items, context.base)
-            data = replace(data, titles=titles, item_attributes=attributes).noting(*notes)
-        if self.users is not None:
-            data = replace(data, user_attributes=self.users.attributes(data.users, context.base))
+    @property
+    def _roles(self) -> dict[str, str]:
+        """The columns of interactions by role."""
+        roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
+        return {role: name for role, name in roles.items() if name is not None}
+
+    def _interactions(self, table: Table, columns: Sequence[str], context: LoadContext) -> Interactions:
+        """Return the interactions of a table, with the tables of items and users; ``columns`` are all of its source."""
+        data = interactions_from(table, self._roles, self.duplicates)
+        data = replace(data, unused=tuple(self._unused(columns)))
+        for side in (self.items, self.users):
+            if side is not None:
+                data = side.add_to(data, context.base)
         return data
 
-    def _read(self, table: Table, columns: Sequence[str]) -> Interactions:
-        """Return the interactions, with those of ``columns`` that look like ratings or times and are not used."""
-        data = interactions_from(
-            table,
-            user=self.user,
-            item=self.item,
-            rating=self.rating,
-            timestamp=self.timestamp,
-            duplicates=self.duplicates,
-        )
-        return replace(data, unused=tuple(self._unused(columns)))
-
     def _unused(self, columns: Sequence[str]) -> Iterator[tuple[Literal["rating", "timestamp"], str]]:
-        named = {self.user, self.item, self.rating, self.timestamp}
+        """Yield the columns that look like ratings or times, where none was named for them."""
         for name in columns:
-            if name in named:
+            if name in self._roles.values():
                 continue
             if _is_like_times(name):  # first, as a rating_time is none of ratings
                 if self.timestamp is None:
@@ -256,9 +236,7 @@ class _FileDataset(_ColumnOptions, _PathOption):
         name = str(files[0]) if len(files) == 1 else f"{files[0].parent} ({len(files)} files)"
         tables = TableFiles(name, files, self._format(), partitions)
         tables.check_columns()
-        roles = {"user": self.user, "item": self.item, "rating": self.rating, "timestamp": self.timestamp}
-        table = tables.read({role: n for role, n in roles.items() if n is not None}, context.report)
-        return self._with_side_tables(self._read(table, tables.columns), context)
+        return self._interactions(tables.read(self._roles, context.report), tables.columns, context)
 
     def _files(self, context: LoadContext) -> FoundFiles:
         return find_files(context.base, self.path, self._inside)
@@ -337,4 +315,4 @@ class DataFrame(_ColumnOptions):
     def load(self, context: LoadContext) -> Interactions:
         """Return the interactions of the frame."""
         table: Table = self._table  # type: ignore[attr-defined]
-        return self._with_side_tables(self._read(table, table.columns), context)
+        return self._interactions(table, table.columns, context)
