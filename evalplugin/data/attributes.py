@@ -198,7 +198,9 @@ class EntityTable:
                     as_numbers: Values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
                     return as_numbers
             if pa.types.is_nested(kind):
-                raise DataError(f"{self._table.name}: column {name!r} is {kind}: it must hold numbers or text")
+                raise DataError(
+                    f"{self._table.name}: column {name!r} is {kind}: it must hold numbers or text"
+                )
             texts = column.cast(pa.string())
             empty = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0)
             values: Values = pc.if_else(pc.fill_null(empty, True), None, texts).to_numpy(zero_copy_only=False)

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from evalplugin.base.errors import DataError, how_to_install
 from evalplugin.base.text import shorten
-from evalplugin.data.partitions import Partitions
 from evalplugin.files.remote import File, RemoteFile
 from evalplugin.files.stores import delta_options
 from evalplugin.files.uris import is_remote
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["LOG", "delta_files"]
 
 LOG = "_delta_log"
 
 
-def delta_files(folder: str | Path) -> tuple[tuple[File, ...], Partitions]:
-    """Return the files of a table's current version, sorted, and the columns it is partitioned by.
+def delta_files(folder: str | Path) -> tuple[tuple[File, ...], tuple[dict[str, pa.Scalar], ...]]:
+    """Return the files of a table's current version, sorted, and for each its values of the partition columns.
 
     Raises:
         DataError: The package is missing; or the table has deletion vectors, column mapping or no files.
@@ -40,32 +42,25 @@ def delta_files(folder: str | Path) -> tuple[tuple[File, ...], Partitions]:
         return _files(folder, table)
 
 
-def _files(folder: str | Path, table: Any) -> tuple[tuple[File, ...], Partitions]:
+def _files(folder: str | Path, table: Any) -> tuple[tuple[File, ...], tuple[dict[str, pa.Scalar], ...]]:
     import pyarrow as pa
 
-    names = table.metadata().partition_columns
     schema = pa.schema(table.schema())
+    types = {name: schema.field(name).type for name in table.metadata().partition_columns}
     actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     if not actions:
         raise DataError(f"{folder}: the current version {table.version()} of the Delta table has no rows")
-    files: dict[str, File] = {}
-    values: dict[str, dict[str, str | None]] = {}
+    values: dict[File, dict[str, pa.Scalar]] = {}
     for action in actions:
         # Paths of the log are encoded as URLs; the names of files are what that stands for.
         path = unquote(action["path"])
+        file: File = Path(folder) / path
         if is_remote(folder):
-            key = path if is_remote(path) else f"{str(folder).rstrip('/')}/{path}"
-            files[key] = RemoteFile(key, action["size_bytes"], 10**6 * action["modification_time"])
-        else:
-            key = str(Path(folder) / path)
-            files[key] = Path(key)
-        values[key] = {name: _text(action[f"partition.{name}"]) for name in names}
-    types = {name: schema.field(name).type for name in names}
-    return tuple(files[key] for key in sorted(files)), Partitions(types, values)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+            uri = path if is_remote(path) else f"{str(folder).rstrip('/')}/{path}"
+            file = RemoteFile(uri, action["size_bytes"], 10**6 * action["modification_time"])
+        values[file] = {name: pa.scalar(action[f"partition.{name}"], kind) for name, kind in types.items()}
+    files = tuple(sorted(values, key=str))
+    return files, tuple(values[file] for file in files) if types else ()
 
 
 def _refuse_features(folder: str | Path, table: Any) -> None:

@@ -7,17 +7,19 @@ import re
 import stat
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from dataclasses import field as field_of
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 import numpy as np
 
 from evalplugin.base.errors import DataError, did_you_mean_file
 from evalplugin.data.delta import LOG, delta_files
 from evalplugin.data.formats import CsvFormat, FileFormat, ParquetFormat
-from evalplugin.data.partitions import NO_PARTITIONS, Partitions, partitions_below
 from evalplugin.data.reading import open_parquet, path_text, readable
 from evalplugin.data.tables import Table, column_problem, row_number
 from evalplugin.files.remote import File, RemoteFile, find_remote, is_remote_folder
@@ -31,15 +33,16 @@ __all__ = ["FoundFiles", "TableFiles", "find_files"]
 _PARQUET = "*.parquet"
 _PIECE = 2**20  # rows
 _REQUESTS = 16  # at a time, to a store
+_NULL = "__HIVE_DEFAULT_PARTITION__"  # the name of a folder whose rows have no value
 
 Report = Callable[[str, float | None], None]
 
 
 class FoundFiles(NamedTuple):
-    """Files, and the columns that their folders name."""
+    """Files, and for each its values of the columns that folders name; ``partitions`` is empty without such columns."""
 
     files: tuple[File, ...]
-    partitions: Partitions
+    partitions: tuple[Mapping[str, pa.Scalar], ...] = ()
 
 
 def find_files(base: Path, path: str, inside: str | None = None) -> FoundFiles:
@@ -72,7 +75,7 @@ def _find(base: Path, path: str, inside: str | None) -> FoundFiles:
     except FileNotFoundError:
         return _found(_matching(base, path, full), base / Path(_before_wildcards(path)).expanduser())
     if stat.S_ISREG(kind):
-        return FoundFiles((full,), NO_PARTITIONS)
+        return FoundFiles((full,))
     if not stat.S_ISDIR(kind):
         raise DataError(
             f"{path_text(full)}: is neither a file nor a folder (a pipe or a device cannot be read)"
@@ -88,8 +91,35 @@ def _find(base: Path, path: str, inside: str | None) -> FoundFiles:
 
 
 def _found(files: Sequence[File], folder: str | Path) -> FoundFiles:
-    """Return files with the columns that the folders below one name."""
-    return FoundFiles(tuple(files), partitions_below(folder, files))
+    """Return files with the columns that the folders below one name, such as ``day=2026-01-31`` (Hive's partitions).
+
+    Values are 32-bit integers if all of a column are, or else text, as Arrow infers.
+    """
+    import pyarrow as pa
+
+    texts = [_folder_values(file, folder) for file in files]
+    columns: dict[str, dict[int, pa.Scalar]] = {}
+    for name in dict.fromkeys(name for values in texts for name in values):
+        numbers = [number for number, values in enumerate(texts) if name in values]
+        column = pa.array([texts[number][name] for number in numbers], pa.string())
+        with suppress(pa.ArrowInvalid):
+            column = column.cast(pa.int32())
+        columns[name] = dict(zip(numbers, column, strict=True))
+    partitions = (
+        {name: values[number] for name, values in columns.items() if number in values}
+        for number in range(len(files))
+    )
+    return FoundFiles(tuple(files), tuple(partitions) if columns else ())
+
+
+def _folder_values(file: File, folder: str | Path) -> dict[str, str | None]:
+    """Return the values of the columns that the folders between ``folder`` and a file name; None: null."""
+    below = (
+        file.uri[len(str(folder)) :] if isinstance(file, RemoteFile) else file.relative_to(folder).as_posix()
+    )
+    pairs = [part.partition("=") for part in below.split("/")[:-1]]
+    named = {unquote(name): unquote(value) for name, equals, value in pairs if name and equals}
+    return {name: None if value == _NULL else value for name, value in named.items()}
 
 
 def _before_wildcards(path: str) -> str:
@@ -122,14 +152,13 @@ class TableFiles:
     name: str  # of all files together, in messages
     files: tuple[File, ...]
     format: FileFormat
-    partitions: Partitions = NO_PARTITIONS
+    partitions: tuple[Mapping[str, pa.Scalar], ...] = ()  # see ``FoundFiles``
     _known: dict[File, list[str]] = field_of(default_factory=dict, repr=False, compare=False)  # columns
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns in the first file, and of those that the folders name."""
-        names = self._names(self.files[0])
-        return [*names, *(name for name in self.partitions.types if name not in names)]
+        return self._with_folders(self._names(self.files[0]))
 
     def check_columns(self) -> None:
         """Refuse a file without a header, or with other columns than the first one."""
@@ -149,10 +178,9 @@ class TableFiles:
         self._look_up_names()
         for number, file in enumerate(self.files):
             report(f"reading {file.name}", number / len(self.files))
-            self._check_columns(file, roles)
+            own = self._own(number, roles)
             with readable(file):
-                table = self.format.read(file, self._own(file, roles))
-                table = self.partitions.add_to(table, file, roles.values())
+                table = self._with_partition(number, self.format.read(file, own), roles)
                 tables.append(_dates_as_times(table))
         ends = np.cumsum([len(table) for table in tables])
 
@@ -162,28 +190,21 @@ class TableFiles:
 
         return Table(self._joined(tables), self.name, row_name)
 
-    def batches(self, roles: Mapping[str, str], rows: int) -> Iterator[Table]:
-        """Yield the rows of Parquet files in batches, which alone are in memory."""
-        import pyarrow as pa
+    def pieces(self, roles: Mapping[str, str], rows: int = _PIECE) -> Iterator[Table]:
+        """Yield all rows: those of Parquet files in batches, which alone are in memory, those of other files at once.
 
-        for number, file in enumerate(self.files):
-            done = 0
-            self._check_columns(file, roles)
-            with readable(file), open_parquet(file) as opened:
-                columns = list(dict.fromkeys(self._own(file, roles).values()))
-                for batch in _batches(opened, rows, columns, by_group=isinstance(file, RemoteFile)):
-                    start = done
-                    done += len(batch)
-                    table = pa.Table.from_batches([batch])
-                    yield Table(
-                        self.partitions.add_to(table, file, roles.values()),
-                        self.name,
-                        lambda row, number=number, start=start: self._row_name(number, start + row),  # type: ignore[misc]
-                    )
+        A row group is read after the other, as each is fetched from a store at once.
+        """
 
-    def pieces(self, roles: Mapping[str, str]) -> Iterator[Table]:
-        """Yield all rows: those of Parquet files in batches, those of other files at once."""
-        return self.batches(roles, _PIECE) if self.is_parquet else iter([self.read(roles)])
+        def read(opened: Any, columns: list[str]) -> Iterator[Any]:
+            for group in range(opened.num_row_groups):
+                yield from opened.iter_batches(rows, row_groups=[group], columns=columns, use_threads=False)
+
+        if not self.is_parquet:
+            yield self.read(roles)
+            return
+        for number in range(len(self.files)):
+            yield from self._parts(number, 0, roles, read)
 
     def row_groups(self, number: int, groups: Sequence[int], start: int, roles: Mapping[str, str]) -> Table:
         """Return the requested columns of some row groups of a Parquet file.
@@ -194,30 +215,39 @@ class TableFiles:
             start: The first row, counted from 0 in the file.
             roles: Columns by role.
         """
-        file = self.files[number]
-        self._check_columns(file, roles)
-        with readable(file), open_parquet(file) as opened:
-            columns = list(dict.fromkeys(self._own(file, roles).values()))
-            table = opened.read_row_groups(list(groups), columns=columns, use_threads=False)
-            table = self.partitions.add_to(table, file, roles.values())
-        return Table(table, self.name, lambda row: self._row_name(number, start + row))
+
+        def read(opened: Any, columns: list[str]) -> Iterator[Any]:
+            yield opened.read_row_groups(list(groups), columns=columns, use_threads=False)
+
+        return next(self._parts(number, start, roles, read))
 
     def row_group_batches(
         self, number: int, groups: Sequence[int], start: int, roles: Mapping[str, str], rows: int
     ) -> Generator[Table]:
         """Yield the rows of some row groups in batches; see ``row_groups``."""
+
+        def read(opened: Any, columns: list[str]) -> Iterator[Any]:
+            return opened.iter_batches(rows, row_groups=list(groups), columns=columns, use_threads=False)  # type: ignore[no-any-return]
+
+        return self._parts(number, start, roles, read)
+
+    def _parts(
+        self,
+        number: int,
+        start: int,
+        roles: Mapping[str, str],
+        read: Callable[[Any, list[str]], Iterator[Any]],
+    ) -> Generator[Table]:
+        """Yield tables of the tables and record batches that ``read`` takes from the opened Parquet file."""
         import pyarrow as pa
 
-        file = self.files[number]
-        self._check_columns(file, roles)
+        file, own = self.files[number], self._own(number, roles)
         with readable(file), open_parquet(file) as opened:
-            columns = list(dict.fromkeys(self._own(file, roles).values()))
-            for batch in opened.iter_batches(
-                rows, row_groups=list(groups), columns=columns, use_threads=False
-            ):
-                table = self.partitions.add_to(pa.Table.from_batches([batch]), file, roles.values())
+            for part in read(opened, list(dict.fromkeys(own.values()))):
+                table = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
+                table = self._with_partition(number, table, roles)
                 yield Table(table, self.name, lambda row, start=start: self._row_name(number, start + row))  # type: ignore[misc]
-                start += len(batch)
+                start += len(table)
 
     def with_absolute_paths(self) -> TableFiles:
         """Return the same files for a process in another folder."""
@@ -229,15 +259,13 @@ class TableFiles:
         return isinstance(self.format, ParquetFormat)
 
     def _names(self, file: File) -> list[str]:
-        if file in self._known:
-            return self._known[file]
-        with readable(file):
-            names = self.format.names(file)
-        if not names:
-            raise DataError(f"{path_text(file)} is empty: it has no line with the names of its columns")
-        if isinstance(file, RemoteFile):
+        if file not in self._known:
+            with readable(file):
+                names = self.format.names(file)
+            if not names:
+                raise DataError(f"{path_text(file)} is empty: it has no line with the names of its columns")
             self._known[file] = names
-        return names
+        return self._known[file]
 
     def _look_up_names(self) -> None:
         """Look up the columns of all files of a store at the same time, as each takes several requests."""
@@ -246,20 +274,42 @@ class TableFiles:
             with ThreadPoolExecutor(_REQUESTS) as pool:
                 list(pool.map(self._names, remote))
 
-    def _own(self, file: File, roles: Mapping[str, str]) -> dict[str, str]:
-        """Return the columns that are in a file itself."""
-        if not self.partitions.types:
-            return dict(roles)
+    @cached_property
+    def _folder_columns(self) -> list[str]:
+        return list(dict.fromkeys(name for values in self.partitions for name in values))
+
+    def _with_folders(self, names: Sequence[str]) -> list[str]:
+        return [*names, *(name for name in self._folder_columns if name not in names)]
+
+    def _partition(self, number: int) -> Mapping[str, pa.Scalar]:
+        return self.partitions[number] if self.partitions else {}
+
+    def _own(self, number: int, roles: Mapping[str, str]) -> dict[str, str]:
+        """Return the columns that are in a file itself, after a check that the file and its folders have each once."""
+        file, values = self.files[number], self._partition(number)
         names = self._names(file)
+        for role, name in roles.items():
+            if name in names and name in values:
+                raise DataError(
+                    f"{path_text(file)}: column {name!r} is in the file, and its folder {name}={values[name]} is "
+                    f"such a column too: rename one"
+                )
+            if name in self._folder_columns and name not in names and name not in values:
+                raise DataError(
+                    f"{path_text(file)}: no column {name!r}, and no folder {name}=... as of other files: all need it"
+                )
+            if problem := column_problem(name, self._with_folders(names), role):
+                raise DataError(f"{path_text(file)}: {problem}")
         return {role: name for role, name in roles.items() if name in names}
 
-    def _check_columns(self, file: File, roles: Mapping[str, str]) -> None:
-        names = self._names(file)
-        self.partitions.check(file, names, roles.values())
-        known = [*names, *(name for name in self.partitions.types if name not in names)]
-        for role, name in roles.items():
-            if problem := column_problem(name, known, role):
-                raise DataError(f"{path_text(file)}: {problem}")
+    def _with_partition(self, number: int, table: pa.Table, roles: Mapping[str, str]) -> pa.Table:
+        """Return the rows of a file with the requested columns that its folders name."""
+        import pyarrow as pa
+
+        for name, value in self._partition(number).items():
+            if name in roles.values():
+                table = table.append_column(name, pa.repeat(value, len(table)))
+        return table
 
     def _row_name(self, number: int, row: int) -> str:
         return row_number(row, "" if len(self.files) == 1 else f" of {self.files[number].name}")
@@ -282,12 +332,6 @@ class TableFiles:
             return pa.concat_tables([first, *(table for table, _ in others)], promote_options="permissive")
         except pa.ArrowException as error:
             raise DataError(f"{self.name}: the files' columns are of different types: {error}") from None
-
-
-def _batches(opened: Any, rows: int, columns: list[str], *, by_group: bool) -> Iterator[Any]:
-    """Yield batches of a Parquet file; ``by_group``: of one row group after the other, each fetched at once."""
-    for groups in [[group] for group in range(opened.num_row_groups)] if by_group else [None]:
-        yield from opened.iter_batches(rows, row_groups=groups, columns=columns, use_threads=False)
 
 
 def _is_number(field: pa.Field) -> bool:

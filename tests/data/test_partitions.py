@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pyarrow as pa
@@ -51,9 +52,18 @@ def test_batches_have_the_columns_of_folders(tmp_path: Path) -> None:
     _write(tmp_path / "shard=2" / "a.parquet", user=[4])
     found = [
         (batch.arrow("user").to_pylist(), batch.arrow("shard").to_pylist())
-        for batch in _files(tmp_path, "**/*.parquet").batches({"user": "user", "rank": "shard"}, 2)
+        for batch in _files(tmp_path, "**/*.parquet").pieces({"user": "user", "rank": "shard"}, 2)
     ]
     assert found == [([1, 2], [1, 1]), ([3], [1]), ([4], [2])]
+
+
+def test_columns_of_folders_stay_when_paths_become_absolute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write(Path("shard=1") / "a.parquet", user=[1])
+    files = pickle.loads(pickle.dumps(_files(Path()).with_absolute_paths()))
+    assert files.read({"user": "user", "rank": "shard"}).arrow("shard").to_pylist() == [1]
 
 
 def test_folders_before_the_wildcard_name_no_column(tmp_path: Path) -> None:

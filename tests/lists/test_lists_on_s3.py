@@ -107,7 +107,7 @@ def test_only_the_columns_and_row_groups_that_are_read_are_fetched(s3: ObjectSto
     found = find_files(Path(), uri)
     s3.proxy.clear()
     rows = 0
-    for number, batch in enumerate(TableFiles(uri, found.files, ParquetFormat()).batches({"x": "c3"}, 1000)):
+    for number, batch in enumerate(TableFiles(uri, found.files, ParquetFormat()).pieces({"x": "c3"}, 1000)):
         rows += len(batch)
         if number == 0:
             first = s3.proxy.received
