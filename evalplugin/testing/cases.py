@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.registry import Registry
+from evalplugin.components.registry import Registry
 from evalplugin.data import Interactions
 
 __all__ = ["N_ITEMS", "N_USERS", "created", "interactions", "require"]
