@@ -64,33 +64,32 @@ def command_input(words: Sequence[str], folder: Path) -> str:
 
 
 def program_input(program: str, folder: Path) -> str:
-    """Return the name of the input that a program without a version is: its folder, if that lies in ``folder``.
+    """Return the input that stands for a program without a version: its folder, if that lies below ``folder``.
 
-    The folder itself, where results may be written, and others count as no folder of which all is known.
+    Else the program itself, as results may be written to ``folder``, the working directory and the user's home.
     """
     place = os.path.dirname(os.path.realpath(program))
-    homes = [os.path.realpath(one) for one in (folder, Path.cwd(), Path.home())]
-    inside = Path(place).is_relative_to(homes[0])
-    if inside and not any(Path(home).is_relative_to(place) for home in homes):
+    homes = [os.path.realpath(home) for home in (folder, Path.cwd(), Path.home())]
+    if Path(place).is_relative_to(homes[0]) and not any(Path(home).is_relative_to(place) for home in homes):
         return f"{place}/"
     return f"{PROGRAM}:{program}"
 
 
 def folder_size(folder: str) -> tuple[int, int]:
     """Return how many files count when a folder is compared, and their bytes."""
-    found = [signature[0] for path in _files_below(folder) if (signature := signature_of(path)) is not None]
-    return len(found), sum(found)
+    sizes = [signature[0] for path in _files_below(folder) if (signature := signature_of(path)) is not None]
+    return len(sizes), sum(sizes)
 
 
 def signature_of(path: str) -> Signature | None:
     """Return size, times and inode of a file; None where there is no regular file."""
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):
         return None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return None
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev
 
 
 def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
@@ -100,12 +99,11 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
     working directory or the user's home is none: what is logged there would change it.
     """
     if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield from inputs_named_in(key, folders)
-            yield from inputs_named_in(one, folders)
+        for item in value.items():
+            yield from inputs_named_in(item, folders)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from inputs_named_in(one, folders)
+        for item in value:
+            yield from inputs_named_in(item, folders)
     elif isinstance(value, str) and 0 < len(value) < _MAX_PATH and "\0" not in value:
         scheme = scheme_of(value)
         if scheme == "file":
@@ -119,13 +117,12 @@ def inputs_named_in(value: object, folders: Sequence[Path]) -> Iterator[str]:
 
 
 def _paths_named(text: str, folders: Sequence[Path]) -> Iterator[str]:
-    ours = Path.cwd(), Path.home()
     for folder in dict.fromkeys(os.path.abspath(folder) for folder in folders):
         path = os.path.abspath(os.path.join(folder, os.path.expanduser(text)))
         if os.path.isfile(path):
             yield path
         elif os.path.isdir(path):
-            if not any(one.is_relative_to(path) for one in ours):
+            if not any(home.is_relative_to(path) for home in (Path.cwd(), Path.home())):
                 yield f"{path}/"
         elif glob.has_magic(text):
             pattern = os.path.join(glob.escape(folder), os.path.expanduser(text))
@@ -141,7 +138,7 @@ def _matching(pattern: str) -> list[str]:
 
 
 def fingerprint_of(name: str, resolve: Resolve) -> str:
-    """Return the fingerprint of an input as it is now: equal as long as the input is the same.
+    """Return the present fingerprint of an input, which differs when the input has changed.
 
     Raises:
         DataError: It is a URI, and whether it has changed cannot be known.
@@ -157,34 +154,32 @@ def fingerprint_of(name: str, resolve: Resolve) -> str:
 
 
 def changed_input(recorded: Inputs, now: Inputs) -> str | None:
-    """Return the name of an input that is not what it was when it was recorded; None if all are the same.
+    """Return the name of the first input that differs from what was recorded; None if all are the same.
 
     Args:
         recorded: Fingerprints of that time.
-        now: Those of the inputs that are named by parameters or in the config; others are files, and looked up.
+        now: Fingerprints of the inputs that parameters or the config name; others are files, and looked up.
     """
     for name in {**recorded, **now}:
         was = recorded.get(name)
-        if was != WRITTEN and (was is None or was == CHANGED or was != (now.get(name) or _local(name))):
+        if was is None or was == CHANGED:
+            return name
+        if was != WRITTEN and was != (now.get(name) or fingerprint_of(name, lambda uri: "")):
             return name
     return None
 
 
-def _local(name: str) -> str | None:
-    """Return the fingerprint of an input of this machine; None for a URI."""
-    return None if scheme_of(name) is not None else fingerprint_of(name, lambda uri: "")
-
-
 def merged(recorded: Collection[Inputs]) -> dict[str, str]:
-    """Return the inputs of several results together."""
-    found: dict[str, str] = {}
+    """Return the inputs of several results together; those that differ as ``CHANGED``, unless they were written."""
+    together: dict[str, str] = {}
     for inputs in recorded:
         for name, fingerprint in inputs.items():
-            before = found.get(name, WRITTEN)
-            found[name] = fingerprint if before in (WRITTEN, fingerprint) else before
-            if WRITTEN not in (before, fingerprint) and before != fingerprint:
-                found[name] = CHANGED
-    return found
+            before = together.get(name, WRITTEN)
+            if before == WRITTEN:
+                together[name] = fingerprint
+            elif fingerprint not in (WRITTEN, before):
+                together[name] = CHANGED
+    return together
 
 
 def _file_digest(path: str) -> str:
@@ -213,8 +208,8 @@ def _folder_digest(folder: str) -> str:
             continue
         files, size = files + 1, size + signature[0]
         within = files <= _MAX_FILES and size <= _MAX_BYTES
-        found: object = _file_digest(path) if within else signature[:2]
-        content.update(f"{os.path.relpath(path, folder)}\0{found}\n".encode(errors="surrogateescape"))
+        state = _file_digest(path) if within else signature[:2]
+        content.update(f"{os.path.relpath(path, folder)}\0{state}\n".encode(errors="surrogateescape"))
     return content.hexdigest()[:32]
 
 

@@ -9,7 +9,7 @@ import os
 import sys
 import sysconfig
 import time
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,6 @@ _GLOBBING = {("pathlib", name) for name in ("_scandir", "_iterate_directories", 
 _COARSE = 10_000_000  # nanoseconds: the clock of a file system may lag behind
 
 _active: list[_Recording] = []
-_installed = False
 _ignored: list[str] = []  # folders
 _carried: dict[str, str] = {}  # what plugins have read in this process, and may have in memory
 
@@ -43,8 +42,7 @@ class _Recording:
     """What is read and written while it is active; a file that is written first is a product, and no input."""
 
     reads: dict[str, Signature | None] = field(default_factory=dict)  # at the first attempt; None: missing
-    folders: set[str] = field(default_factory=set)  # read as a whole
-    patterns: set[str] = field(default_factory=set)  # whose matching names were asked for
+    listed: set[str] = field(default_factory=set)  # inputs: opened folders, and patterns of names
     products: set[str] = field(default_factory=set)  # files and folders
     written: set[str] = field(default_factory=set)  # products, and files that were changed
     started: int = field(default_factory=time.time_ns)
@@ -53,34 +51,38 @@ class _Recording:
         if path in self.reads or self._is_product(path):
             return
         if os.path.isdir(path):
-            self.folders.add(path)
+            self.listed.add(f"{path}/")
         else:
             self.reads[path] = signature_of(path)
 
-    def write(self, path: str, *, is_new: bool) -> None:
+    def change(self, path: str) -> None:
         self.written.add(path)
-        if is_new and path not in self.reads:
+
+    def create(self, path: str) -> None:
+        self.written.add(path)
+        if path not in self.reads:
             self.products.add(path)
 
     def list_names(self, pattern: str) -> None:
         if not self._is_product(os.path.dirname(pattern)):
-            self.patterns.add(pattern)
+            self.listed.add(f"{GLOB}{pattern}")
 
     def _is_product(self, path: str) -> bool:
         return path in self.products or any(str(folder) in self.products for folder in Path(path).parents)
 
     def inputs(self) -> dict[str, str]:
         """Return the fingerprints of all that was read."""
-        found = {}
+        inputs = {}
         for path, before in self.reads.items():
             now = signature_of(path)
-            if now == before or before is None:
-                found[path] = _fingerprint(path) if before is not None else "missing"
+            if before is None:
+                inputs[path] = "missing"
+            elif now == before:
+                inputs[path] = _fingerprint(path)
             elif now is not None or before[2] < self.started - _COARSE:
-                found[path] = CHANGED
+                inputs[path] = CHANGED
             # Else it was made after the start and is gone: a temporary file of compiled code.
-        names = [f"{folder}/" for folder in self.folders] + [f"{GLOB}{pattern}" for pattern in self.patterns]
-        return found | {name: _fingerprint(name) for name in names}
+        return inputs | {name: _fingerprint(name) for name in self.listed}
 
     def has_written(self, name: str) -> bool:
         """Return whether a file, or anything in a folder, was written."""
@@ -104,57 +106,27 @@ def recorded_inputs(
         imports: Whether modules count.
     """
     _install()
-    recording, found = _Recording(), dict[str, str]()
+    recording, inputs = _Recording(), dict[str, str]()
     modules = set(sys.modules)
     _active.append(recording)
     try:
-        yield found
+        yield inputs
     finally:
-        if imports:
-            _note_modules(set(sys.modules) - modules)
+        # Where a module was compiled before, its source is not opened.
+        for name in set(sys.modules) - modules if imports else ():
+            if isinstance(file := getattr(sys.modules.get(name), "__file__", None), str):
+                _note(_Recording.read, file)
         _active.remove(recording)
-        found |= recording.inputs()
+        inputs |= recording.inputs()
         if carry:
-            unnamed = {name: value for name, value in found.items() if not _is_within(name, named)}
-            found |= {name: value for name, value in _carried.items() if name not in found}
+            unnamed = {name: value for name, value in inputs.items() if not _is_within(name, named)}
+            inputs |= {name: value for name, value in _carried.items() if name not in inputs}
             _carried.update(unnamed)
-        found |= {name: WRITTEN for name in named if recording.has_written(name) and name not in found}
-
-
-def _note(path: str | bytes | os.PathLike[str], *, writes: bool = False, is_new: bool = True) -> None:
-    full = os.path.abspath(os.fsdecode(path))
-    if not _is_foreign(full):
-        for recording in _active:
-            if writes:
-                recording.write(full, is_new=is_new)
-            else:
-                recording.read(full)
-
-
-def _note_names(pattern: str) -> None:
-    full = os.path.abspath(pattern)
-    if not _is_foreign(full):
-        for recording in _active:
-            recording.list_names(full)
-
-
-def _note_modules(names: Collection[str]) -> None:
-    """Record the sources of modules: where one was compiled before, its source is not opened."""
-    for name in names:
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if isinstance(file, str):
-            _note(file)
+        inputs |= {name: WRITTEN for name in named if recording.has_written(name) and name not in inputs}
 
 
 def _is_within(name: str, named: Collection[str]) -> bool:
-    return name in named or any(name.startswith(one) for one in named if one.endswith("/"))
-
-
-def _is_foreign(path: str) -> bool:
-    """Return whether a file is the system's, or of Python and its packages, whose versions count."""
-    is_archive = path.endswith(".zip") and path in sys.path  # of modules
-    is_foreign = path.startswith((*_foreign_folders(), *_ignored))
-    return is_archive or is_foreign or "__pycache__" in path
+    return name in named or any(name.startswith(folder) for folder in named if folder.endswith("/"))
 
 
 def ignore_folder(folder: Path) -> None:
@@ -162,26 +134,14 @@ def ignore_folder(folder: Path) -> None:
     _ignored.append(f"{folder}{os.sep}")
 
 
-@functools.cache
-def _foreign_folders() -> tuple[str, ...]:
-    own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
-    folders = [*_SYSTEM, *own, *packages, str(Path(__file__).parents[1])]
-    return tuple(
-        {f"{form(folder)}{os.sep}" for folder in folders for form in (os.path.abspath, os.path.realpath)}
-    )
-
-
 def _fingerprint(name: str) -> str:
     return fingerprint_of(name, lambda uri: CHANGED)
 
 
+@functools.cache
 def _install() -> None:
     """Listen to Python's audit events from now on: a process cannot stop, but it costs next to nothing."""
-    global _installed
-    if not _installed:
-        _installed = True
-        sys.addaudithook(_hear)
+    sys.addaudithook(_hear)
 
 
 def _hear(event: str, args: tuple[Any, ...]) -> None:
@@ -200,21 +160,42 @@ def _note_event(event: str, args: tuple[Any, ...], caller: FrameType) -> None:
         flags = args[2]
         if flags & getattr(os, "O_DIRECTORY", 0):
             return
-        is_new = bool(flags & (os.O_TRUNC | os.O_EXCL))
-        if is_new or flags & os.O_WRONLY:
-            _note(args[0], writes=True, is_new=is_new)
+        if flags & (os.O_TRUNC | os.O_EXCL):
+            _note(_Recording.create, args[0])
+        elif flags & os.O_WRONLY:
+            _note(_Recording.change, args[0])
         else:
-            _note(args[0])
+            _note(_Recording.read, args[0])
             if flags & os.O_RDWR:
-                _note(args[0], writes=True, is_new=False)
+                _note(_Recording.change, args[0])
     elif event == "os.mkdir":
-        _note(args[0], writes=True)
+        _note(_Recording.create, args[0])
     elif event == "os.rename":
-        _note(args[1], writes=True)
+        _note(_Recording.create, args[1])
     elif event == "glob.glob":
-        _note_names(os.fsdecode(args[0]))
+        _note(_Recording.list_names, args[0])
     elif event.startswith("pathlib"):
         below = "**" if event.endswith("rglob") else ""
-        _note_names(os.path.join(glob.escape(str(args[0])), below, str(args[1])))
+        _note(_Recording.list_names, os.path.join(glob.escape(str(args[0])), below, str(args[1])))
     elif module != "glob" and (module.partition(".")[0], caller.f_code.co_name) not in _GLOBBING:
-        _note_names(os.path.join(glob.escape(os.fsdecode(args[0] or ".")), "*"))
+        _note(_Recording.list_names, os.path.join(glob.escape(os.fsdecode(args[0] or ".")), "*"))
+
+
+def _note(record: Callable[[_Recording, str], None], path: str | bytes | os.PathLike[str]) -> None:
+    """Record a path or a pattern, unless it is the system's, or of Python and its packages, whose versions count."""
+    full = os.path.abspath(os.fsdecode(path))
+    is_archive = full.endswith(".zip") and full in sys.path  # of modules
+    if is_archive or full.startswith((*_foreign_folders(), *_ignored)) or "__pycache__" in full:
+        return
+    for recording in _active:
+        record(recording, full)
+
+
+@functools.cache
+def _foreign_folders() -> tuple[str, ...]:
+    own = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    packages = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
+    folders = [*_SYSTEM, *own, *packages, str(Path(__file__).parents[1])]
+    return tuple(
+        {f"{form(folder)}{os.sep}" for folder in folders for form in (os.path.abspath, os.path.realpath)}
+    )

@@ -1,4 +1,4 @@
-"""Fingerprints of URIs, as far as their servers say whether their content has changed, and of commands."""
+"""Fingerprints of URIs, from what their servers say, and of commands that print a version."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MAX_OBJECTS = 10_000
 
 
 def uri_fingerprint(uri: str) -> str:
-    """Return a text that changes with the content of a URI: of its ETag, or of its objects' sizes and times.
+    """Return a text that changes with the content of a URI: its ETag, or its objects' sizes and times.
 
-    Of a command (see ``command_input``), it is what it prints to stdout.
+    For a command (see ``command_input``), it is a hash of its output.
 
     Raises:
-        DataError: The server does not say, cannot be reached, or is of another kind; or a command fails; or it is a
+        DataError: The server does not say, cannot be reached, or is of another kind; a command fails; or it is a
             program without a version.
     """
     scheme = scheme_of(uri)
@@ -79,20 +79,20 @@ def _of_headers(uri: str) -> str:
         answer.raise_for_status()
     except (requests.RequestException, ValueError) as error:
         raise unknowable(uri, error) from None
-    found = {name: answer.headers.get(name) for name in ("ETag", "Last-Modified", "Content-Length")}
-    if found["ETag"] is None and found["Last-Modified"] is None:
+    headers = answer.headers
+    if "ETag" not in headers and "Last-Modified" not in headers:
         raise unknowable(uri, "the server sends neither ETag nor Last-Modified")
-    return found["ETag"] or f"{found['Last-Modified']}, {found['Content-Length']} bytes"
+    return headers.get("ETag") or f"{headers.get('Last-Modified')}, {headers.get('Content-Length')} bytes"
 
 
 def _of_objects(uri: str) -> str:
     try:
-        found = objects_at(uri)
-        if [one.uri for one in found] == [uri]:
-            return version_of(found[0])
+        files = objects_at(uri)
+        if [file.uri for file in files] == [uri]:
+            return version_of(files[0])
     except DataError as error:
         raise unknowable(uri, str(error).removeprefix(f"{uri}: ")) from None
-    if len(found) > _MAX_OBJECTS:
+    if len(files) > _MAX_OBJECTS:
         raise unknowable(uri, f"there are more than {_MAX_OBJECTS:,} objects below it")
-    lines = [f"{one.uri} {one.size} {one.modified}" for one in found]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32] if found else "missing"
+    lines = [f"{file.uri} {file.size} {file.modified}" for file in files]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32] if files else "missing"
