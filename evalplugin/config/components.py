@@ -21,14 +21,10 @@ def in_one_line(name: str) -> str:
 class ComponentSpec(Closed):
     """A component: a type, and a name in results. Plain text is short for its type alone."""
 
-    type: Annotated[
-        str, Field(description="Registered type, see `evalplugin list`.", examples=["popularity"])
-    ]
-    name: Annotated[
-        str,
-        AfterValidator(in_one_line),
-        Field(min_length=1, description="Name in results; the type when left out.", examples=["shop"]),
-    ] = ""
+    type: str = Field(description="Registered type, see `evalplugin list`.", examples=["popularity"])
+    name: Annotated[str, AfterValidator(in_one_line)] = Field(
+        default="", min_length=1, description="Name in results; the type when left out.", examples=["shop"]
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -45,9 +41,7 @@ class FilterSpec(Closed):
 
     model_config = ConfigDict(extra="allow")
 
-    type: Annotated[
-        str, Field(description="Registered type, see `evalplugin list filters`.", examples=["k_core"])
-    ]
+    type: str = Field(description="Registered type, see `evalplugin list filters`.", examples=["k_core"])
 
     @model_validator(mode="before")
     @classmethod
@@ -63,9 +57,7 @@ class FilterSpec(Closed):
 class EngineSpec(FilterSpec):
     """Where tasks run: a type and the type's own parameters. Plain text is short for its type alone."""
 
-    type: Annotated[
-        str, Field(description="Registered type, see `evalplugin list engines`.", examples=["local"])
-    ]
+    type: str = Field(description="Registered type, see `evalplugin list engines`.", examples=["local"])
 
     @property
     def name(self) -> str:
@@ -87,11 +79,8 @@ class InlineSpec(ComponentSpec):
 class DatasetSpec(InlineSpec):
     """A dataset: a type, a name, the type's own parameters, and filters."""
 
-    filters: Annotated[
-        list[FilterSpec],
-        Field(
-            default_factory=list,
-            description="Steps that leave interactions out before the split, in this order.",
-            examples=[[{"type": "k_core", "k": 5}]],
-        ),
-    ]
+    filters: list[FilterSpec] = Field(
+        default_factory=list,
+        description="Steps that leave interactions out before the split, in this order.",
+        examples=[[{"type": "k_core", "k": 5}]],
+    )

@@ -65,9 +65,7 @@ class SegmentSpec(InlineSpec):
 class EnvironmentInput(Closed):
     """An environment variable that results depend on."""
 
-    env: Annotated[
-        str, Field(description="Its name, such as FEATURES_VERSION.", examples=["FEATURES_VERSION"])
-    ]
+    env: str = Field(description="Its name, such as FEATURES_VERSION.", examples=["FEATURES_VERSION"])
 
     @field_validator("env")
     @classmethod
@@ -80,138 +78,101 @@ class EnvironmentInput(Closed):
 class ModelSpec(ComponentSpec):
     """A model: a type, a name, parameters, values of parameters to compare or to tune, and further inputs."""
 
-    params: Annotated[
-        dict[str, Any],
-        Field(description="Parameters of the model, see `evalplugin describe model`.", examples=[{"k": 20}]),
-    ] = {}
-    grid: Annotated[
-        dict[str, Annotated[list[Any], Field(min_length=1)]],
-        Field(
-            description="Values to compare for each parameter: every combination is a model of its own, scored on the "
-            "test data. This is no tuning: the best of many has luck in its score.",
-            examples=[{"k": [10, 40]}],
-        ),
-    ] = {}
-    tune: Annotated[
-        dict[str, Space],
-        Field(
-            min_length=1,
-            description="Parameters to tune on validation data inside the train data, each with a list of values or a "
-            "range: {int: [low, high]} or {float: [low, high]}. The defaults are the first trial.",
-            examples=[{"k": {"int": [5, 300], "log": True}, "sim_options.name": ["msd", "cosine"]}],
-        ),
-    ] = {}
-    inputs: Annotated[
-        list[Annotated[str, Field(min_length=1)] | EnvironmentInput],
-        Field(
-            description="What else decides its results, and cannot be seen: files, folders and patterns, relative to "
-            "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}.",
-            examples=[["vendor/lists.parquet", {"env": "FEATURES_VERSION"}]],
-        ),
-    ] = []
+    params: dict[str, Any] = Field(
+        default={},
+        description="Parameters of the model, see `evalplugin describe model`.",
+        examples=[{"k": 20}],
+    )
+    grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = Field(
+        default={},
+        description="Values to compare for each parameter: every combination is a model of its own, scored on the "
+        "test data. This is no tuning: the best of many has luck in its score.",
+        examples=[{"k": [10, 40]}],
+    )
+    tune: dict[str, Space] = Field(
+        default={},
+        min_length=1,
+        description="Parameters to tune on validation data inside the train data, each with a list of values or a "
+        "range: {int: [low, high]} or {float: [low, high]}. The defaults are the first trial.",
+        examples=[{"k": {"int": [5, 300], "log": True}, "sim_options.name": ["msd", "cosine"]}],
+    )
+    inputs: list[Annotated[str, Field(min_length=1)] | EnvironmentInput] = Field(
+        default=[],
+        description="What else decides its results, and cannot be seen: files, folders and patterns, relative to "
+        "this file, URIs such as models:/name@alias or https://..., and environment variables as {env: NAME}.",
+        examples=[["vendor/lists.parquet", {"env": "FEATURES_VERSION"}]],
+    )
 
 
 class Config(Closed):
     """A bake-off: models x datasets x splits, scored by the same metrics."""
 
-    experiment: Annotated[
-        str,
-        Decides("nothing"),
-        AfterValidator(in_one_line),
-        Field(min_length=1, description="Name of the MLflow experiment.", examples=["shop"]),
-    ]
-    seed: Annotated[
-        int, Decides("scores"), Field(ge=0, description="Root of all randomness.", examples=[10])
-    ] = 0
-    seeds: Annotated[
-        int,
-        Decides("scores"),
-        Field(
-            ge=1,
-            description="How often a model that draws random numbers is fitted, each time with others; data, split and "
-            "candidates stay. Users' scores are averaged, and intervals and tests take in what another seed gives.",
-            examples=[5],
-        ),
-    ] = 1
-    plugins: Annotated[
-        list[str],
-        Decides("scores"),
-        Field(
-            description="Python files with components of your own, relative to this file.",
-            examples=[["my_model.py"]],
-        ),
-    ] = []
-    datasets: Annotated[
-        list[DatasetSpec],
-        Decides("scores"),
-        Field(
-            min_length=1,
-            description="Datasets, each a type with a name and parameters.",
-            examples=[
-                [{"name": "shop", "type": "csv", "path": "ratings.csv", "user": "user_id", "item": "item_id"}]
-            ],
-        ),
-    ]
-    split: Annotated[
-        list[InlineSpec],
-        Decides("scores"),
-        Field(
-            min_length=1,
-            description="One split, or a list of several.",
-            examples=[{"name": "latest", "type": "last_n", "n": 3}],
-        ),
-    ]
+    experiment: Annotated[str, Decides("nothing"), AfterValidator(in_one_line)] = Field(
+        min_length=1, description="Name of the MLflow experiment.", examples=["shop"]
+    )
+    seed: Annotated[int, Decides("scores")] = Field(
+        default=0, ge=0, description="Root of all randomness.", examples=[10]
+    )
+    seeds: Annotated[int, Decides("scores")] = Field(
+        default=1,
+        ge=1,
+        description="How often a model that draws random numbers is fitted, each time with others; data, split and "
+        "candidates stay. Users' scores are averaged, and intervals and tests take in what another seed gives.",
+        examples=[5],
+    )
+    plugins: Annotated[list[str], Decides("scores")] = Field(
+        default=[],
+        description="Python files with components of your own, relative to this file.",
+        examples=[["my_model.py"]],
+    )
+    datasets: Annotated[list[DatasetSpec], Decides("scores")] = Field(
+        min_length=1,
+        description="Datasets, each a type with a name and parameters.",
+        examples=[
+            [{"name": "shop", "type": "csv", "path": "ratings.csv", "user": "user_id", "item": "item_id"}]
+        ],
+    )
+    split: Annotated[list[InlineSpec], Decides("scores")] = Field(
+        min_length=1,
+        description="One split, or a list of several.",
+        examples=[{"name": "latest", "type": "last_n", "n": 3}],
+    )
     relevance: Annotated[Relevance, Decides("scores")] = Relevance()
     recommend: Annotated[Recommend, Decides("scores")] = Recommend()
-    metrics: Annotated[
-        list[str],
-        Decides("scores"),
-        Field(min_length=1, description="Metric names such as ndcg@10.", examples=[["ndcg@10", "recall@10"]]),
-    ]
-    models: Annotated[
-        list[ModelSpec],
-        Decides("scores"),
-        Field(
-            min_length=1,
-            description="Models, each a type with a name and parameters.",
-            examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
-        ),
-    ]
+    metrics: Annotated[list[str], Decides("scores")] = Field(
+        min_length=1, description="Metric names such as ndcg@10.", examples=[["ndcg@10", "recall@10"]]
+    )
+    models: Annotated[list[ModelSpec], Decides("scores")] = Field(
+        min_length=1,
+        description="Models, each a type with a name and parameters.",
+        examples=[["popularity", {"name": "knn", "type": "surprise.KNNBasic"}]],
+    )
     tune: Annotated[Tune | None, Decides("scores")] = None
-    segments: Annotated[
-        list[SegmentSpec],
-        Decides("groups"),
-        Field(
-            description="Ways to divide the test users into groups, each with means of its own; left out: activity, "
-            "popularity and cold, less any that puts all users into one group.",
-            examples=[["activity", {"name": "quarters", "type": "popularity", "groups": 4}]],
-        ),
-    ] = [SegmentSpec(type=name) for name in ("activity", "popularity", "cold")]
+    segments: Annotated[list[SegmentSpec], Decides("groups")] = Field(
+        default=[SegmentSpec(type=name) for name in ("activity", "popularity", "cold")],
+        description="Ways to divide the test users into groups, each with means of its own; left out: activity, "
+        "popularity and cold, less any that puts all users into one group.",
+        examples=[["activity", {"name": "quarters", "type": "popularity", "groups": 4}]],
+    )
     compare: Annotated[Compare, Decides("comparison")] = Compare()
     checks: Annotated[CheckRules | None, Decides("decision")] = None
     tracking: Annotated[Tracking, Decides("nothing")] = Tracking()
     gate: Annotated[Gate | None, Decides("decision")] = None
-    registered: Annotated[Register | None, Decides("decision"), Field(alias="register")] = None
+    registered: Annotated[Register | None, Decides("decision")] = Field(default=None, alias="register")
     schedule: Annotated[Schedule | None, Decides("nothing")] = None
     notify: Annotated[Notify | None, Decides("nothing")] = None
-    workers: Annotated[
-        int,
-        Decides("nothing"),
-        Field(
-            ge=1,
-            description="How many tasks run at a time, each in a process of its own; 1: in this one. Left out with an "
-            "engine of several machines: as many as it has room for.",
-            examples=[4],
-        ),
-    ] = 1
-    engine: Annotated[
-        EngineSpec | None,
-        Decides("nothing"),
-        Field(
-            description="Where tasks run; left out: on this machine. Results are the same on each engine.",
-            examples=[{"type": "local", "users_per_task": 50_000}],
-        ),
-    ] = None
+    workers: Annotated[int, Decides("nothing")] = Field(
+        default=1,
+        ge=1,
+        description="How many tasks run at a time, each in a process of its own; 1: in this one. Left out with an "
+        "engine of several machines: as many as it has room for.",
+        examples=[4],
+    )
+    engine: Annotated[EngineSpec | None, Decides("nothing")] = Field(
+        default=None,
+        description="Where tasks run; left out: on this machine. Results are the same on each engine.",
+        examples=[{"type": "local", "users_per_task": 50_000}],
+    )
     limits: Annotated[TaskLimits, Decides("failures")] = TaskLimits()
     store: Annotated[StoreSpec, Decides("nothing")] = StoreSpec()
 

@@ -51,50 +51,43 @@ def _accepted_by(check: Callable[[str], object]) -> AfterValidator:
 class Relevance(Closed):
     """Relevance in the truth. The gain of an item stays its rating."""
 
-    threshold: Annotated[
-        float | None,
-        Field(description="Lowest rating that is relevant; left out: every rating above 0.", examples=[4.0]),
-    ] = None
+    threshold: float | None = Field(
+        default=None,
+        description="Lowest rating that is relevant; left out: every rating above 0.",
+        examples=[4.0],
+    )
 
 
 class Recommend(Closed):
     """The lists that models make."""
 
-    n: Annotated[int, Field(ge=1, description="Length of the lists.", examples=[20])] = 100
-    candidates: Annotated[
-        Literal["unseen", "all", "judged", "sampled"],
-        Field(
-            description="Items that may be listed: all the user has not met in the train data (unseen), all, only the "
-            "user's held-out items (judged), or those and some drawn at random (sampled).",
-            examples=["all"],
-        ),
-    ] = "unseen"
-    negatives: Annotated[
-        int | None,
-        Field(
-            ge=1,
-            description="How many items to draw for each user; with `candidates: sampled` only.",
-            examples=[99],
-        ),
-    ] = None
-    ties: Annotated[
-        Literal["hashed", "id"],
-        Field(
-            description="Order of items with equal scores: by a hash of the seed and the item, which is one arbitrary "
-            "order of the catalogue, the same for all users and models (hashed), or ascending ids (id), as most "
-            "libraries do: ids often follow age or popularity, which favours some models.",
-            examples=["id"],
-        ),
-    ] = "hashed"
-    cold_users: Annotated[
-        Literal["model", "popularity", "skip"],
-        Field(
-            description="What is listed for test users without train data: what each model answers, which is the list "
-            "of `popularity` for a model that cannot know them (model; `describe model NAME` says it), that list for "
-            "every model (popularity), or nothing: they are left out of the truth of all models, and counted (skip).",
-            examples=["popularity"],
-        ),
-    ] = "model"
+    n: int = Field(default=100, ge=1, description="Length of the lists.", examples=[20])
+    candidates: Literal["unseen", "all", "judged", "sampled"] = Field(
+        default="unseen",
+        description="Items that may be listed: all the user has not met in the train data (unseen), all, only the "
+        "user's held-out items (judged), or those and some drawn at random (sampled).",
+        examples=["all"],
+    )
+    negatives: int | None = Field(
+        default=None,
+        ge=1,
+        description="How many items to draw for each user; with `candidates: sampled` only.",
+        examples=[99],
+    )
+    ties: Literal["hashed", "id"] = Field(
+        default="hashed",
+        description="Order of items with equal scores: by a hash of the seed and the item, which is one arbitrary "
+        "order of the catalogue, the same for all users and models (hashed), or ascending ids (id), as most "
+        "libraries do: ids often follow age or popularity, which favours some models.",
+        examples=["id"],
+    )
+    cold_users: Literal["model", "popularity", "skip"] = Field(
+        default="model",
+        description="What is listed for test users without train data: what each model answers, which is the list "
+        "of `popularity` for a model that cannot know them (model; `describe model NAME` says it), that list for "
+        "every model (popularity), or nothing: they are left out of the truth of all models, and counted (skip).",
+        examples=["popularity"],
+    )
 
     @model_validator(mode="after")
     def _negatives_with_sampled(self) -> Recommend:
@@ -108,14 +101,14 @@ class Recommend(Closed):
 class Compare(Closed):
     """The comparison of models."""
 
-    baseline: Annotated[
-        str | None,
-        Field(description="Name of the model that the others are compared with.", examples=["popularity"]),
-    ] = None
-    primary: Annotated[
-        str | None,
-        Field(description="Metric that ranks the models; left out: the first.", examples=["ndcg@10"]),
-    ] = None
+    baseline: str | None = Field(
+        default=None,
+        description="Name of the model that the others are compared with.",
+        examples=["popularity"],
+    )
+    primary: str | None = Field(
+        default=None, description="Metric that ranks the models; left out: the first.", examples=["ndcg@10"]
+    )
 
 
 # Of the checks in `evalplugin.features.checks`, a layer above this one; a test compares them.
@@ -129,21 +122,17 @@ Code = Literal[
 class CheckRules(Closed):
     """What the checks of data and results may not find: see `evalplugin list checks`."""
 
-    ignore: Annotated[
-        list[Code],
-        Field(
-            description="Codes of checks that are not made; a comment beside them should say why.",
-            examples=[["EV103"]],
-        ),
-    ] = []
-    error: Annotated[
-        list[Code],
-        Field(
-            description="Codes whose findings are errors: in the data, nothing is fitted (exit code 2); in the "
-            "results, nothing is registered (exit code 1).",
-            examples=[["EV101"]],
-        ),
-    ] = []
+    ignore: list[Code] = Field(
+        default=[],
+        description="Codes of checks that are not made; a comment beside them should say why.",
+        examples=[["EV103"]],
+    )
+    error: list[Code] = Field(
+        default=[],
+        description="Codes whose findings are errors: in the data, nothing is fitted (exit code 2); in the "
+        "results, nothing is registered (exit code 1).",
+        examples=[["EV101"]],
+    )
 
     @model_validator(mode="after")
     def _not_in_both(self) -> CheckRules:
@@ -155,52 +144,42 @@ class CheckRules(Closed):
 class Tracking(Closed):
     """The logging of results to MLflow."""
 
-    uri: Annotated[
-        Annotated[str, _accepted_by(check_tracking_uri)] | None,
-        Field(
-            description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db.",
-            examples=["http://127.0.0.1:5000"],
-        ),
-    ] = None
-    large_artifacts: Annotated[
-        Annotated[str, _accepted_by(check_folder_uri)] | None,
-        Field(
-            description="A folder, mostly of an object store, for tables of users of more than 100 MB; the run has a "
-            "manifest and a sample in their place. Left out: they stay in the run.",
-            examples=["s3://bucket/evalplugin"],
-        ),
-    ] = None
-    board: Annotated[
-        bool, Field(description="Whether to save a chart board in the MLflow UI.", examples=[False])
-    ] = True
+    uri: Annotated[str, _accepted_by(check_tracking_uri)] | None = Field(
+        default=None,
+        description="MLflow tracking URI; left out: MLFLOW_TRACKING_URI, or else sqlite:///mlflow.db.",
+        examples=["http://127.0.0.1:5000"],
+    )
+    large_artifacts: Annotated[str, _accepted_by(check_folder_uri)] | None = Field(
+        default=None,
+        description="A folder, mostly of an object store, for tables of users of more than 100 MB; the run has a "
+        "manifest and a sample in their place. Left out: they stay in the run.",
+        examples=["s3://bucket/evalplugin"],
+    )
+    board: bool = Field(
+        default=True, description="Whether to save a chart board in the MLflow UI.", examples=[False]
+    )
 
 
 class Schedule(Closed):
     """The times at which `evalplugin schedule` runs the bake-off."""
 
-    cron: Annotated[
-        str,
-        _accepted_by(Cron.check_expression),
-        Field(
-            description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly.",
-            examples=["0 3 * * *"],
-        ),
-    ]
-    timezone: Annotated[
-        str,
-        _accepted_by(Cron.check_timezone),
-        Field(description="Time zone of the fields, such as Europe/Berlin.", examples=["Europe/Berlin"]),
-    ] = "UTC"
-    catch_up_hours: Annotated[
-        float,
-        Field(
-            gt=0,
-            le=8760,
-            description="How late a run may start that was missed, since the machine slept or another run took so "
-            "long; later than that it is left out. Of several that were missed only one is made up for.",
-            examples=[6],
-        ),
-    ] = 12.0
+    cron: Annotated[str, _accepted_by(Cron.check_expression)] = Field(
+        description="Five fields: minute, hour, day of month, month, day of week; 0 3 * * * is nightly.",
+        examples=["0 3 * * *"],
+    )
+    timezone: Annotated[str, _accepted_by(Cron.check_timezone)] = Field(
+        default="UTC",
+        description="Time zone of the fields, such as Europe/Berlin.",
+        examples=["Europe/Berlin"],
+    )
+    catch_up_hours: float = Field(
+        default=12.0,
+        gt=0,
+        le=8760,
+        description="How late a run may start that was missed, since the machine slept or another run took so "
+        "long; later than that it is left out. Of several that were missed only one is made up for.",
+        examples=[6],
+    )
 
 
 class Notify(Closed):
@@ -209,34 +188,31 @@ class Notify(Closed):
     `${NAME}` in either is replaced by an environment variable, whose value is never shown.
     """
 
-    command: Annotated[
-        list[str] | None,
-        Field(
-            min_length=1,
-            description="The program and its arguments; no shell is involved.",
-            examples=[["python", "notify.py"]],
-        ),
-    ] = None
-    url: Annotated[
-        str | None,
-        Field(description="Where the JSON is posted, such as ${WEBHOOK_URL}.", examples=["${WEBHOOK_URL}"]),
-    ] = None
-    on: Annotated[
-        list[Literal["promote", "keep", "cannot_tell", "refuse", "done", "failure", "interrupted"]],
-        Field(
-            min_length=1,
-            description="What is told: what the gate decided (keep: that the champion stays, cannot_tell too); done: a "
-            "bake-off without a gate has ended; failure: it could not be run, a model failed, or the winner was not "
-            "registered; interrupted, which is told only where it is named here: it was ended by Ctrl-C or a signal.",
-            examples=[["promote", "failure"]],
-        ),
-    ] = ["promote", "keep", "refuse", "done", "failure"]
-    tries: Annotated[
-        int, Field(ge=1, le=10, description="How often it is tried until it works.", examples=[5])
-    ] = 3
-    timeout_seconds: Annotated[
-        float, Field(gt=0, le=600, description="How long each try may take.", examples=[10])
-    ] = 30.0
+    command: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="The program and its arguments; no shell is involved.",
+        examples=[["python", "notify.py"]],
+    )
+    url: str | None = Field(
+        default=None,
+        description="Where the JSON is posted, such as ${WEBHOOK_URL}.",
+        examples=["${WEBHOOK_URL}"],
+    )
+    on: list[Literal["promote", "keep", "cannot_tell", "refuse", "done", "failure", "interrupted"]] = Field(
+        default=["promote", "keep", "refuse", "done", "failure"],
+        min_length=1,
+        description="What is told: what the gate decided (keep: that the champion stays, cannot_tell too); done: a "
+        "bake-off without a gate has ended; failure: it could not be run, a model failed, or the winner was not "
+        "registered; interrupted, which is told only where it is named here: it was ended by Ctrl-C or a signal.",
+        examples=[["promote", "failure"]],
+    )
+    tries: int = Field(
+        default=3, ge=1, le=10, description="How often it is tried until it works.", examples=[5]
+    )
+    timeout_seconds: float = Field(
+        default=30.0, gt=0, le=600, description="How long each try may take.", examples=[10]
+    )
 
     @field_validator("command")
     @classmethod
@@ -280,25 +256,25 @@ Size = Annotated[str, _accepted_by(lambda size: bytes_of(size, ""))]
 class StoreSpec(Closed):
     """The store of finished steps, so that nothing is computed twice."""
 
-    path: Annotated[
-        str | None,
-        Field(
-            min_length=1,
-            description="Folder, relative to the one you start from; left out: EVALPLUGIN_STORE, or else .evalplugin.",
-            examples=["/var/cache/evalplugin"],
-        ),
-    ] = None
-    max_size: Annotated[
-        Size, Field(description="Beyond it, what was not used for the longest time goes.", examples=["5GB"])
-    ] = "10GB"
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Folder, relative to the one you start from; left out: EVALPLUGIN_STORE, or else .evalplugin.",
+        examples=["/var/cache/evalplugin"],
+    )
+    max_size: Size = Field(
+        default="10GB",
+        description="Beyond it, what was not used for the longest time goes.",
+        examples=["5GB"],
+    )
 
 
 class TaskLimits(Closed):
     """Limits of a task, one model on one fold; with limits, every task runs in a process of its own."""
 
-    seconds: Annotated[
-        float | None, Field(gt=0, le=1e7, description="How long it may take.", examples=[3600])
-    ] = None
-    memory: Annotated[
-        Size | None, Field(description="What its process may allocate, on Linux.", examples=["4GB"])
-    ] = None
+    seconds: float | None = Field(
+        default=None, gt=0, le=1e7, description="How long it may take.", examples=[3600]
+    )
+    memory: Size | None = Field(
+        default=None, description="What its process may allocate, on Linux.", examples=["4GB"]
+    )
