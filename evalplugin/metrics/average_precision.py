@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
-from evalplugin.metrics.base import ShareMetric, metric
+from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["AveragePrecision", "RankBiasedPrecision", "ReciprocalRank"]
+__all__ = ["ap", "rbp", "rr"]
 
 
-@metric("rr")
-@dataclass(frozen=True)
-class ReciprocalRank(ShareMetric):
+@metric("rr", higher_is_better=True, bounds=(0.0, 1.0))
+def rr(context: ScoringContext, k: int) -> Floats:
     """One over the rank of the first relevant item.
 
     rr@k = 1 / rank of the first hit, 0 without a hit in the top k; the mean is MRR. Undefined (NaN) for a
@@ -29,16 +27,20 @@ class ReciprocalRank(ShareMetric):
     >>> evaluate("rr", lists=[["a", "b", "c", "d"]] * 3, truth=[{"b", "c"}, {"d"}, {"x"}])
     [0.5, 0.25, 0.0]
     """
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        first = np.where(context.hit_number == 1, 1 / context.hits.rank, 0.0)
-        return context.undefined_without_relevant(context.total(context.hits, first, k))
+    first = np.where(context.hit_number == 1, 1 / context.hits.rank, 0.0)
+    return context.undefined_without_relevant(context.total(context.hits, first, k))
 
 
-@metric("ap")
-@dataclass(frozen=True)
-class AveragePrecision(ShareMetric):
+@metric("ap", higher_is_better=True, bounds=(0.0, 1.0))
+def ap(
+    context: ScoringContext,
+    k: int,
+    *,
+    denominator: Annotated[
+        Literal["relevant", "min", "hits", "listed", "k"],
+        Field(description="Divisor of the sum of precisions"),
+    ] = "relevant",
+) -> Floats:
     """Mean of the precisions at the relevant items.
 
     ap@k = sum of precision@rank over the hits in the top k / denominator; the mean is MAP. By
@@ -57,34 +59,27 @@ class AveragePrecision(ShareMetric):
     >>> evaluate("ap(denominator=hits)@5", lists=lists, truth=truth) == [(1 + 2/3) / 2]
     True
     """
-
-    denominator: Annotated[
-        Literal["relevant", "min", "hits", "listed", "k"],
-        Field(description="Divisor of the sum of precisions"),
-    ] = "relevant"
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        precision = context.hit_number / context.hits.rank
-        return context.undefined_without_relevant(
-            context.total(context.hits, precision, k) / np.maximum(self._divisor(context, k), 1)
-        )
-
-    def _divisor(self, context: ScoringContext, k: int) -> Ints:
-        if self.denominator == "relevant":
-            return context.n_relevant
-        if self.denominator == "min":
-            return np.minimum(context.n_relevant, k)
-        if self.denominator == "hits":
-            return context.n_hits(k)
-        if self.denominator == "listed":
-            return np.minimum(np.minimum(context.n_relevant, k), context.n_listed)
-        return np.full(context.n_users, k, dtype=np.int64)
+    reachable = np.minimum(context.n_relevant, k)
+    divisor: Ints | int = k
+    if denominator == "relevant":
+        divisor = context.n_relevant
+    elif denominator == "min":
+        divisor = reachable
+    elif denominator == "hits":
+        divisor = context.n_hits(k)
+    elif denominator == "listed":
+        divisor = np.minimum(reachable, context.n_listed)
+    precisions = context.total(context.hits, context.hit_number / context.hits.rank, k)
+    return context.undefined_without_relevant(precisions / np.maximum(divisor, 1))
 
 
-@metric("rbp")
-@dataclass(frozen=True)
-class RankBiasedPrecision(ShareMetric):
+@metric("rbp", higher_is_better=True, bounds=(0.0, 1.0))
+def rbp(
+    context: ScoringContext,
+    k: int,
+    *,
+    p: Annotated[float, Field(gt=0, lt=1, description="The probability of going on to the next rank")] = 0.8,
+) -> Floats:
     """Relevant items per item viewed, for a reader who goes on to the next rank with probability p.
 
     rbp@k = (1 - p) * sum of p^(rank - 1) over the hits in the top k. A finite list cannot reach 1: the best
@@ -97,10 +92,5 @@ class RankBiasedPrecision(ShareMetric):
     >>> evaluate("rbp(p=0.5)", lists=[["a", "b", "c"]], truth=[{"a", "b"}])
     [0.75]
     """
-
-    p: Annotated[float, Field(gt=0, lt=1, description="The probability of going on to the next rank")] = 0.8
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        reached = np.power(self.p, context.hits.rank - 1.0)
-        return context.undefined_without_relevant((1 - self.p) * context.total(context.hits, reached, k))
+    reached = np.power(p, context.hits.rank - 1.0)
+    return context.undefined_without_relevant((1 - p) * context.total(context.hits, reached, k))

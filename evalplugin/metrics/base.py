@@ -23,7 +23,6 @@ __all__ = [
     "Metric",
     "Need",
     "OverallMetric",
-    "ShareMetric",
     "UserMetric",
     "is_mergeable",
     "is_overall",
@@ -79,13 +78,6 @@ class UserMetric(Metric):
     def __call__(self, context: ScoringContext, k: int, /) -> Floats:
         """Return float64 (B,), NaN where undefined. Without @k in the name ``k`` is the lists' length."""
         raise NotImplementedError
-
-
-class ShareMetric(UserMetric):
-    """A user metric from 0 to 1, higher is better."""
-
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
 
 
 class OverallMetric(Metric):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from evalplugin.base.arrays import Flags, Ints
-from evalplugin.metrics.base import Need, OverallMetric, metric
+from evalplugin.metrics.base import OverallMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.models.selection import NO_ITEM
 
@@ -33,9 +32,9 @@ class Coverage(OverallMetric):
     [0.5]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
-    needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
+    higher_is_better = True
+    bounds = (0.0, 1.0)
+    needs = ("catalogue",)
 
     def start(self, n_items: int) -> Flags:
         """Return the marks of listed items, all False: bool (n_items,)."""
@@ -59,7 +58,7 @@ class Coverage(OverallMetric):
 class _Counting(OverallMetric):
     """Counts of the lists that hold each item, and of all lists. Integers add up in any order."""
 
-    needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
+    needs = ("catalogue",)
 
     def start(self, n_items: int) -> Ints:
         """Return the counts of each item and, last, of the lists, all zero: int64 (n_items + 1,)."""
@@ -95,8 +94,8 @@ class Gini(_Counting):
     [0.75]
     """
 
-    higher_is_better: ClassVar[bool | None] = False
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    higher_is_better = False
+    bounds = (0.0, 1.0)
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the Gini index of the counts."""
@@ -123,8 +122,8 @@ class Entropy(_Counting):
     [2.0]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    higher_is_better = True
+    bounds = (0.0, float("inf"))
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return the entropy of the counts."""
@@ -152,8 +151,8 @@ class Personalization(_Counting):
     [0.8333333333333334]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    higher_is_better = True
+    bounds = (0.0, 1.0)
 
     def finish(self, state: npt.NDArray[np.generic]) -> float:
         """Return 1 less the mean overlap."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints, row_entries
-from evalplugin.metrics.base import Need, UserMetric, metric
+from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.item_categories import ItemCategories, check_attribute
 
@@ -22,8 +22,8 @@ __all__ = ["Calibration", "CategoryCoverage", "CategoryEntropy"]
 class _CategoryMetric(UserMetric):
     """A metric of the categories that an attribute gives to the items."""
 
-    needs: ClassVar[tuple[Need, ...]] = ("train", "item_attributes")
-    about: ClassVar[Literal["truth", "lists"]] = "lists"
+    needs = ("train", "item_attributes")
+    about = "lists"
 
     attribute: Annotated[
         str,
@@ -69,8 +69,8 @@ class Calibration(_CategoryMetric):
     [0.14384103622589042, nan]
     """
 
-    higher_is_better: ClassVar[bool | None] = False
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    higher_is_better = False
+    bounds = (0.0, float("inf"))
 
     smoothing: Annotated[
         float, Field(gt=0, lt=1, description="Share of the history that is mixed into the list")
@@ -116,8 +116,8 @@ class CategoryCoverage(_CategoryMetric):
     [0.75, 0.75, 0.0, nan]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    higher_is_better = True
+    bounds = (0.0, 1.0)
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""
@@ -148,8 +148,8 @@ class CategoryEntropy(_CategoryMetric):
     [1.5, 0.0, nan]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    higher_is_better = True
+    bounds = (0.0, float("inf"))
 
     def __call__(self, context: ScoringContext, k: int) -> Floats:
         """Return float64 (B,)."""

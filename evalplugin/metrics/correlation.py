@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats, Ints
-from evalplugin.metrics.base import Need, ShareMetric, UserMetric, metric
+from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["ConcordantPairs", "Kendall", "Pairs", "Spearman", "count_pairs"]
+__all__ = ["Pairs", "concordant_pairs", "count_pairs", "kendall", "spearman"]
 
 
 class Pairs(NamedTuple):
@@ -49,9 +48,8 @@ def count_pairs(context: ScoringContext) -> Pairs:
     return Pairs(context.n_truth * (context.n_truth - 1) // 2, *counts)
 
 
-@metric("spearman")
-@dataclass(frozen=True)
-class Spearman(UserMetric):
+@metric("spearman", higher_is_better=True, bounds=(-1.0, 1.0), needs=("predictions",))
+def spearman(context: ScoringContext) -> Floats:
     """Rank correlation of predicted ratings with the ratings of the user's truth.
 
     spearman = Pearson correlation of the ranks of the predictions and of the ratings, equal values sharing
@@ -67,24 +65,15 @@ class Spearman(UserMetric):
     >>> evaluate("spearman", lists=[[]], truth=[{"a": 5, "b": 4, "c": 1}], predictions=predictions)
     [0.5]
     """
-
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
-    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
-    takes_k: ClassVar[bool] = False
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        assert context.predictions is not None  # `needs` says so
-        of_rating = _centred_rank(context, context.truth_rating)
-        of_prediction = _centred_rank(context, context.predictions)
-        both = _sum(context, of_rating * of_prediction)
-        return _correlation(both, _sum(context, of_rating**2), _sum(context, of_prediction**2))
+    assert context.predictions is not None  # `needs` says so
+    of_rating = _centred_rank(context, context.truth_rating)
+    of_prediction = _centred_rank(context, context.predictions)
+    both = _sum(context, of_rating * of_prediction)
+    return _correlation(both, _sum(context, of_rating**2), _sum(context, of_prediction**2))
 
 
-@metric("kendall")
-@dataclass(frozen=True)
-class Kendall(UserMetric):
+@metric("kendall", higher_is_better=True, bounds=(-1.0, 1.0), needs=("predictions",))
+def kendall(context: ScoringContext) -> Floats:
     """Rank correlation of predicted and true ratings: agreement on the order of pairs of the user's truth.
 
     kendall = (concordant - discordant pairs) / sqrt(pairs with different ratings * pairs with different
@@ -99,25 +88,22 @@ class Kendall(UserMetric):
     >>> evaluate("kendall", lists=[[]], truth=[{"a": 5, "b": 4, "c": 3, "d": 1}], predictions=predictions)
     [0.6666666666666666]
     """
-
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (-1.0, 1.0)
-    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
-    takes_k: ClassVar[bool] = False
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        pairs = count_pairs(context)
-        return _correlation(
-            (pairs.concordant - pairs.discordant).astype(np.float64),
-            pairs.comparable.astype(np.float64),
-            (pairs.all - pairs.same_prediction).astype(np.float64),
-        )
+    pairs = count_pairs(context)
+    return _correlation(
+        (pairs.concordant - pairs.discordant).astype(np.float64),
+        pairs.comparable.astype(np.float64),
+        (pairs.all - pairs.same_prediction).astype(np.float64),
+    )
 
 
-@metric("concordant_pairs")
-@dataclass(frozen=True)
-class ConcordantPairs(ShareMetric):
+@metric("concordant_pairs", higher_is_better=True, bounds=(0.0, 1.0), needs=("predictions",))
+def concordant_pairs(
+    context: ScoringContext,
+    *,
+    ties: Annotated[
+        Literal["half", "wrong"], Field(description="Credit of a pair with equal predictions")
+    ] = "half",
+) -> Floats:
     """Share of the pairs with different ratings that the predicted ratings order the same way.
 
     concordant_pairs = (concordant pairs + pairs with equal predictions / 2) / pairs with different ratings.
@@ -134,25 +120,13 @@ class ConcordantPairs(ShareMetric):
     >>> evaluate("concordant_pairs", lists=[[]], truth=[{"a": 5, "b": 4, "c": 1}], predictions=predictions)
     [0.8333333333333334]
     """
-
-    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
-    takes_k: ClassVar[bool] = False
-
-    ties: Annotated[
-        Literal["half", "wrong"], Field(description="Credit of a pair with equal predictions")
-    ] = "half"
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        pairs = count_pairs(context)
-        right = pairs.concordant.astype(np.float64)
-        if self.ties == "half":
-            right += (pairs.comparable - pairs.concordant - pairs.discordant) / 2
-        comparable = pairs.comparable
-        share: Floats = np.divide(
-            right, comparable, out=np.full(context.n_users, np.nan), where=comparable > 0
-        )
-        return share
+    pairs = count_pairs(context)
+    right = pairs.concordant.astype(np.float64)
+    if ties == "half":
+        right += (pairs.comparable - pairs.concordant - pairs.discordant) / 2
+    comparable = pairs.comparable
+    share: Floats = np.divide(right, comparable, out=np.full(context.n_users, np.nan), where=comparable > 0)
+    return share
 
 
 def _centred_rank(context: ScoringContext, value: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -46,8 +46,8 @@ class DCG(UserMetric):
     [9.5]
     """
 
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
+    higher_is_better = True
+    bounds = (0.0, float("inf"))
 
     gain: Annotated[Literal["linear", "exp2", "binary"], Field(description="Gain of an item")] = "linear"
     discount: Annotated[
@@ -144,7 +144,7 @@ class NDCG(DCG):
     [1.0]
     """
 
-    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    bounds = (0.0, 1.0)
 
     ideal: Annotated[
         Literal["truth", "listed", "k"],

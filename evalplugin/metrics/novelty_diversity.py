@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
-
 import numpy as np
 
 from evalplugin.base.arrays import Codes, Floats
-from evalplugin.metrics.base import Need, ShareMetric, UserMetric, metric
+from evalplugin.metrics.base import metric
 from evalplugin.metrics.compilation import worth_compiling
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.train_data import TrainData
 from evalplugin.models.selection import NO_ITEM
 
-__all__ = ["Diversity", "MeanPopularity", "Novelty", "Serendipity"]
+__all__ = ["diversity", "novelty", "popularity", "serendipity"]
 
 _PAIRS = 2**20  # pairs of listed items processed at a time: 8 MB an array
 _ROWS_A_PAIR = 100  # rows that are scored in the time of one pair
 
 
-@metric("novelty")
-@dataclass(frozen=True)
-class Novelty(UserMetric):
+@metric("novelty", higher_is_better=True, bounds=(0.0, float("inf")), needs=("train",), about="lists")
+def novelty(context: ScoringContext, k: int) -> Floats:
     """Mean self-information of the listed items, in bits: the rarer an item is in the train data, the higher.
 
     novelty@k = mean over the items in the top k of -log2(users with the item in the train data / users of the
@@ -38,21 +34,12 @@ class Novelty(UserMetric):
     >>> evaluate("novelty@2", lists=[["b", "a"], ["c", "b"], ["a"], []], truth=[{}] * 4, train=train)
     [1.0, 2.0, 0.0, nan]
     """
-
-    higher_is_better: ClassVar[bool | None] = True
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
-    needs: ClassVar[tuple[Need, ...]] = ("train",)
-    about: ClassVar[Literal["truth", "lists"]] = "lists"
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        assert context.train is not None  # `needs` says so
-        return _mean_over_list(context, context.train.information, k)
+    assert context.train is not None  # `needs` says so
+    return _mean_over_list(context, context.train.information, k)
 
 
-@metric("popularity")
-@dataclass(frozen=True)
-class MeanPopularity(UserMetric):
+@metric("popularity", higher_is_better=None, bounds=(0.0, float("inf")), needs=("train",), about="lists")
+def popularity(context: ScoringContext, k: int) -> Floats:
     """Mean number of users who have the listed items in the train data.
 
     popularity@k = mean over the items in the top k of the users with the item in the train data. Over every
@@ -67,21 +54,12 @@ class MeanPopularity(UserMetric):
     >>> evaluate("popularity@2", lists=[["b", "a"], ["c", "b"], ["a"], []], truth=[{}] * 4, train=train)
     [2.5, 1.0, 4.0, nan]
     """
-
-    higher_is_better: ClassVar[bool | None] = None
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
-    needs: ClassVar[tuple[Need, ...]] = ("train",)
-    about: ClassVar[Literal["truth", "lists"]] = "lists"
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        assert context.train is not None  # `needs` says so
-        return _mean_over_list(context, context.train.counts.astype(np.float64), k)
+    assert context.train is not None  # `needs` says so
+    return _mean_over_list(context, context.train.counts.astype(np.float64), k)
 
 
-@metric("diversity")
-@dataclass(frozen=True)
-class Diversity(ShareMetric):
+@metric("diversity", higher_is_better=True, bounds=(0.0, 1.0), needs=("train",), about="lists")
+def diversity(context: ScoringContext, k: int) -> Floats:
     """Dissimilarity of the listed items: 1 less their mean pairwise similarity.
 
     diversity@k = 1 - mean over the pairs of items in the top k of cosine(users of the one, users of the other),
@@ -98,23 +76,17 @@ class Diversity(ShareMetric):
     >>> evaluate("diversity@2", lists=lists, truth=[{}] * 4, train=train)
     [0.0, 1.0, nan, nan]
     """
-
-    needs: ClassVar[tuple[Need, ...]] = ("train",)
-    about: ClassVar[Literal["truth", "lists"]] = "lists"
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        assert context.train is not None  # `needs` says so
-        item = context.item[:, :k]
-        listed = np.minimum(context.n_listed, k)
-        n_pairs = listed * (listed - 1) // 2
-        if worth_compiling(_ROWS_A_PAIR * int(n_pairs.sum())):
-            similarity = context.train.sums_of_cosines(item)
-        else:
-            similarity = _sums_of_cosines(context.train, item)
-        mean = np.divide(similarity, n_pairs, out=np.full(context.n_users, np.nan), where=n_pairs > 0)
-        diversity: Floats = np.subtract(1.0, np.minimum(mean, 1.0))
-        return diversity
+    assert context.train is not None  # `needs` says so
+    item = context.item[:, :k]
+    listed = np.minimum(context.n_listed, k)
+    n_pairs = listed * (listed - 1) // 2
+    if worth_compiling(_ROWS_A_PAIR * int(n_pairs.sum())):
+        similarity = context.train.sums_of_cosines(item)
+    else:
+        similarity = _sums_of_cosines(context.train, item)
+    mean = np.divide(similarity, n_pairs, out=np.full(context.n_users, np.nan), where=n_pairs > 0)
+    diversity: Floats = np.subtract(1.0, np.minimum(mean, 1.0))
+    return diversity
 
 
 def _sums_of_cosines(train: TrainData, item: Codes) -> Floats:
@@ -132,9 +104,8 @@ def _sums_of_cosines(train: TrainData, item: Codes) -> Floats:
     return similarity
 
 
-@metric("serendipity")
-@dataclass(frozen=True)
-class Serendipity(ShareMetric):
+@metric("serendipity", higher_is_better=True, bounds=(0.0, 1.0), needs=("train",))
+def serendipity(context: ScoringContext, k: int) -> Floats:
     """Share of the top k that is relevant and would not be in the user's list of popular items.
 
     serendipity@k = hits in the top k that are not expected / k. Expected are the items that the popularity
@@ -150,17 +121,12 @@ class Serendipity(ShareMetric):
     >>> evaluate("serendipity@1", lists=[["c"], ["c"]], truth=[{"b", "c"}, {"c"}], train=train)
     [1.0, 0.0]
     """
-
-    needs: ClassVar[tuple[Need, ...]] = ("train",)
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        assert context.train is not None and context.user is not None  # `needs` says so
-        hits = context.hits
-        item = context.item[hits.row, hits.rank - 1]
-        rank = context.train.popularity_rank(context.user[hits.row], item)
-        unexpected = context.total(hits, (rank > k).astype(np.float64), k)
-        return context.undefined_without_relevant(unexpected / k)
+    assert context.train is not None and context.user is not None  # `needs` says so
+    hits = context.hits
+    item = context.item[hits.row, hits.rank - 1]
+    rank = context.train.popularity_rank(context.user[hits.row], item)
+    unexpected = context.total(hits, (rank > k).astype(np.float64), k)
+    return context.undefined_without_relevant(unexpected / k)
 
 
 def _mean_over_list(context: ScoringContext, worth: Floats, k: int) -> Floats:

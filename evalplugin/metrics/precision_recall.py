@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.metrics.base import ShareMetric, metric
+from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["F1", "Hit", "Precision", "RPrecision", "Recall"]
+__all__ = ["Recall", "f1", "hit", "precision", "r_precision"]
 
 
-@metric("precision")
-@dataclass(frozen=True)
-class Precision(ShareMetric):
+@metric("precision", higher_is_better=True, bounds=(0.0, 1.0))
+def precision(
+    context: ScoringContext,
+    k: int,
+    *,
+    denominator: Annotated[
+        Literal["k", "listed"], Field(description="Divisor of the hits; listed: items in the top k")
+    ] = "k",
+) -> Floats:
     """Share of the top k that is relevant.
 
     precision@k = hits in the top k / k. The divisor is k however short the list is: positions behind its end are
@@ -30,20 +36,13 @@ class Precision(ShareMetric):
     >>> evaluate("precision@2", lists=[["a", "b"], ["d", "e"]], truth=[{"a"}, {"d", "e"}])
     [0.5, 1.0]
     """
-
-    denominator: Annotated[
-        Literal["k", "listed"], Field(description="Divisor of the hits; listed: items in the top k")
-    ] = "k"
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        listed = np.maximum(np.minimum(context.n_listed, k), 1) if self.denominator == "listed" else k
-        return context.undefined_without_relevant(context.n_hits(k) / listed)
+    listed = np.maximum(np.minimum(context.n_listed, k), 1) if denominator == "listed" else k
+    return context.undefined_without_relevant(context.n_hits(k) / listed)
 
 
 @metric("recall")
 @dataclass(frozen=True)
-class Recall(ShareMetric):
+class Recall(UserMetric):
     """Share of the user's relevant items that is in the top k.
 
     recall@k = hits in the top k / relevant items. The divisor is not cut at k; with ``denominator=min`` it is
@@ -67,6 +66,9 @@ class Recall(ShareMetric):
     >>> evaluate(name, lists=lists, truth=truth, train=train)
     [0.6666666666666666, 0.3333333333333333]
     """
+
+    higher_is_better = True
+    bounds = (0.0, 1.0)
 
     denominator: Annotated[
         Literal["relevant", "min"], Field(description="Divisor of the hits; min: at most k")
@@ -105,9 +107,8 @@ class Recall(ShareMetric):
         return context.undefined_without_relevant(context.n_hits(k) / np.maximum(reachable, 1))
 
 
-@metric("f1")
-@dataclass(frozen=True)
-class F1(ShareMetric):
+@metric("f1", higher_is_better=True, bounds=(0.0, 1.0))
+def f1(context: ScoringContext, k: int) -> Floats:
     """Harmonic mean of precision and recall.
 
     f1@k = 2 precision recall / (precision + recall) = 2 hits in the top k / (k + relevant items); 0 without a
@@ -119,15 +120,11 @@ class F1(ShareMetric):
     >>> evaluate("f1@2", lists=[["a", "b"]], truth=[{"a", "c"}])
     [0.5]
     """
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        return context.undefined_without_relevant(2 * context.n_hits(k) / (k + context.n_relevant))
+    return context.undefined_without_relevant(2 * context.n_hits(k) / (k + context.n_relevant))
 
 
-@metric("hit")
-@dataclass(frozen=True)
-class Hit(ShareMetric):
+@metric("hit", higher_is_better=True, bounds=(0.0, 1.0))
+def hit(context: ScoringContext, k: int) -> Floats:
     """Whether any relevant item is in the top k.
 
     hit@k = 1 with at least one hit in the top k, else 0; the mean is the hit rate (TREC: success). Undefined
@@ -139,15 +136,11 @@ class Hit(ShareMetric):
     >>> evaluate("hit@2", lists=[["a", "b", "c"], ["a", "b", "c"]], truth=[{"b", "c"}, {"c"}])
     [1.0, 0.0]
     """
-
-    def __call__(self, context: ScoringContext, k: int) -> Floats:
-        """Return float64 (B,)."""
-        return context.undefined_without_relevant((context.n_hits(k) > 0).astype(np.float64))
+    return context.undefined_without_relevant((context.n_hits(k) > 0).astype(np.float64))
 
 
-@metric("r_precision")
-@dataclass(frozen=True)
-class RPrecision(ShareMetric):
+@metric("r_precision", higher_is_better=True, bounds=(0.0, 1.0))
+def r_precision(context: ScoringContext) -> Floats:
     """Precision at R, the number of the user's relevant items.
 
     r_precision = hits in the top R / R. It takes no k; where the list is shorter than R, the positions
@@ -160,11 +153,6 @@ class RPrecision(ShareMetric):
     >>> evaluate("r_precision", lists=[["a", "b", "c"]], truth=[{"a", "c"}])
     [0.5]
     """
-
-    takes_k: ClassVar[bool] = False
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        hits = context.hits
-        found = context.total(hits, np.ones(len(hits.row)), context.n_relevant)
-        return context.undefined_without_relevant(found / np.maximum(context.n_relevant, 1))
+    hits = context.hits
+    found = context.total(hits, np.ones(len(hits.row)), context.n_relevant)
+    return context.undefined_without_relevant(found / np.maximum(context.n_relevant, 1))

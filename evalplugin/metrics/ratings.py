@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.metrics.base import Need, OverallMetric, UserMetric, metric
+from evalplugin.metrics.base import OverallMetric, UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
 from evalplugin.metrics.moments import ExactSum
 
@@ -22,10 +22,10 @@ __all__ = ["MAE", "RMSE"]
 class _RatingLoss(UserMetric, OverallMetric):
     """The mean of a loss over ratings: each user's, or one over the ratings of all users."""
 
-    higher_is_better: ClassVar[bool | None] = False
-    bounds: ClassVar[tuple[float, float]] = (0.0, float("inf"))
-    needs: ClassVar[tuple[Need, ...]] = ("predictions",)
-    takes_k: ClassVar[bool] = False
+    higher_is_better = False
+    bounds = (0.0, float("inf"))
+    needs = ("predictions",)
+    takes_k = False
 
     pooled: Annotated[
         bool, Field(description="one error over the ratings of all users, instead of one for each user")
@@ -42,7 +42,6 @@ class _RatingLoss(UserMetric, OverallMetric):
         return "" if self.pooled else "per user"
 
     def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
         loss = self._loss(context)
         total = np.bincount(context.truth_row, weights=loss, minlength=context.n_users)
         mean = np.where(context.n_truth > 0, total / np.maximum(context.n_truth, 1), np.nan)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from evalplugin.base.arrays import Floats
-from evalplugin.metrics.base import Need, ShareMetric, metric
+from evalplugin.metrics.base import metric
 from evalplugin.metrics.context import ScoringContext
 
-__all__ = ["AUC", "RECALL_PERCENT", "Bpref", "PrecisionAtRecall", "precision_recall_curve"]
+__all__ = ["RECALL_PERCENT", "auc", "bpref", "precision_at_recall", "precision_recall_curve"]
 
 RECALL_PERCENT = tuple(range(0, 101, 10))
 
 
-@metric("bpref")
-@dataclass(frozen=True)
-class Bpref(ShareMetric):
+@metric("bpref", higher_is_better=True, bounds=(0.0, 1.0))
+def bpref(context: ScoringContext) -> Floats:
     """Preference of relevant items over items judged non-relevant; items that were not judged are ignored.
 
     bpref = sum over the hits of (1 - min(judged non-relevant items above it, R) / min(N, R)) / R, with R
@@ -35,24 +33,18 @@ class Bpref(ShareMetric):
     >>> evaluate("bpref", lists=[["b", "x", "a", "c"]], truth=[truth])
     [0.75]
     """
-
-    takes_k: ClassVar[bool] = False
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        judged, relevant = context.matches, context.n_relevant
-        so_far = np.cumsum(~judged.relevant)
-        of_row = np.bincount(judged.row[~judged.relevant], minlength=context.n_users)
-        above = so_far - (np.cumsum(of_row) - of_row)[judged.row]
-        at_most = np.minimum(context.n_truth - relevant, relevant)
-        share = np.minimum(above, relevant[judged.row]) / np.maximum(at_most, 1)[judged.row]
-        preferred = context.total(judged, np.where(judged.relevant, 1 - share, 0.0), context.n)
-        return context.undefined_without_relevant(preferred / np.maximum(relevant, 1))
+    judged, relevant = context.matches, context.n_relevant
+    so_far = np.cumsum(~judged.relevant)
+    of_row = np.bincount(judged.row[~judged.relevant], minlength=context.n_users)
+    above = so_far - (np.cumsum(of_row) - of_row)[judged.row]
+    at_most = np.minimum(context.n_truth - relevant, relevant)
+    share = np.minimum(above, relevant[judged.row]) / np.maximum(at_most, 1)[judged.row]
+    preferred = context.total(judged, np.where(judged.relevant, 1 - share, 0.0), context.n)
+    return context.undefined_without_relevant(preferred / np.maximum(relevant, 1))
 
 
-@metric("auc")
-@dataclass(frozen=True)
-class AUC(ShareMetric):
+@metric("auc", higher_is_better=True, bounds=(0.0, 1.0), needs=("catalogue",))
+def auc(context: ScoringContext) -> Floats:
     """Probability that a relevant item is ranked above a non-relevant one.
 
     auc = pairs of a relevant and a listed non-relevant item in the right order / all such pairs. With a list of
@@ -69,25 +61,22 @@ class AUC(ShareMetric):
     >>> evaluate("auc", lists=[[1, 2, 3, 4]] * 3, truth=[{3}, {1, 3}, {1, 9}])
     [0.3333333333333333, 0.75, 0.5]
     """
-
-    needs: ClassVar[tuple[Need, ...]] = ("catalogue",)
-    takes_k: ClassVar[bool] = False
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        hits, relevant = context.hits, context.n_relevant
-        n_hits = np.bincount(hits.row, minlength=context.n_users)
-        others = np.maximum(context.n_listed - n_hits, 1)
-        below = others[hits.row] - (hits.rank - context.hit_number)
-        ordered = context.total(hits, below.astype(np.float64), context.n)
-        candidates = context.n_items if context.n_candidates is None else context.n_candidates
-        share = ordered / (np.maximum(relevant, 1) * others)
-        return context.undefined_without_relevant(np.where(relevant < candidates, share, np.nan))
+    hits, relevant = context.hits, context.n_relevant
+    n_hits = np.bincount(hits.row, minlength=context.n_users)
+    others = np.maximum(context.n_listed - n_hits, 1)
+    below = others[hits.row] - (hits.rank - context.hit_number)
+    ordered = context.total(hits, below.astype(np.float64), context.n)
+    candidates = context.n_items if context.n_candidates is None else context.n_candidates
+    share = ordered / (np.maximum(relevant, 1) * others)
+    return context.undefined_without_relevant(np.where(relevant < candidates, share, np.nan))
 
 
-@metric("precision_at_recall")
-@dataclass(frozen=True)
-class PrecisionAtRecall(ShareMetric):
+@metric("precision_at_recall", higher_is_better=True, bounds=(0.0, 1.0))
+def precision_at_recall(
+    context: ScoringContext,
+    *,
+    level: Annotated[float, Field(ge=0, le=1, description="The recall to reach")] = 0.1,
+) -> Floats:
     """The best precision at any rank that reaches a recall.
 
     precision_at_recall = max of precision@k over the k with recall@k >= level; 0 where the list does not reach
@@ -105,20 +94,13 @@ class PrecisionAtRecall(ShareMetric):
     >>> evaluate("precision_at_recall(level=1)", lists=lists, truth=truth)
     [0.0]
     """
-
-    takes_k: ClassVar[bool] = False
-
-    level: Annotated[float, Field(ge=0, le=1, description="The recall to reach")] = 0.1
-
-    def __call__(self, context: ScoringContext, _k: int, /) -> Floats:
-        """Return float64 (B,)."""
-        # A level such as 0.3 is not exact in binary: half a millionth of a hit is rounding.
-        needed = np.ceil(self.level * context.n_relevant - 5e-7)
-        hits = context.hits
-        reached = context.hit_number >= needed[hits.row]
-        best = np.zeros(context.n_users)
-        np.maximum.at(best, hits.row[reached], (context.hit_number / hits.rank)[reached])
-        return context.undefined_without_relevant(best)
+    # A level such as 0.3 is not exact in binary: half a millionth of a hit is rounding.
+    needed = np.ceil(level * context.n_relevant - 5e-7)
+    hits = context.hits
+    reached = context.hit_number >= needed[hits.row]
+    best = np.zeros(context.n_users)
+    np.maximum.at(best, hits.row[reached], (context.hit_number / hits.rank)[reached])
+    return context.undefined_without_relevant(best)
 
 
 def precision_recall_curve(context: ScoringContext) -> Floats:
