@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
 from evalplugin.models.randomness import Seeded
-from evalplugin.models.surprise.estimates import Estimates
-from evalplugin.models.surprise.ratings import TrainsetArrays
+from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
 
 __all__ = ["ColdStartFromBiases", "SurpriseModel"]
 
@@ -25,21 +23,20 @@ _BYTES_A_RATING = 200
 
 @dataclass
 class SurpriseModel(Seeded):
-    """A scikit-surprise algorithm. A subclass gives its name and the ``Estimates`` class that reproduces its estimates.
+    """A scikit-surprise algorithm. A subclass names it and reproduces its estimates in ``block`` and ``pairs``.
 
-    All arithmetic runs in the order of Surprise, so that scores tie exactly where those of Surprise do: ``scores`` is
-    ``algorithm.predict(user, item, clip=False).est``, ``predict`` the same clipped to the rating scale.
+    All arithmetic runs in the order of Surprise, so that estimates tie exactly where those of Surprise do: ``scores``
+    is ``algorithm.predict(user, item, clip=False).est`` to the bit, ``predict`` the same clipped to the rating scale.
     """
 
     name: ClassVar[str]  # of the class in the package surprise
-    estimates: ClassVar[Callable[..., Estimates]]
     kernels: ClassVar[tuple[str, ...]] = ()  # modules of compiled code to load
     # Surprise estimates the mean of all ratings for every item, which is no order.
     cold_users: ClassVar[str] = "popularity"
 
     algorithm: Any = field(default=None, init=False, repr=False, compare=False)
+    _ratings: Ratings | None = field(default=None, init=False, repr=False, compare=False)
     _known: TrainsetArrays | None = field(default=None, init=False, repr=False, compare=False)
-    _estimates: Estimates | None = field(default=None, init=False, repr=False, compare=False)
 
     def prepare(self) -> None:
         """Import scikit-surprise and the compiled code."""
@@ -64,8 +61,23 @@ class SurpriseModel(Seeded):
         self._check(known)
         algorithm = getattr(surprise, self.name)(**self._arguments(rng))
         self._fit(algorithm, known.trainset(), known)
-        self.algorithm, self._known = algorithm, known
-        self._estimates = self._make_estimates()
+        self._known = known
+        self.adopt(algorithm, known.ratings)
+
+    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+        """Take the learned state of a fitted algorithm, which is not modified, and the ratings of its trainset."""
+        self.algorithm, self._ratings = algorithm, ratings
+
+    def block(self, users: Ints) -> Floats:
+        """Return the unclipped estimates of every item: float64 (len(users), n_items), a new array.
+
+        Users and items are inner ids: those with train data.
+        """
+        return self._estimates(users[:, None], np.arange(self.ratings.n_items))
+
+    def pairs(self, users: Ints, items: Ints) -> Floats:
+        """Return the unclipped estimate of each pair of inner ids: float64 (len(users),)."""
+        return self._estimates(users, items)
 
     def scores(self, users: Codes) -> Floats:
         """Return the unclipped estimate of every item's rating: float64 (len(users), n_items)."""
@@ -73,13 +85,12 @@ class SurpriseModel(Seeded):
         inner = known.inner_user[users]
         rows = np.flatnonzero(inner >= 0)
         n_items = len(known.inner_item)
-        assert self._estimates is not None
         if len(rows) == len(users) and len(known.item_codes) == n_items:
-            return self._estimates.block(inner)
+            return self.block(inner)
         scores = np.empty((len(users), n_items))
-        scores[:] = self._cold_scores(users)
+        scores[:] = self._cold(users[:, None], np.arange(n_items))
         if len(rows):
-            scores[np.ix_(rows, known.item_codes)] = self._estimates.block(inner[rows])
+            scores[np.ix_(rows, known.item_codes)] = self.block(inner[rows])
         return scores
 
     def predict(self, users: Codes, items: Codes) -> Floats:
@@ -87,10 +98,10 @@ class SurpriseModel(Seeded):
         known = self.known
         inner_user, inner_item = known.inner_user[users], known.inner_item[items]
         both = np.flatnonzero((inner_user >= 0) & (inner_item >= 0))
-        estimates = self._cold_pairs(users, items)
+        estimates = np.empty(len(users))
+        estimates[:] = self._cold(users, items)
         if len(both):
-            assert self._estimates is not None
-            estimates[both] = self._estimates.pairs(inner_user[both], inner_item[both])
+            estimates[both] = self.pairs(inner_user[both], inner_item[both])
         return estimates.clip(*known.rating_scale)
 
     @property
@@ -98,6 +109,12 @@ class SurpriseModel(Seeded):
         """Users and items that have train data."""
         assert self._known is not None, "fit comes first"
         return self._known
+
+    @property
+    def ratings(self) -> Ratings:
+        """The ratings of the trainset, under inner ids."""
+        assert self._ratings is not None, "fit comes first"
+        return self._ratings
 
     @property
     def mean(self) -> float:
@@ -122,40 +139,31 @@ class SurpriseModel(Seeded):
     def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         algorithm.fit(trainset)
 
-    def _make_estimates(self) -> Estimates | None:
-        return type(self).estimates(self.algorithm, self.known.ratings)
+    def _estimates(self, users: Ints, items: Ints) -> Floats:
+        """Return the unclipped estimates of inner ids that broadcast, a new array of their common shape."""
+        raise NotImplementedError
 
-    def _cold_scores(self, users: Codes) -> Floats | float:
-        """Return the estimates where user or item has no train data: broadcasts to (len(users), n_items)."""
+    def _cold(self, users: Codes, items: Codes | Ints) -> Floats | float:
+        """Return the estimates where user or item has no train data; codes and result broadcast."""
         return self.mean
-
-    def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
-        """Return the same for pairs: (len(users),), a new array."""
-        return np.full(len(users), self.mean)
-
-    def _biases(self) -> tuple[Floats, Floats]:
-        """Return the biases by code of all users and of all items, zero without train data."""
-        known = self.known
-        user_bias, item_bias = np.zeros(len(known.inner_user)), np.zeros(len(known.inner_item))
-        user_bias[known.user_codes] = self.algorithm.bu
-        item_bias[known.item_codes] = self.algorithm.bi
-        return user_bias, item_bias
 
 
 class ColdStartFromBiases(SurpriseModel):
-    """A model that estimates mean + user bias + item bias, as far as learned, for users or items without train data."""
+    """A model that adds the biases that it has learned to the mean for users or items without train data."""
 
     cold_users: ClassVar[str] = "the mean of all ratings plus the bias of the item"
 
-    def _cold_scores(self, users: Codes) -> Floats | float:
-        user_bias, item_bias = self._biases()
-        biased: Floats = (self.mean + user_bias[users])[:, None] + item_bias
+    def _cold(self, users: Codes, items: Codes | Ints) -> Floats | float:
+        # The inner id -1, of a code without train data, is the last one: a bias of zero.
+        user_bias = np.append(self.algorithm.bu, 0.0)[self.known.inner_user[users]]
+        item_bias = np.append(self.algorithm.bi, 0.0)[self.known.inner_item[items]]
+        biased: Floats = (self.mean + user_bias) + item_bias
         return biased
 
-    def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
-        user_bias, item_bias = self._biases()
-        biased: Floats = (self.mean + user_bias[users]) + item_bias[items]
-        return biased
+    def _baseline(self, users: Ints, items: Ints | slice) -> Floats:
+        """Return mean + user bias + item bias of inner ids that broadcast."""
+        baseline: Floats = (self.mean + self.algorithm.bu[users]) + self.algorithm.bi[items]
+        return baseline
 
 
 def _sizes(train: Interactions) -> tuple[int, int]:

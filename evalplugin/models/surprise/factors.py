@@ -8,13 +8,15 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
+from evalplugin.models.dot_products import dot_products
 from evalplugin.models.randomness import RandomState, draw_seed
 from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
-from evalplugin.models.surprise.estimates import FactorEstimates, SVDppEstimates
 from evalplugin.models.surprise.options import Epochs
+from evalplugin.models.surprise.ratings import Ratings
+from evalplugin.models.threads import for_ranges
 
 __all__ = ["NMF", "SVD", "SVDpp"]
 
@@ -30,13 +32,12 @@ RegularisationOfAll = Annotated[Rate, Field(description="regularisation of all p
 
 
 class _Factors(ColdStartFromBiases):
-    """A model whose estimate is, in this order, mean + user bias + item bias + dot product of two factor vectors."""
+    """A model whose estimate is, in this order, mean + user bias + item bias + dot product of two factor vectors.
 
-    estimates = FactorEstimates
-    _matrices: ClassVar[tuple[int, int]] = (
-        1,
-        1,
-    )  # factor matrices of users and of items that a fit holds in memory
+    Without biases it is the dot product alone.
+    """
+
+    matrices: ClassVar[int] = 1  # factor matrices of users, and of items, that a fit holds in memory
     n_factors: int
     biased = True
 
@@ -50,8 +51,7 @@ class _Factors(ColdStartFromBiases):
         return {**own, "random_state": draw_seed(own["random_state"], rng), "verbose": False}
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
-        of_users, of_items = self._matrices
-        return 8 * self.n_factors * (of_users * n_users + of_items * n_items)
+        return 8 * self.n_factors * self.matrices * (n_users + n_items)
 
     def _too_large(self, n_users: int, n_items: int) -> tuple[str, str]:
         return (
@@ -59,11 +59,42 @@ class _Factors(ColdStartFromBiases):
             "lower n_factors, or take a sample of the data",
         )
 
-    def _cold_scores(self, users: Codes) -> Floats | float:
-        return super()._cold_scores(users) if self.biased else self.mean
+    def _cold(self, users: Codes, items: Codes | Ints) -> Floats | float:
+        return super()._cold(users, items) if self.biased else self.mean
 
-    def _cold_pairs(self, users: Codes, items: Codes) -> Floats:
-        return super()._cold_pairs(users, items) if self.biased else np.full(len(users), self.mean)
+    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+        """Take the learned state of a fitted algorithm."""
+        super().adopt(algorithm, ratings)
+        self.biased = bool(getattr(algorithm, "biased", True))
+        self._user_factors = self._learned_user_factors()
+
+    def _learned_user_factors(self) -> Floats:
+        factors: Floats = self.algorithm.pu
+        return factors
+
+    def block(self, users: Ints) -> Floats:
+        """Return the unclipped estimates of every item; see ``SurpriseModel``."""
+        estimates = dot_products(self._user_factors[users], self.algorithm.qi)
+
+        def rows(start: int, stop: int) -> None:
+            # The sum is the same in either order of its two terms.
+            estimates[start:stop] += self._baseline(users[start:stop, None], slice(None))
+
+        if self.biased:
+            for_ranges(rows, len(users), 64)
+        return estimates
+
+    def pairs(self, users: Ints, items: Ints) -> Floats:
+        """Return the unclipped estimate of each pair."""
+        estimates = np.empty(len(users))
+
+        def rows(start: int, stop: int) -> None:
+            user, item = users[start:stop], items[start:stop]
+            products = np.vecdot(self._user_factors[user], self.algorithm.qi[item])
+            estimates[start:stop] = self._baseline(user, item) + products if self.biased else products
+
+        for_ranges(rows, len(users), 8192)
+        return estimates
 
 
 @model("surprise.SVD")
@@ -106,8 +137,7 @@ class SVDpp(_Factors):
     """
 
     name = "SVDpp"
-    estimates = SVDppEstimates
-    _matrices = (2, 2)
+    matrices = 2
 
     n_factors: Factors = 20
     n_epochs: Epochs = 20
@@ -130,6 +160,17 @@ class SVDpp(_Factors):
         bool, Field(description="cache the ratings in arrays: a faster fit in more memory")
     ] = False
 
+    def _learned_user_factors(self) -> Floats:
+        from scipy.sparse import csr_array
+
+        rated = self.ratings.by_user
+        shape = (self.ratings.n_users, self.ratings.n_items)
+        matrix = csr_array((np.ones(len(rated.other)), rated.other, rated.indptr), shape=shape)
+        # The sparse product adds one row at a time in the order of the list, as Surprise does.
+        implicit = (matrix @ self.algorithm.yj) / np.sqrt(np.diff(rated.indptr))[:, None]
+        factors: Floats = self.algorithm.pu + implicit
+        return factors
+
 
 @model("surprise.NMF")
 @dataclass
@@ -141,7 +182,7 @@ class NMF(_Factors):
     """
 
     name = "NMF"
-    _matrices = (3, 3)
+    matrices = 3
 
     n_factors: Factors = 15
     n_epochs: Epochs = 50

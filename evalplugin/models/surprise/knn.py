@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Ints
+from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
@@ -20,14 +20,12 @@ from evalplugin.models.surprise.fit import (
     similarity_is_ours,
     standard_deviations,
 )
-from evalplugin.models.surprise.knn_estimates import (
-    KNNBaselineEstimates,
-    KNNEstimates,
-    KNNWithMeansEstimates,
-    KNNWithZScoreEstimates,
-)
 from evalplugin.models.surprise.options import BslOptions, SimOptions
-from evalplugin.models.surprise.ratings import RatingLists, TrainsetArrays
+from evalplugin.models.surprise.ratings import RatingLists, Ratings, TrainsetArrays
+from evalplugin.models.threads import for_ranges
+
+if TYPE_CHECKING:
+    from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
 
 __all__ = ["KNNBaseline", "KNNBasic", "KNNWithMeans", "KNNWithZScore"]
 
@@ -114,6 +112,134 @@ class _Neighbours(SurpriseModel):
     def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         """Set what the algorithm learns apart from similarities."""
 
+    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+        """Take the learned state of a fitted algorithm."""
+        super().adopt(algorithm, ratings)
+        self._user_based = bool(algorithm.sim_options["user_based"])
+        self._similarity: Floats = np.ascontiguousarray(algorithm.sim, dtype=np.float64)
+        self._by_x, self._by_y = ratings.sides(self._user_based)
+        # For the ratings in the order of the lists of the y, as Surprise's heap receives them.
+        self._values = self._values_of(self._by_y.other, self._by_y.own, self._by_y.rating)
+        self._position = None if self._by_y.ascending else _positions(self._by_y)
+        self._rows: NeighbourRows | None = None
+        self._sorted: list[SortedNeighbours] | None = None
+        self._undefined = np.isnan(self._similarity.sum(axis=1))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what can be computed again."""
+        return {**vars(self), "_rows": None, "_sorted": None}
+
+    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
+        """Return the term of each rating in a neighbour's mean."""
+        return rating
+
+    @property
+    def _scale(self) -> Floats | None:
+        return None
+
+    @property
+    def _otherwise(self) -> float:
+        """The mean of too few neighbours: an estimate, or a deviation that is added to one."""
+        # With min_k 0 Surprise divides by zero where no neighbour counts.
+        return float(self.mean) if self.algorithm.min_k > 0 else np.nan
+
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
+        """Turn neighbours' means into estimates; users and items broadcast to the shape of ``means``."""
+
+    def block(self, users: Ints) -> Floats:
+        """Return the unclipped estimates of every item; see ``SurpriseModel``."""
+        from evalplugin.models.kernels.neighbours import neighbour_means
+        from evalplugin.models.kernels.sorting import sort_all
+
+        n_items = self.ratings.n_items
+        estimates = np.empty((len(users), n_items))
+        if self._user_based:
+            if self._rows is None:
+                self._rows = self._rows_of(np.arange(n_items))
+            neighbour_means(self._similarity, users, self._rows, self._options, estimates)
+        else:
+            if self._sorted is None:
+                self._sorted = sort_all(self._similarity)
+            items, rows = np.arange(n_items), self._rows_of(users)
+            neighbour_means(self._similarity, items, rows, self._options, estimates.T, self._sorted)
+        for_ranges(
+            lambda start, stop: self._complete(estimates[start:stop], users[start:stop, None], slice(None)),
+            len(users),
+            64,
+        )
+        for row, item in self._undefined_pairs(users):
+            estimates[row, item] = self._predict(users[row], item)
+        self._refuse_division(estimates)
+        return estimates
+
+    def pairs(self, users: Ints, items: Ints) -> Floats:
+        """Return the unclipped estimate of each pair."""
+        from evalplugin.models.kernels.pairs import pair_means
+
+        x, y = (users, items) if self._user_based else (items, users)
+        estimates, undefined = pair_means(
+            self._similarity,
+            np.ascontiguousarray(x, dtype=np.int64),
+            np.ascontiguousarray(y, dtype=np.int64),
+            self._by_y.indptr,
+            self._by_y.other,
+            self._values,
+            self.algorithm.k,
+            self._options,
+        )
+        self._complete(estimates, users, items)
+        for pair in np.flatnonzero(undefined).tolist():
+            estimates[pair] = self._predict(users[pair], items[pair])
+        self._refuse_division(estimates)
+        return estimates
+
+    @property
+    def _options(self) -> MeanOptions:
+        from evalplugin.models.kernels.arguments import MeanOptions
+
+        scale = np.ones(1) if self._scale is None else self._scale
+        return MeanOptions(self._scale is not None, scale, max(self.algorithm.min_k, 1), self._otherwise)
+
+    def _rows_of(self, ys: Ints) -> NeighbourRows:
+        """Return the rows of all x, restricted to the entries of some y."""
+        from evalplugin.models.kernels.arguments import NeighbourRows
+
+        entries, y = row_entries(self._by_y.indptr, ys)
+        position = None if self._position is None else self._position[entries]
+        shape = len(self._similarity), len(ys)
+        x, values = self._by_y.other[entries], self._values[entries]
+        return NeighbourRows.of(x, y, values, position, shape, self.algorithm.k)
+
+    def _undefined_pairs(self, users: Ints) -> list[tuple[int, int]]:
+        """Return the pairs with an undefined similarity (NaN) in their list.
+
+        Its rank depends on the heap of Surprise, so Surprise itself predicts these pairs.
+        """
+        pairs: list[tuple[int, int]] = []
+        by_user = self.ratings.by_user
+        if self._user_based:
+            for row in np.flatnonzero(self._undefined[users]).tolist():
+                hit = np.isnan(self._similarity[users[row]])[by_user.own]
+                pairs += [(row, item) for item in np.unique(by_user.other[hit]).tolist()]
+        elif self._undefined.any():
+            entries, rows = row_entries(by_user.indptr, users)
+            for item in np.flatnonzero(self._undefined).tolist():
+                hit = np.isnan(self._similarity[item])[by_user.other[entries]]
+                pairs += [(row, item) for row in np.unique(rows[hit]).tolist()]
+        return pairs
+
+    def _predict(self, user: int, item: int) -> float:
+        trainset = self.algorithm.trainset
+        raw = trainset.to_raw_uid(int(user)), trainset.to_raw_iid(int(item))
+        return float(self.algorithm.predict(*raw, clip=False).est)
+
+    def _refuse_division(self, estimates: Floats) -> None:
+        if np.isnan(self._otherwise) and np.isnan(estimates).any():
+            raise ModelError(
+                f"{type(self.algorithm).__name__} with min_k {self.algorithm.min_k} divides by zero where no "
+                f"neighbour counts; min_k must be at least 1"
+            )
+
 
 @model("surprise.KNNBasic")
 @dataclass
@@ -126,7 +252,6 @@ class KNNBasic(_Neighbours):
     """
 
     name = "KNNBasic"
-    estimates = KNNEstimates
 
     # With min_k 0 Surprise divides by zero where no neighbour counts.
     min_k: Annotated[int, Field(ge=1, description="fewest neighbours that count")] = 1
@@ -143,10 +268,20 @@ class KNNWithMeans(_Neighbours):
     """
 
     name = "KNNWithMeans"
-    estimates = KNNWithMeansEstimates
 
     def _learn_before(self, algorithm: Any, known: TrainsetArrays) -> None:
         algorithm.means = means(self._of_x(known))
+
+    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
+        values: Floats = rating - self.algorithm.means[x]
+        return values
+
+    @property
+    def _otherwise(self) -> float:
+        return 0.0
+
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
+        means += self.algorithm.means[users if self._user_based else items]
 
 
 @model("surprise.KNNWithZScore")
@@ -159,7 +294,6 @@ class KNNWithZScore(KNNWithMeans):
     """
 
     name = "KNNWithZScore"
-    estimates = KNNWithZScoreEstimates
 
     def _check(self, known: TrainsetArrays) -> None:
         if known.rating_scale[0] == known.rating_scale[1]:
@@ -173,6 +307,15 @@ class KNNWithZScore(KNNWithMeans):
         algorithm.overall_sigma = np.std(known.ratings.by_user.rating)
         algorithm.sigmas = standard_deviations(self._of_x(known), algorithm.overall_sigma)
 
+    @property
+    def _scale(self) -> Floats:
+        sigmas: Floats = self.algorithm.sigmas
+        return sigmas
+
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
+        means *= self.algorithm.sigmas[users if self._user_based else items]
+        super()._complete(means, users, items)
+
 
 @model("surprise.KNNBaseline")
 @dataclass
@@ -185,7 +328,6 @@ class KNNBaseline(ColdStartFromBiases, _Neighbours):
     """
 
     name = "KNNBaseline"
-    estimates = KNNBaselineEstimates
 
     def _bsl_unused(self) -> bool:
         return False
@@ -194,9 +336,26 @@ class KNNBaseline(ColdStartFromBiases, _Neighbours):
         algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
         algorithm.bx, algorithm.by = algorithm.switch(algorithm.bu, algorithm.bi)
 
+    def _values_of(self, x: Codes, y: Codes, rating: Floats) -> Floats:
+        values: Floats = rating - ((self.mean + self.algorithm.bx[x]) + self.algorithm.by[y])
+        return values
+
+    @property
+    def _otherwise(self) -> float:
+        return 0.0
+
+    def _complete(self, means: Floats, users: Ints, items: Ints | slice) -> None:
+        means += self._baseline(users, items)
+
 
 def _undefined_when(options: SimOptions) -> str:
     one = "users" if options.user_based else "items"
     if options.name == "cosine":
         return f"two {one} have in common only ratings of which one's are all 0"
     return f"two {one} have in common only ratings that equal the baseline of one of them"
+
+
+def _positions(lists: RatingLists) -> Codes:
+    """Return the position of each rating in its list."""
+    first = np.repeat(lists.indptr[:-1], np.diff(lists.indptr))
+    return (np.arange(len(lists.other)) - first).astype(np.int32)

@@ -8,20 +8,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from evalplugin.base.arrays import Codes, Floats
+from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
 from evalplugin.models.randomness import RandomState, UserStreams, draw_seed
 from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
-from evalplugin.models.surprise.estimates import (
-    BaselineEstimates,
-    CoClusteringEstimates,
-    Estimates,
-    SlopeOneEstimates,
-)
 from evalplugin.models.surprise.fit import baselines
 from evalplugin.models.surprise.options import BslOptions, Epochs
-from evalplugin.models.surprise.ratings import TrainsetArrays
+from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
 
 __all__ = ["BaselineOnly", "CoClustering", "NormalPredictor", "SlopeOne"]
 
@@ -65,9 +59,6 @@ class NormalPredictor(SurpriseModel):
             ratings[pairs] = self.scores(users[pairs[:1]])[0, items[pairs]]
         return ratings.clip(*self.known.rating_scale)
 
-    def _make_estimates(self) -> Estimates | None:
-        return None
-
 
 @model("surprise.BaselineOnly")
 @dataclass
@@ -79,7 +70,6 @@ class BaselineOnly(ColdStartFromBiases):
     """
 
     name = "BaselineOnly"
-    estimates = BaselineEstimates
     kernels = ("biases",)
     personalised: ClassVar[bool] = False
 
@@ -94,6 +84,9 @@ class BaselineOnly(ColdStartFromBiases):
         AlgoBase.fit(algorithm, trainset)
         algorithm.bu, algorithm.bi = baselines(algorithm, known.ratings)
 
+    def _estimates(self, users: Ints, items: Ints) -> Floats:
+        return self._baseline(users, items)
+
 
 @model("surprise.SlopeOne")
 @dataclass
@@ -107,7 +100,6 @@ class SlopeOne(SurpriseModel):
     """
 
     name = "SlopeOne"
-    estimates = SlopeOneEstimates
     kernels = ("differences",)
     personalised: ClassVar[bool] = False
 
@@ -119,6 +111,39 @@ class SlopeOne(SurpriseModel):
             f"surprise.SlopeOne on {n_items:,} items",
             "take a model without item differences, such as surprise.SVD, or fewer items",
         )
+
+    def adopt(self, algorithm: Any, ratings: Ratings) -> None:
+        """Take the learned state of a fitted algorithm."""
+        super().adopt(algorithm, ratings)
+        self.user_mean = np.array(algorithm.user_mean, dtype=np.float64)
+
+    def block(self, users: Ints) -> Floats:
+        """Return the unclipped estimates of every item; see ``SurpriseModel``."""
+        from evalplugin.models.kernels.differences import mean_differences
+
+        rated = self.ratings.by_user
+        return mean_differences(
+            users, rated.indptr, rated.other, self.user_mean, self.algorithm.dev, self.algorithm.freq
+        )
+
+    def pairs(self, users: Ints, items: Ints) -> Floats:
+        """Return the unclipped estimate of each pair."""
+        estimates = np.empty(len(users))
+        for start in range(0, len(users), 8192):
+            some = slice(start, start + 8192)
+            estimates[some] = self._some_pairs(users[some], items[some])
+        return estimates
+
+    def _some_pairs(self, users: Ints, items: Ints) -> Floats:
+        rated = self.ratings.by_user
+        entries, row = row_entries(rated.indptr, users)
+        other, item = rated.other[entries], items[row]
+        counted = self.algorithm.freq[item, other] > 0
+        # bincount adds in the order of its input, which is that of the list.
+        total = np.bincount(row[counted], self.algorithm.dev[item, other][counted], len(users))
+        number = np.bincount(row[counted], minlength=len(users))
+        estimates: Floats = self.user_mean[users] + np.divide(total, number, out=total, where=number > 0)
+        return estimates
 
 
 @model("surprise.CoClustering")
@@ -132,7 +157,6 @@ class CoClustering(SurpriseModel):
     """
 
     name = "CoClustering"
-    estimates = CoClusteringEstimates
 
     n_cltr_u: Annotated[int, Field(ge=1, description="number of user clusters")] = 3
     n_cltr_i: Annotated[int, Field(ge=1, description="number of item clusters")] = 3
@@ -146,3 +170,13 @@ class CoClustering(SurpriseModel):
             "n_epochs": self.n_epochs,
             "random_state": draw_seed(self.random_state, rng),
         }
+
+    def _estimates(self, users: Ints, items: Ints) -> Floats:
+        fitted = self.algorithm
+        of_user, of_item = fitted.cltr_u[users], fitted.cltr_i[items]
+        estimates: Floats = fitted.avg_cocltr[of_user, of_item]
+        estimates += fitted.user_mean[users]
+        estimates -= fitted.avg_cltr_u[of_user]
+        estimates += fitted.item_mean[items]
+        estimates -= fitted.avg_cltr_i[of_item]
+        return estimates

@@ -110,9 +110,10 @@ def _blocks(algorithm: Any, ratings: Ratings, users: Ints, block_bytes: int) -> 
         return
     for model in _MODELS:
         if _estimates_like(algorithm, getattr(surprise, model.name)):
-            estimates = model.estimates(algorithm, ratings)
+            adopted = model()
+            adopted.adopt(algorithm, ratings)
             for block in user_blocks(users, ratings.n_items, block_bytes):
-                yield block, estimates.block(block)
+                yield block, adopted.block(block)
             return
     warnings.warn(
         f"{kind.__module__}.{kind.__qualname__} estimates in a way of its own, so that it is asked for each of "
