@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from evalplugin.models.kernels.compiled import Codes, Floats, FloatsOut, Ints, compiled
+from typing import NamedTuple
 
-__all__ = ["als", "sgd"]
+from evalplugin.models.kernels.compiled import FloatsOut, Lists, compiled
+
+__all__ = ["BiasOptions", "als", "sgd"]
+
+
+class BiasOptions(NamedTuple):
+    """The parameters of a fit of biases; a method uses its own."""
+
+    mean: float  # of all ratings
+    n_epochs: int
+    reg_u: float
+    reg_i: float
+    reg: float
+    rate: float
 
 
 @compiled
 def als(
-    u_indptr: Ints,
-    u_item: Codes,
-    u_rating: Floats,
-    i_indptr: Ints,
-    i_user: Codes,
-    i_rating: Floats,
-    mean: float,
-    n_epochs: int,
-    reg_u: float,
-    reg_i: float,
-    user_bias: FloatsOut,
-    item_bias: FloatsOut,
+    by_user: Lists, by_item: Lists, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut
 ) -> None:
     """Fit the biases by alternating least squares, from ratings by user and by item."""
+    u_indptr, u_item, u_rating = by_user
+    i_indptr, i_user, i_rating = by_item
+    mean, n_epochs, reg_u, reg_i, _, _ = options
     for _ in range(n_epochs):
         for item in range(len(i_indptr) - 1):
             total = 0.0
@@ -37,18 +42,10 @@ def als(
 
 
 @compiled
-def sgd(
-    u_indptr: Ints,
-    u_item: Codes,
-    u_rating: Floats,
-    mean: float,
-    n_epochs: int,
-    reg: float,
-    rate: float,
-    user_bias: FloatsOut,
-    item_bias: FloatsOut,
-) -> None:
+def sgd(by_user: Lists, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut) -> None:
     """Fit the biases by stochastic gradient descent, from ratings by user."""
+    u_indptr, u_item, u_rating = by_user
+    mean, n_epochs, _, _, reg, rate = options
     for _ in range(n_epochs):
         for user in range(len(u_indptr) - 1):
             for entry in range(u_indptr[user], u_indptr[user + 1]):

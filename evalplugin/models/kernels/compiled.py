@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Annotated, Any, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_type_hints
 
 import numba
 import numpy as np
@@ -23,6 +23,7 @@ __all__ = [
     "Ints",
     "IntsOut",
     "KeysOut",
+    "Lists",
     "Matrix",
     "MatrixInts",
     "MatrixOut",
@@ -49,6 +50,15 @@ BytesOut: TypeAlias = Annotated[npt.NDArray[np.uint8], types.uint8[::1]]
 KeysOut: TypeAlias = Annotated[npt.NDArray[np.uint64], types.uint64[::1]]
 Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
 MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]
+
+
+class Lists(NamedTuple):
+    """A list of (id, value) entries for each user, or for each item."""
+
+    indptr: Ints  # (n + 1,)
+    other: Codes  # (m,) the ids
+    value: Floats  # (m,)
+
 
 _SCALARS = {bool: types.boolean, int: types.int64, float: types.float64}
 

@@ -2,15 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
-from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
-from evalplugin.models.kernels.compiled import Ints, Matrix, MatrixOut, compiled
+from evalplugin.models.kernels.compiled import Codes, Floats, Ints, Matrix, MatrixOut, compiled
 
-__all__ = ["walk", "walk_with_ties"]
+__all__ = ["MeanOptions", "NeighbourRows", "SortedNeighbours", "walk"]
+
+Number = TypeVar("Number", bound=np.number[Any])
+
+
+class SortedNeighbours(NamedTuple):
+    """The neighbours of some x: all x of positive similarity, most similar first, ties ascending by x."""
+
+    indptr: Ints  # (number of x + 1,)
+    other: Codes
+
+
+class NeighbourRows(NamedTuple):
+    """The ratings (entries) of each x, laid out for the walk along its neighbours.
+
+    The x are the users or the items, whichever have similarities, the y the others. A row lists its y by their rank in
+    ascending order of popularity (number of entries), so that a walk can stop where only y with k neighbours follow.
+    Behind each row is an entry of rank n_y, where every walk stops: it is cheaper than a search for the end.
+    """
+
+    indptr: Ints  # (n_x + 1,)
+    rank: Codes  # (m + n_x,)
+    value: Floats  # (m + n_x,)
+    position: Codes  # (m + n_x,) index of the entry in the list of its y; empty if every list ascends by x
+    capacity: Ints  # (n_y,) by rank: the most neighbours that the y can have
+    y_of: Ints  # (n_y,) by rank
+
+    @classmethod
+    def of(
+        cls,
+        x: npt.NDArray[np.int32],
+        y: npt.NDArray[np.int64],
+        value: npt.NDArray[np.float64],
+        position: npt.NDArray[np.int32] | None,
+        shape: tuple[int, int],
+        k: int,
+    ) -> NeighbourRows:
+        """Return the rows of (x, y, value) entries in any order, for at most k neighbours."""
+        n_x, n_y = shape
+        counts = np.bincount(y, minlength=n_y)
+        y_of = np.argsort(counts, kind="stable")
+        rank_of = np.empty(n_y, dtype=np.int32)
+        rank_of[y_of] = np.arange(n_y, dtype=np.int32)
+        order = np.argsort(x.astype(np.int64) * n_y + rank_of[y])
+        indptr = np.zeros(n_x + 1, dtype=np.int64)
+        np.cumsum(np.bincount(x, minlength=n_x) + 1, out=indptr[1:])
+        slot = np.arange(len(x)) + x[order]  # the x before it have an entry more each
+
+        def laid_out(of: npt.NDArray[Number], at_end: int) -> npt.NDArray[Number]:
+            array = np.full(len(x) + n_x, at_end, dtype=of.dtype)
+            array[slot] = of[order]
+            return array
+
+        return cls(
+            indptr,
+            laid_out(rank_of[y], n_y),
+            laid_out(value, 0),
+            np.empty(0, dtype=np.int32) if position is None else laid_out(position, 0),
+            np.minimum(counts[y_of], max(k, 0)),
+            y_of,
+        )
+
+
+class MeanOptions(NamedTuple):
+    """Numbers of neighbours, scaling of their terms, and the fallback for too few neighbours."""
+
+    k: int  # most neighbours of a mean
+    scaled: bool  # whether each neighbour's term is divided
+    divisor: Floats  # (n_x,) the divisors; unused unless scaled
+    min_k: int  # fewest neighbours of a mean, at least 1
+    otherwise: float  # the value with fewer neighbours
 
 
 # The functions below work on ``sums``, float64 (4 * n_y,): similarities, terms, missing neighbours and padding of each
@@ -36,10 +106,10 @@ def _last_open(sums: Any, last: Any) -> Any:
 
 
 @numba.njit(nogil=True, error_model="numpy")
-def _add_neighbour(
-    sums: Any, sim: Any, other: Any, last: Any, indptr: Any, rank: Any, value: Any, scaled: Any, divisor: Any
-) -> None:
+def _add_neighbour(sums: Any, sim: Any, other: Any, last: Any, rows: Any, options: Any) -> None:
     """Add a neighbour to each of its y up to ``last`` that is not full."""
+    indptr, rank, value, _, _, _ = rows
+    _, scaled, divisor, _, _ = options
     one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
     bound, entry = np.uint64(last), np.uint64(indptr[other])
     y_rank = np.uint64(rank[entry])
@@ -76,39 +146,17 @@ def walk(
     options: MeanOptions,
     means: MatrixOut,
 ) -> None:
-    """Write the means of each x and every y into ``means`` where every list ascends by x; see ``neighbour_means``."""
-    order_indptr, order = orders
-    indptr, rank, value, _, capacity, y_of = rows
-    scaled, divisor, min_k, otherwise = options
-    sums = np.empty(4 * len(capacity))
-    for row in range(len(xs)):
-        last = _empty(sums, capacity)
-        similarity_of = similarity[xs[row]]
-        begin = order_indptr[row]
-        stop = order_indptr[row + 1] if last >= 0 else begin
-        for at in range(np.uint64(begin), np.uint64(stop)):
-            other = np.uint64(order[at])
-            _add_neighbour(sums, similarity_of[other], other, last, indptr, rank, value, scaled, divisor)
-            last = _last_open(sums, last)
-            if last < 0:
-                break
-        _write_means(sums, capacity, y_of, min_k, otherwise, means[row])
+    """Write the means of each x and every y into ``means``; see ``neighbour_means``.
 
-
-@compiled
-def walk_with_ties(
-    similarity: Matrix,
-    xs: Ints,
-    orders: SortedNeighbours,
-    rows: NeighbourRows,
-    options: MeanOptions,
-    means: MatrixOut,
-) -> None:
-    """Like ``walk`` for lists in any order: of equally similar neighbours, the first in the list of y comes first."""
+    Of equally similar neighbours, the first in the list of y comes first. Where every list ascends by x, that is their
+    order already.
+    """
     order_indptr, order = orders
     indptr, rank, value, position, capacity, y_of = rows
-    scaled, divisor, min_k, otherwise = options
-    n_y = len(capacity)
+    _, scaled, divisor, min_k, otherwise = options
+    n_y, ascending, longest = len(capacity), len(position) == 0, 1
+    for place_in_list in position:
+        longest = max(longest, place_in_list + 1)
     sums = np.empty(4 * n_y)
     one, two, four = np.uint64(1), np.uint64(2), np.uint64(4)
     # The entries of equally similar neighbours: term, number of the one before of the same y, and position in the list
@@ -118,7 +166,7 @@ def walk_with_ties(
     group_key = np.empty(len(position) + 2, dtype=np.uint64)
     latest = np.zeros(n_y, dtype=np.uint32)  # the number of the latest entry of each y
     touched = np.empty(n_y + 1, dtype=np.uint32)  # the y that have entries
-    keys = np.empty(position.max() + 1, dtype=np.uint64)  # of one y
+    keys = np.empty(longest, dtype=np.uint64)  # of one y
     number_bits = np.uint64(2**32 - 1)
     for row in range(len(xs)):
         last = _empty(sums, capacity)
@@ -127,12 +175,12 @@ def walk_with_ties(
         while begin < stop and last >= 0:
             sim = similarity_of[np.uint64(order[begin])]
             next_sim = begin + 1
-            while next_sim < stop and similarity_of[np.uint64(order[next_sim])] == sim:
+            while not ascending and next_sim < stop and similarity_of[np.uint64(order[next_sim])] == sim:
                 next_sim += 1
             bound = np.uint64(last)
             if next_sim == begin + 1:
                 other = np.uint64(order[begin])
-                _add_neighbour(sums, sim, other, last, indptr, rank, value, scaled, divisor)
+                _add_neighbour(sums, sim, other, last, rows, options)
             else:
                 number, n_touched = one, np.uint64(0)
                 # Branchless like ``_add_neighbour``: the entries of full y are overwritten.

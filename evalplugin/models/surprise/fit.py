@@ -57,8 +57,6 @@ def similarity(algorithm: Any, ratings: Ratings) -> Floats:
 
 def baselines(algorithm: Any, ratings: Ratings) -> tuple[Floats, Floats]:
     """Return the result of ``algorithm.compute_baselines()``, biases of users and items, without a loop in Python."""
-    if algorithm.bu is not None:
-        return algorithm.bu, algorithm.bi
     if not _agrees("baselines"):
         result: tuple[Floats, Floats] = algorithm.compute_baselines()
         return result
@@ -98,16 +96,21 @@ def _our_similarity(name: str, algorithm: Any, ratings: Ratings) -> Floats:
 def _our_baselines(algorithm: Any, ratings: Ratings) -> tuple[Floats, Floats]:
     from evalplugin.models.kernels import biases
 
-    options, mean = algorithm.bsl_options, float(algorithm.trainset.global_mean)
+    options = algorithm.bsl_options
+    is_als = options.get("method", "als") == "als"
+    of_fit = biases.BiasOptions(
+        float(algorithm.trainset.global_mean),
+        options.get("n_epochs", 10 if is_als else 20),
+        reg_u=float(options.get("reg_u", 15)),
+        reg_i=float(options.get("reg_i", 10)),
+        reg=float(options.get("reg", 0.02)),
+        rate=float(options.get("learning_rate", 0.005)),
+    )
     user_bias, item_bias = np.zeros(ratings.n_users), np.zeros(ratings.n_items)
-    by_user = ratings.by_user.indptr, ratings.by_user.other, ratings.by_user.rating
-    by_item = ratings.by_item.indptr, ratings.by_item.other, ratings.by_item.rating
-    if options.get("method", "als") == "als":
-        regs = float(options.get("reg_u", 15)), float(options.get("reg_i", 10))
-        biases.als(*by_user, *by_item, mean, options.get("n_epochs", 10), *regs, user_bias, item_bias)
+    if is_als:
+        biases.als(ratings.by_user.arrays, ratings.by_item.arrays, of_fit, user_bias, item_bias)
     else:
-        rates = float(options.get("reg", 0.02)), float(options.get("learning_rate", 0.005))
-        biases.sgd(*by_user, mean, options.get("n_epochs", 20), *rates, user_bias, item_bias)
+        biases.sgd(ratings.by_user.arrays, of_fit, user_bias, item_bias)
     return user_bias, item_bias
 
 

@@ -25,7 +25,7 @@ from evalplugin.models.surprise.ratings import RatingLists, Ratings, TrainsetArr
 from evalplugin.models.threads import for_ranges
 
 if TYPE_CHECKING:
-    from evalplugin.models.kernels.arguments import MeanOptions, NeighbourRows, SortedNeighbours
+    from evalplugin.models.kernels.walk import MeanOptions, NeighbourRows, SortedNeighbours
 
 __all__ = ["KNNBaseline", "KNNBasic", "KNNWithMeans", "KNNWithZScore"]
 
@@ -38,7 +38,7 @@ _BYTES_A_PAIR = {"msd": 24, "cosine": 40, "pearson_baseline": 40, "pearson": 56}
 class _Neighbours(SurpriseModel):
     """The weighted mean of the ratings, or of their deviations, by the k nearest neighbours."""
 
-    kernels = ("biases", "neighbours", "pairs", "similarity")
+    kernels = ("biases", "neighbours", "similarity")
 
     k: Annotated[int, Field(ge=1, description="most neighbours of a pair")] = 40
     min_k: Annotated[int, Field(ge=0, description="fewest neighbours that count; 0 is the same as 1")] = 1
@@ -148,8 +148,7 @@ class _Neighbours(SurpriseModel):
 
     def block(self, users: Ints) -> Floats:
         """Return the unclipped estimates of every item; see ``SurpriseModel``."""
-        from evalplugin.models.kernels.neighbours import neighbour_means
-        from evalplugin.models.kernels.sorting import sort_all
+        from evalplugin.models.kernels.neighbours import neighbour_means, sort_all
 
         n_items = self.ratings.n_items
         estimates = np.empty((len(users), n_items))
@@ -174,19 +173,13 @@ class _Neighbours(SurpriseModel):
 
     def pairs(self, users: Ints, items: Ints) -> Floats:
         """Return the unclipped estimate of each pair."""
-        from evalplugin.models.kernels.pairs import pair_means
+        from evalplugin.models.kernels.neighbours import pair_means
 
-        x, y = (users, items) if self._user_based else (items, users)
-        estimates, undefined = pair_means(
-            self._similarity,
-            np.ascontiguousarray(x, dtype=np.int64),
-            np.ascontiguousarray(y, dtype=np.int64),
-            self._by_y.indptr,
-            self._by_y.other,
-            self._values,
-            self.algorithm.k,
-            self._options,
-        )
+        xs, ys = (np.ascontiguousarray(ids, dtype=np.int64) for ids in (users, items))
+        if not self._user_based:
+            xs, ys = ys, xs
+        lists = self._by_y.arrays._replace(value=self._values)
+        estimates, undefined = pair_means(self._similarity, xs, ys, lists, self._options)
         self._complete(estimates, users, items)
         for pair in np.flatnonzero(undefined).tolist():
             estimates[pair] = self._predict(users[pair], items[pair])
@@ -195,14 +188,15 @@ class _Neighbours(SurpriseModel):
 
     @property
     def _options(self) -> MeanOptions:
-        from evalplugin.models.kernels.arguments import MeanOptions
+        from evalplugin.models.kernels.walk import MeanOptions
 
-        scale = np.ones(1) if self._scale is None else self._scale
-        return MeanOptions(self._scale is not None, scale, max(self.algorithm.min_k, 1), self._otherwise)
+        fitted, scale = self.algorithm, self._scale
+        divisor = np.ones(1) if scale is None else scale
+        return MeanOptions(fitted.k, scale is not None, divisor, max(fitted.min_k, 1), self._otherwise)
 
     def _rows_of(self, ys: Ints) -> NeighbourRows:
         """Return the rows of all x, restricted to the entries of some y."""
-        from evalplugin.models.kernels.arguments import NeighbourRows
+        from evalplugin.models.kernels.walk import NeighbourRows
 
         entries, y = row_entries(self._by_y.indptr, ys)
         position = None if self._position is None else self._position[entries]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import surprise
 
     from evalplugin.data import Interactions
+    from evalplugin.models.kernels.compiled import Lists
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 
@@ -40,6 +41,13 @@ class RatingLists:
         numbers = chain.from_iterable(chain.from_iterable(rows))
         pairs = np.fromiter(numbers, dtype=np.float64, count=2 * int(indptr[-1])).reshape(-1, 2)
         return cls(indptr, pairs[:, 0].astype(np.int32), pairs[:, 1].copy())
+
+    @property
+    def arrays(self) -> Lists:
+        """The lists as compiled loops take them."""
+        from evalplugin.models.kernels.compiled import Lists
+
+        return Lists(self.indptr, self.other, self.rating)
 
     @cached_property
     def own(self) -> Codes:
