@@ -31,6 +31,7 @@ from evalplugin.execution.tasks import (
 )
 from evalplugin.files.inputs import Inputs, merged
 from evalplugin.files.recording import recorded_inputs
+from evalplugin.metrics import Blocks
 from evalplugin.metrics.scoring import score_part, with_ids
 from evalplugin.metrics.states import Request, ScorerState, check_mergeable
 from evalplugin.models import BLOCK_BYTES, MODELS, one_blas_thread
@@ -124,16 +125,15 @@ def run_range(fitted: bytes, users: Codes, **task: Any) -> RangeResult:
             peak_memory() as peak,
             scoring.time("score"),
         ):
-            state = score_part(
+            blocks = Blocks.of(
                 lists.top_n,
                 part.split.test,
-                part.split.train,
-                part.metrics,
+                train=part.split.train,
                 threshold=part.threshold,
                 predictions=lists.predictions if part.needs_predictions else None,
                 candidates=part.candidates,
-                curve_ks=curve_ks(part.n, part.metrics),
             )
+            state = score_part(blocks, part.metrics, curve_ks(part.n, part.metrics))
     costs = Costs(score_seconds=scoring.seconds["score"], peak_memory_mb=peak.mb)
     return RangeResult(lists, state, costs, read)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evalplugin.base.arrays import Floats, Ints
+from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import DataError
 from evalplugin.data.candidates import Candidates
 from evalplugin.data.interactions import Interactions
@@ -31,9 +31,8 @@ from evalplugin.metrics.states import Request, ScorerState, UserValues
 from evalplugin.models.selection import TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["Scorer", "check_request", "score_blocks", "score_part", "score_top_n", "with_ids"]
+__all__ = ["check_request", "score_blocks", "score_part", "score_top_n", "with_ids"]
 
-_PR_CURVE = "pr_curve/"  # no metric can have this name
 _MIN_BLOCKS, _MAX_THREADS = 4, 4  # fewer blocks are not worth several threads
 
 
@@ -70,32 +69,22 @@ def score_top_n(
         DataError: A list or a truth with an item twice, unknown codes, predictions of the wrong number or not
             finite, ratings that a metric does not allow, a metric named twice or in need of the train data.
     """
-    state = score_part(
-        top_n, truth, train, metrics,
-        threshold=threshold, predictions=predictions, candidates=candidates, curve_ks=curve_ks,
-    )  # fmt: skip
-    return with_ids(state.scores(), truth)
-
-
-def score_part(
-    top_n: TopN,
-    truth: Interactions,
-    train: Interactions | None,
-    metrics: Sequence[MetricSpec],
-    *,
-    threshold: float | None,
-    predictions: npt.NDArray[np.floating[Any]] | None = None,
-    candidates: Candidates | None = None,
-    curve_ks: Sequence[int] = (),
-) -> ScorerState:
-    """Return what users contribute to the scores, by their codes; for all users, see ``score_top_n``.
-
-    ``top_n`` and ``truth`` are those of some users; ``train`` and ``candidates`` of all. Merged states give the scores
-    of all users, which ``with_ids`` completes.
-    """
-    check_request(metrics, train is not None, curve_ks, {} if train is None else train.item_attributes)
     blocks = Blocks.of(
         top_n, truth, train=train, threshold=threshold, predictions=predictions, candidates=candidates
+    )
+    return with_ids(score_part(blocks, metrics, curve_ks).scores(), truth)
+
+
+def score_part(blocks: Blocks, metrics: Sequence[MetricSpec], curve_ks: Sequence[int] = ()) -> ScorerState:
+    """Return what the users of ``Blocks.of`` contribute to the scores, by their codes.
+
+    Merged states give the scores of all users, which ``with_ids`` completes.
+    """
+    check_request(
+        metrics,
+        blocks.train is not None,
+        curve_ks,
+        {} if blocks.train is None else blocks.train.item_attributes,
     )
     assert blocks.user is not None
     return score_blocks(
@@ -103,91 +92,50 @@ def score_part(
     )
 
 
-def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:
-    """Return what the users of blocks contribute to the scores; ``users`` (U,) are their raw ids or codes."""
-    scorer = Scorer(request.metrics, len(blocks), request.n, request.n_items, curve_ks=request.curve_ks)
-    scorer.add(blocks)
-    return scorer.state(users)
-
-
 def with_ids(scores: PerUserScores, truth: Interactions) -> PerUserScores:
     """Return the scores of ``score_part`` with raw ids in place of codes."""
     return replace(scores, users=truth.users[scores.users.astype(np.int64)])
 
 
-class Scorer:
-    """Computation of metrics block by block, in any order of the blocks, with one row a user."""
+def score_blocks(blocks: Blocks, request: Request, users: npt.NDArray[np.generic]) -> ScorerState:
+    """Return what the users of blocks contribute to the scores; ``users`` (U,) are their raw ids or codes."""
+    overall = {name: metric.start(request.n_items) for name, metric in request.overall.items()}
+    values = np.full((len(request.per_user), len(blocks)), np.nan)
+    columns = dict(zip(request.per_user, values, strict=True))
+    sums = {name: ExactSum() for name in request.every if name not in overall and name not in columns}
+    precision = [ExactSum() for _ in RECALL_PERCENT] if request.curve_ks else []
+    updating = Lock()
 
-    def __init__(
-        self,
-        metrics: Sequence[MetricSpec],
-        n_users: int,
-        n: int,
-        n_items: int,
-        *,
-        curve_ks: Sequence[int] = (),
-    ) -> None:
-        """Allocate rows for ``n_users`` users with lists of up to ``n`` items; see ``score_top_n``."""
-        self.request = Request(tuple(metrics), n, n_items, tuple(curve_ks))
-        per_user, overall = self.request.per_user, self.request.overall
-        self.states = {name: metric.start(n_items) for name, metric in overall.items()}
-        self.values = np.full((len(per_user), n_users), np.nan)
-        self.columns = dict(zip(per_user, self.values, strict=True))
-        self.sums = {
-            name: ExactSum()
-            for name in self.request.every
-            if name not in overall and name not in self.columns
-        }
-        self.precision = [ExactSum() for _ in RECALL_PERCENT] if curve_ks else []
+    def scored(cut: Users) -> tuple[dict[str, Floats], Floats]:
+        context = blocks.context(cut)
+        of_block = {}
+        for name, spec in request.every.items():
+            k = request.n if spec.k is None else spec.k
+            if is_overall(spec.metric):
+                with updating:
+                    spec.metric.update(overall[name], context, k)
+            else:
+                of_block[name] = _per_user(spec, context, k)
+        return of_block, precision_recall_curve(context) if precision else np.empty((0, 0))
 
-    def add(self, blocks: Blocks, position: Ints | None = None) -> None:
-        """Score blocks; ``position`` (U,) is the row of each of their users; None: their order in ``blocks``."""
-        updating = Lock()
-
-        def scored(users: Users) -> dict[str, Floats]:
-            context = blocks.context(users)
-            values = {}
-            for name, spec in self.request.every.items():
-                k = self.request.n if spec.k is None else spec.k
-                if is_overall(spec.metric):
-                    with updating:
-                        spec.metric.update(self.states[name], context, k)
+    cuts = blocks.cuts()
+    # One thread for metrics of plugins, which may have a state or depend on the order of blocks.
+    serial = len(cuts) < _MIN_BLOCKS or not all(spec.is_own for spec in request.every.values())
+    threads = 1 if serial else min(_MAX_THREADS, thread_count())
+    with ThreadPoolExecutor(threads) as pool:
+        for cut, (of_block, curve) in zip(
+            cuts, (pool.map if threads > 1 else map)(scored, cuts), strict=True
+        ):
+            for level, column in enumerate(curve.T):
+                precision[level] += ExactSum.of(column)
+            for name, column in of_block.items():
+                if name in columns:
+                    columns[name][cut] = column
                 else:
-                    values[name] = _per_user(spec, context, k)
-            if self.precision:
-                values[_PR_CURVE] = precision_recall_curve(context)
-            return values
-
-        cuts = blocks.cuts()
-        # One thread for metrics of plugins, which may have a state or depend on the order of blocks.
-        serial = len(cuts) < _MIN_BLOCKS or not all(spec.is_own for spec in self.request.every.values())
-        threads = 1 if serial else min(_MAX_THREADS, thread_count())
-        with ThreadPoolExecutor(threads) as pool:
-            for cut, values in zip(cuts, (pool.map if threads > 1 else map)(scored, cuts), strict=True):
-                rows = cut if position is None else position[cut]
-                levels = values.pop(_PR_CURVE, np.empty((0, 0))).T
-                for level, column in enumerate(levels):
-                    self.precision[level] += ExactSum.of(column)
-                for name, column in values.items():
-                    if name in self.columns:
-                        self.columns[name][rows] = column
-                    else:
-                        self.sums[name] += ExactSum.of(column)
-
-    def state(self, users: npt.NDArray[np.generic] | None = None) -> ScorerState:
-        """Return what the users of all blocks so far contribute, to be merged with that of others.
-
-        ``users`` (U,) are their raw ids, or positions among all users; None: their rows here. The state holds the
-        values themselves: do not add blocks behind it.
-        """
-        known = np.arange(self.values.shape[1]) if users is None else users
-        return ScorerState(
-            self.request,
-            (UserValues(known, self.values),),
-            overall=self.states,
-            sums=self.sums,
-            precision=tuple(self.precision),
-        )
+                    sums[name] += ExactSum.of(column)
+    return ScorerState(
+        request, (UserValues(users, values),), overall=overall, sums=sums, precision=tuple(precision)
+    )
 
 
 def _per_user(spec: MetricSpec, context: ScoringContext, k: int) -> Floats:

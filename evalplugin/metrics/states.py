@@ -63,7 +63,7 @@ class Request:
 class UserValues(NamedTuple):
     """The values of some users."""
 
-    users: npt.NDArray[np.generic]  # (U,) raw ids, or positions among all users; each once
+    users: npt.NDArray[np.generic]  # (U,) raw ids or codes, each once
     values: Floats  # (M, U), a row for each of ``Request.per_user``, NaN where undefined
 
 
@@ -71,7 +71,7 @@ class UserValues(NamedTuple):
 class ScorerState:
     """What some users contribute to all scores. A worker returns it; merged states give the scores of all users.
 
-    The scores are the same to the last bit as if one ``Scorer`` had seen all users, however they were divided and in
+    The scores are the same to the last bit as if all users had been scored at once, however they were divided and in
     whatever order states are merged. Users' values may be left out: distributions then take their place.
     """
 
@@ -137,24 +137,17 @@ class ScorerState:
         distributions = {name: Distribution.merge(some) for name, some in parts.items()}
         return replace(self, values=(), distributions=distributions)
 
-    def scores(self, users: npt.NDArray[np.generic] | None = None) -> PerUserScores:
-        """Return the scores of all users, in ascending order of their ids or positions.
-
-        Args:
-            users: Raw ids (U,) of all users, where the state has their positions.
+    def scores(self) -> PerUserScores:
+        """Return the scores of all users, in ascending order of their ids.
 
         Raises:
             DataError: A user is in two of the merged states.
-            ValueError: Values were left out, or ``users`` are not those of the state.
+            ValueError: Values were left out.
         """
         if self.distributions:
             raise ValueError("values of users were left out: there are totals, but no scores of users")
-        keys, values = self._ordered()
-        if users is not None:
-            if len(keys) != len(users) or (len(keys) and (keys[0], keys[-1]) != (0, len(keys) - 1)):
-                raise ValueError(f"the state has {len(keys):,} users, not the {len(users):,} of the ids")
-            keys = users
-        scores = PerUserScores(users=keys, values=values.T, metrics=self.request.per_user)
+        users, values = self._ordered()
+        scores = PerUserScores(users=users, values=values.T, metrics=self.request.per_user)
         in_curves = {spec.name for curve in self.request.curves.values() for spec in curve.values()}
         overall, at_k, pr_curve = self._figures(
             scores.means if in_curves & set(self.request.per_user) else {}

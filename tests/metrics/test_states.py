@@ -18,7 +18,7 @@ from evalplugin.data.interactions import Interactions
 from evalplugin.metrics import Blocks, MetricSpec, OverallMetric, ScoringContext, parse
 from evalplugin.metrics.distribution import DISTINCT, Distribution, Summary, ValueCounts, summarise
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.metrics.scoring import Scorer, score_top_n
+from evalplugin.metrics.scoring import score_blocks, score_top_n
 from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 
@@ -67,15 +67,13 @@ TRAIN = replace(TRAIN, rating=np.ones(len(TRAIN.user), dtype=np.float32))
 PREDICTIONS = RNG.normal(3, 1, len(TRUTH))
 
 
-def state_of(users: npt.NDArray[np.int64], *, positions: bool = False) -> ScorerState:
+def state_of(users: npt.NDArray[np.int64]) -> ScorerState:
     """Return the state of some users, as a worker returns it."""
     kept = np.isin(TRUTH.user, users)
     truth = interactions(TRUTH.user[kept], TRUTH.item[kept], TRUTH.rating[kept])
     top_n = TopN(users.astype(np.int32), LISTED[users], np.zeros((len(users), N)))
     blocks = Blocks.of(top_n, truth, train=TRAIN, predictions=PREDICTIONS[kept])
-    scorer = Scorer(SPECS, len(blocks), N, ITEMS, curve_ks=CURVE_KS)
-    scorer.add(blocks)
-    state = scorer.state(np.searchsorted(ALL.users, blocks.users) if positions else blocks.users)
+    state = score_blocks(blocks, Request(tuple(SPECS), N, ITEMS, CURVE_KS), blocks.users)
     return pickle.loads(pickle.dumps(state))  # type: ignore[no-any-return]
 
 
@@ -124,13 +122,6 @@ def same_summary(a: Summary, b: Summary) -> None:
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), name)
 
 
-def test_positions_stand_for_ids() -> None:
-    states = [state_of(np.arange(start, USERS, 3), positions=True) for start in (2, 0, 1)]
-    check(ScorerState.merge(states).scores(ALL.users))
-    with pytest.raises(ValueError, match=r"^the state has \d+ users, not the 40 of the ids$"):
-        ScorerState.merge(states[:2]).scores(np.arange(40))
-
-
 def test_a_user_in_two_parts_is_an_error() -> None:
     state = ScorerState.merge([state_of(np.arange(20)), state_of(np.arange(19, USERS))])
     with pytest.raises(DataError, match=r"^user 'u19' is in two parts: all rows of a user belong into one$"):
@@ -171,16 +162,17 @@ def test_a_metric_that_cannot_be_merged_is_named(monkeypatch: pytest.MonkeyPatch
         def finish(self, state: npt.NDArray[Any]) -> float:
             return float(state[0])
 
-    scorers = [Scorer([MetricSpec("longest_list", LongestList())], 0, N, ITEMS) for _ in range(2)]
+    request = Request((MetricSpec("longest_list", LongestList()),), N, ITEMS)
+    states = [ScorerState(request, overall={"longest_list": np.zeros(1)}) for _ in range(2)]
     with pytest.raises(DataError) as caught:
-        ScorerState.merge(scorer.state() for scorer in scorers)
+        ScorerState.merge(states)
     assert str(caught.value) == (
         "metric longest_list is one number for all lists and does not say how those of two groups of users become "
         "one, so that it cannot be computed in parts: let LongestList define merge(self, a, b), which returns the "
         "state of the users of both"
     )
     monkeypatch.setattr(LongestList, "merge", lambda self, a, b: np.maximum(a, b), raising=False)
-    assert ScorerState.merge(scorer.state() for scorer in scorers).totals().overall == {"longest_list": 0.0}
+    assert ScorerState.merge(states).totals().overall == {"longest_list": 0.0}
 
 
 @settings(max_examples=50)

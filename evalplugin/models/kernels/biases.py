@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from evalplugin.models.kernels.compiled import FloatsOut, Lists, compiled
+from evalplugin.models.kernels.compiled import Entries, FloatsOut, compiled
 
 __all__ = ["BiasOptions", "als", "sgd"]
 
@@ -22,7 +22,7 @@ class BiasOptions(NamedTuple):
 
 @compiled
 def als(
-    by_user: Lists, by_item: Lists, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut
+    by_user: Entries, by_item: Entries, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut
 ) -> None:
     """Fit the biases by alternating least squares, from ratings by user and by item."""
     u_indptr, u_item, u_rating = by_user
@@ -42,7 +42,7 @@ def als(
 
 
 @compiled
-def sgd(by_user: Lists, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut) -> None:
+def sgd(by_user: Entries, options: BiasOptions, user_bias: FloatsOut, item_bias: FloatsOut) -> None:
     """Fit the biases by stochastic gradient descent, from ratings by user."""
     u_indptr, u_item, u_rating = by_user
     mean, n_epochs, _, _, reg, rate = options

@@ -17,13 +17,13 @@ __all__ = [
     "CodeRows",
     "Codes",
     "CodesOut",
+    "Entries",
     "Flags",
     "Floats",
     "FloatsOut",
     "Ints",
     "IntsOut",
     "KeysOut",
-    "Lists",
     "Matrix",
     "MatrixInts",
     "MatrixOut",
@@ -52,7 +52,7 @@ Flags: TypeAlias = Annotated[npt.NDArray[np.bool_], types.boolean[::1]]
 MatrixOut: TypeAlias = Annotated[npt.NDArray[np.float64], types.float64[:, :]]
 
 
-class Lists(NamedTuple):
+class Entries(NamedTuple):
     """A list of (id, value) entries for each user, or for each item."""
 
     indptr: Ints  # (n + 1,)

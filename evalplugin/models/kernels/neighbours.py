@@ -6,13 +6,13 @@ import numpy as np
 
 from evalplugin.models.kernels.compiled import (
     CodesOut,
+    Entries,
     Flags,
     Floats,
     FloatsOut,
     Ints,
     IntsOut,
     KeysOut,
-    Lists,
     Matrix,
     MatrixOut,
     compiled,
@@ -57,7 +57,7 @@ def neighbour_means(
 
 
 def pair_means(
-    similarity: Matrix, xs: Ints, ys: Ints, lists: Lists, options: MeanOptions
+    similarity: Matrix, xs: Ints, ys: Ints, lists: Entries, options: MeanOptions
 ) -> tuple[Floats, Flags]:
     """Return the means of ``neighbour_means`` for single pairs: float64 (p,).
 
@@ -153,7 +153,7 @@ def _pairs(
     similarity: Matrix,
     xs: Ints,
     ys: Ints,
-    lists: Lists,
+    lists: Entries,
     options: MeanOptions,
     means: FloatsOut,
     undefined: Flags,

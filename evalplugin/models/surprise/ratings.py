@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import surprise
 
     from evalplugin.data import Interactions
-    from evalplugin.models.kernels.compiled import Lists
+    from evalplugin.models.kernels.compiled import Entries
 
 from evalplugin.base.arrays import Codes, Flags, Floats, Ints
 
@@ -43,11 +43,11 @@ class RatingLists:
         return cls(indptr, pairs[:, 0].astype(np.int32), pairs[:, 1].copy())
 
     @property
-    def arrays(self) -> Lists:
+    def arrays(self) -> Entries:
         """The lists as compiled loops take them."""
-        from evalplugin.models.kernels.compiled import Lists
+        from evalplugin.models.kernels.compiled import Entries
 
-        return Lists(self.indptr, self.other, self.rating)
+        return Entries(self.indptr, self.other, self.rating)
 
     @cached_property
     def own(self) -> Codes:
