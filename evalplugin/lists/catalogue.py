@@ -18,22 +18,23 @@ from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.train_data import TrainData
 
 __all__ = [
+    "NO_USERS",
     "Catalogue",
     "PartContents",
-    "catalogue_of",
-    "catalogue_of_parts",
     "interactions_alone",
     "interactions_on",
     "refuse_repeated",
 ]
 
+NO_USERS: npt.NDArray[np.generic] = np.empty(0, dtype=np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Sorted vocabularies of all users and items, for metrics that read the catalogue or the train data."""
+    """All items and, with train data, all users, for metrics that read the catalogue or the train data."""
 
-    users: npt.NDArray[np.generic]
-    items: npt.NDArray[np.generic]
+    users: npt.NDArray[np.generic]  # sorted; none without train data
+    items: npt.NDArray[np.generic]  # sorted
     train: Interactions | None
 
     @cached_property
@@ -42,13 +43,40 @@ class Catalogue:
         return None if self.train is None else TrainData(self.train)
 
     @classmethod
-    def of(
-        cls,
-        users: npt.NDArray[np.generic],
-        items: npt.NDArray[np.generic],
-        train: PairColumns | None,
+    def of(cls, *pairs: PairColumns, train: PairColumns | None) -> Catalogue:
+        """Return the catalogue of lists, truth and train data together.
+
+        Raises:
+            BrokenRowsError: A pair occurs twice in the train data.
+        """
+        every = pairs if train is None else (*pairs, train)
+        users = NO_USERS if train is None else encode([table.user for table in every])[0]
+        return cls.on(users, encode([table.item for table in every])[0], train)
+
+    @classmethod
+    def of_parts(
+        cls, parts: Sequence[PartContents], truth: PairColumns | None, train: PairColumns | None
     ) -> Catalogue:
-        """Return the catalogue.
+        """Return the catalogue of parts of the users, of a truth that they share, and of the train data.
+
+        Raises:
+            BrokenRowsError: A pair occurs twice in the train data.
+        """
+        shared = [pairs for pairs in (truth, train) if pairs is not None]
+        known: list[Ids] = []  # items; those of a few parts at a time are added
+        for at in range(0, len(parts), 16):
+            known = [ids_of(encode([*known, *(ids_of(part.items) for part in parts[at : at + 16])])[0])]
+        items = encode([*known, *(pairs.item for pairs in shared)])[0]
+        if train is None:
+            return cls(NO_USERS, items, None)
+        users = [ids_of(part.users) for part in parts] + [pairs.user for pairs in shared]
+        return cls.on(encode(users)[0], items, train)
+
+    @classmethod
+    def on(
+        cls, users: npt.NDArray[np.generic], items: npt.NDArray[np.generic], train: PairColumns | None
+    ) -> Catalogue:
+        """Return the catalogue of vocabularies that have all ids of the train data.
 
         Raises:
             BrokenRowsError: A pair occurs twice in the train data.
@@ -61,15 +89,53 @@ class Catalogue:
 
     def including(self, pairs: PairColumns) -> Catalogue:
         """Return the catalogue with the users and items of some pairs too: the same one where it has them all."""
-        users, (_, user) = encode([pairs.user, ids_of(self.users)])
         items, (_, item) = encode([pairs.item, ids_of(self.items)])
+        data = self.train
+        if data is None:
+            return Catalogue(NO_USERS, items, None)
+        users, (_, user) = encode([pairs.user, ids_of(self.users)])
         if len(users) == len(self.users) and len(items) == len(self.items):
             return self
+        codes = user[data.user].astype(np.int32, copy=False), item[data.item].astype(np.int32, copy=False)
+        return Catalogue(users, items, Interactions(*codes, data.rating, None, users, items))
+
+    def user_codes(self, users: npt.NDArray[np.generic]) -> npt.NDArray[np.int64]:
+        """Return the codes by which train data is looked up; without train data, the positions of the users."""
+        return (
+            np.arange(len(users))
+            if self.train is None
+            else codes_in(ids_of(users), self.users).astype(np.int64)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # As arrays of Arrow, which are small when they are pickled.
         data = self.train
-        if data is not None:
-            codes = user[data.user].astype(np.int32, copy=False), item[data.item].astype(np.int32, copy=False)
-            data = Interactions(*codes, data.rating, None, users, items)
-        return Catalogue(users, items, data)
+        codes = None if data is None else (data.user, data.item, data.rating)
+        return _unpickled, (ids_of(self.users).values, ids_of(self.items).values, codes)
+
+    @property
+    def n_bytes(self) -> int:
+        """Size of what is pickled."""
+        users, items, codes = self.__reduce__()[1]
+        return sum(array.nbytes for array in (users, items, *(codes or ())))
+
+
+def _unpickled(users: Any, items: Any, codes: tuple[Any, Any, Any] | None) -> Catalogue:
+    users, items = (
+        ids if isinstance(ids, np.ndarray) else ids.to_numpy(zero_copy_only=False) for ids in (users, items)
+    )
+    if codes is None:
+        return Catalogue(users, items, None)
+    user, item, rating = codes
+    return Catalogue(users, items, Interactions(user, item, rating, None, users, items))
+
+
+class PartContents(NamedTuple):
+    """Users and items of a part of the users, and the length of its longest list."""
+
+    users: npt.NDArray[np.generic]
+    items: npt.NDArray[np.generic]
+    n: int
 
 
 def refuse_repeated(
@@ -84,7 +150,7 @@ def refuse_repeated(
     Args:
         role: The table of the pairs.
         user, item: Codes of each pair, (m,).
-        users, items: PartContents of the codes.
+        users, items: Vocabularies of the codes.
 
     Raises:
         BrokenRowsError: Names the first such pair.
@@ -94,36 +160,6 @@ def refuse_repeated(
     if len(twice):
         codes = divmod(int(twice[0]), len(items))
         raise BrokenRowsError(Broken.repeated(role, users[codes[0]], items[codes[1]]))
-
-
-def catalogue_of(
-    truth: PairColumns, train: PairColumns | None, lists: PairColumns | None = None
-) -> Catalogue:
-    """Return the catalogue of truth, train data and lists together."""
-    every = [pairs for pairs in (lists, truth, train) if pairs is not None]
-    users, items = encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
-    return Catalogue.of(users, items, train)
-
-
-class PartContents(NamedTuple):
-    """Users and items of a part of the users."""
-
-    users: npt.NDArray[np.generic]
-    items: npt.NDArray[np.generic]  # none if they are not asked for
-    n: int  # length of its longest list
-
-
-def catalogue_of_parts(
-    parts: Sequence[PartContents], truth: PairColumns | None, train: PairColumns | None
-) -> Catalogue:
-    """Return the catalogue of parts of the users, of a truth that they share, and of the train data."""
-    shared = [pairs for pairs in (truth, train) if pairs is not None]
-    users = [ids_of(part.users) for part in parts] + [pairs.user for pairs in shared]
-    known: list[Ids] = []  # items; those of a few parts at a time are added
-    for at in range(0, len(parts), 16):
-        known = [ids_of(encode([*known, *(ids_of(part.items) for part in parts[at : at + 16])])[0])]
-    items = encode([*known, *(pairs.item for pairs in shared)])[0]
-    return Catalogue.of(encode(users)[0], items, train)
 
 
 def interactions_on(

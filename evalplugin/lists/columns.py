@@ -126,10 +126,13 @@ class PairColumns(NamedTuple):
 
     def sample(self, n: int) -> PairColumns:
         """Return a copy of the first ``n`` ids, without the table and its values."""
+        return self.rows(np.arange(min(n, len(self.user)))).without_table()._replace(values=None)
+
+    def without_table(self) -> PairColumns:
+        """Return the pairs without their table, which would stay in memory."""
         import pyarrow as pa
 
-        some = self.rows(np.arange(min(n, len(self.user))))
-        return some._replace(table=Table(pa.table({}), self.table.name), values=None)
+        return self._replace(table=Table(pa.table({}), self.table.name))
 
     def refuse(self, row: int, rule: str) -> NoReturn:
         """Raise the error for a value that breaks a rule."""

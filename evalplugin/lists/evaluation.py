@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.components.parameters import build
 from evalplugin.data import Candidates, Interactions
 from evalplugin.execution.tasks import curve_ks
-from evalplugin.lists.catalogue import catalogue_of, interactions_alone
+from evalplugin.lists.catalogue import interactions_alone
 from evalplugin.lists.cells import Cells, column_of, input_of_lists, input_of_pairs
 from evalplugin.lists.columns import ListInput
 from evalplugin.lists.scores import specs_of
@@ -175,14 +175,14 @@ class Evaluation:
                 f"threshold={self.options.threshold:g} is for ratings, and {truth.name} holds none: give a dict of "
                 f"ratings by item in each row"
             )
-        top_n, held_out, train = top_n_on(catalogue_of(inputs.truth, inputs.train, inputs.lists), inputs)
+        top_n, held_out, train = top_n_on(inputs)
         top_n = replace(top_n, score=np.full(top_n.item.shape, np.nan))
         scores = self._scores(top_n, held_out, train)
         return _evaluated(_with_all_users(scores, self.users), top_n.to_table(held_out), inputs)
 
     def _score_pairs(self, predictions: Cells, items: pd.Series[Any]) -> Evaluated:
         inputs = input_of_pairs(self.users, items, predictions, self.targets, self.options.history)
-        top_n, held_out, train = top_n_on(catalogue_of(inputs.truth, inputs.train, inputs.lists), inputs)
+        top_n, held_out, train = top_n_on(inputs)
         # Every row is a candidate, and its score a prediction of its rating.
         candidates = Candidates("judged", included=held_out.rows)
         scores = self._scores(top_n, held_out, train, candidates, inputs.lists.values)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from evalplugin.lists.catalogue import catalogue_of
+from evalplugin.lists.catalogue import Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, check_same_kinds
 from evalplugin.lists.files import Format
 from evalplugin.lists.inputs import open_sources, rows_named
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores, specs_of
-from evalplugin.lists.scoring import TruthRows, blocks_of, need_catalogue, state_of
+from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scoring import check_request
@@ -76,7 +76,7 @@ class Evaluator:
             pairs = PairColumns.read_all(sources["truth"], "truth", columns)
             check_same_kinds(truth=pairs, train=request.history)
             self._truth = TruthRows.bind(pairs)
-            self._catalogue = catalogue_of(pairs, request.history) if need_catalogue(specs) else None
+            self._catalogue = Catalogue.of(pairs, train=request.history) if need_catalogue(specs) else None
         # The tables themselves are not kept.
         self._sample = pairs.sample(_SAMPLE)
         self._request = request.for_workers
@@ -103,5 +103,4 @@ class Evaluator:
             pairs = PairColumns.read_all(source, "lists", self._request.columns)
             check_same_kinds(lists=pairs, truth=self._sample)
             catalogue = None if self._catalogue is None else self._catalogue.including(pairs)
-            blocks = blocks_of(pairs, self._truth, self._request.threshold, catalogue)
-            return ListScores(state_of(blocks, self._request, catalogue).scores())
+            return ListScores(Scoring(self._request, catalogue).state(pairs, self._truth).scores())

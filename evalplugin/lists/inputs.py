@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -18,13 +18,13 @@ from evalplugin.execution.engines import Needs, Session
 from evalplugin.execution.engines.local import Local
 from evalplugin.execution.store import private_folder
 from evalplugin.files.inputs import fingerprint_of
-from evalplugin.lists.catalogue import catalogue_of
-from evalplugin.lists.columns import ListInput, Role, refuse_rows
+from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.columns import Role, refuse_rows
 from evalplugin.lists.files import Format, open_files
-from evalplugin.lists.parts import parts_for, score_by_ranges, score_in_parts
+from evalplugin.lists.parts import parts_for, score_in_memory, score_in_parts
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import TruthRows, blocks_of, need_catalogue, state_of, top_n_on
+from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue, top_n_on
 from evalplugin.lists.spark import check_frames, is_spark, score_frames
 from evalplugin.metrics.blocks import BrokenRowsError
 from evalplugin.metrics.scores import PerUserScores
@@ -87,6 +87,7 @@ def score_lists(
         DataError: Input that breaks a rule, or exceeds the memory and is no Parquet file.
         EngineError: The engine cannot run calls.
     """
+    check_request(request.specs, request.train is not None)
     if any(map(is_spark, (lists, truth, request.train))):
         if memory is not None:
             raise DataError(
@@ -101,14 +102,18 @@ def score_lists(
         chosen = engine_of(engine)
         n_parts = 1
         if memory is not None:
-            threads = None if chosen is None else 1
-            n_parts = parts_for({"lists": lists, "truth": truth}, request.columns, bytes_of(memory), threads)
+            n_parts = parts_for(lists, truth, request, bytes_of(memory), None if chosen is None else 1)
+        are_parquet = _is_parquet(lists) and _is_parquet(truth)
         if n_parts == 1 and not partitioned and chosen is None:
-            scores = _by_ranges(lists, truth, request)
+            scores = None
+            if are_parquet:
+                # An error is found again, with its row in the file, where all is read at once.
+                with suppress(DataError):
+                    scores = score_in_memory(lists, truth, request)
             if scores is None:
-                scores = _at_once(request.read(lists, truth), request)
+                scores = _at_once(lists, truth, request)
             return ListScores(scores)
-        if not (_is_parquet(lists) and _is_parquet(truth)):
+        if not are_parquet:
             odd = truth if _is_parquet(lists) else lists
             why = f"lists and truth do not fit into {memory}"
             if n_parts == 1:
@@ -175,23 +180,11 @@ def rows_named(lists: Any, truth: Any, request: ScoreRequest) -> Iterator[None]:
         refuse_rows(error, sources[error.broken.role], request.columns)
 
 
-def _by_ranges(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores | None:
-    """Return the scores of large Parquet files; None for others, and for input that breaks a rule."""
-    if not (_is_parquet(lists) and _is_parquet(truth)):
-        return None
-    try:
-        return score_by_ranges(lists, truth, request)
-    except DataError:
-        return None  # what is wrong is found again, with the row in the file, where all is read at once
-
-
-def _at_once(inputs: ListInput, request: ScoreRequest) -> PerUserScores:
-    check_request(request.specs, inputs.train is not None)
-    catalogue = None
+def _at_once(lists: Any, truth: Any, request: ScoreRequest) -> PerUserScores:
+    inputs, catalogue = request.read(lists, truth), None
     if need_catalogue(request.specs):
-        catalogue = catalogue_of(inputs.truth, inputs.train, inputs.lists)
-    blocks = blocks_of(inputs.lists, TruthRows.of(inputs.truth), request.threshold, catalogue)
-    return state_of(blocks, request, catalogue).scores()
+        catalogue = Catalogue.of(inputs.lists, inputs.truth, train=inputs.train)
+    return Scoring(request, catalogue).state(inputs.lists, TruthRows.of(inputs.truth)).scores()
 
 
 def _is_parquet(source: Any) -> bool:
@@ -207,5 +200,4 @@ def lists_and_truth(
         DataError: Input that is missing or breaks a rule.
     """
     with rows_named(lists, truth, request):
-        inputs = request.read(lists, truth)
-        return top_n_on(catalogue_of(inputs.truth, inputs.train, inputs.lists), inputs)
+        return top_n_on(request.read(lists, truth))

@@ -66,6 +66,6 @@ class ScoreRequest:
         """The request without the train data, which reaches other processes as part of the catalogue."""
         return replace(self, train=None)
 
-    def curve_ks(self, n: int) -> Sequence[int]:
+    def curve_ks(self, n: int) -> tuple[int, ...]:
         """Return the cutoffs of curves for lists of length ``n``; none without curves."""
         return tuple(curve_ks(n, self.specs)) if self.curves else ()

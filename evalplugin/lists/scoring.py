@@ -26,7 +26,7 @@ from evalplugin.metrics.states import Request, ScorerState
 from evalplugin.models.selection import NO_ITEM, TopN
 from evalplugin.models.threads import thread_count
 
-__all__ = ["TruthRows", "blocks_of", "need_catalogue", "state_of", "top_n_on"]
+__all__ = ["Scoring", "TruthRows", "blocks_of", "need_catalogue", "top_n_on"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,32 +66,35 @@ class TruthRows:
         return self.user.run_starts(thread_count())
 
 
-def state_of(
-    blocks: Blocks, request: ScoreRequest, catalogue: Catalogue | None, n: int | None = None
-) -> ScorerState:
-    """Return what the users of some blocks contribute to the scores.
+@dataclass(frozen=True, eq=False)
+class Scoring:
+    """Scoring of lists, or of any part of them: the one path from rows to a state."""
 
-    Args:
-        blocks: Lists and truth of the users.
-        request: The metrics.
-        catalogue: The catalogue of the blocks; None where no metric reads it.
-        n: Length of the longest list of all users; None: these are all.
+    request: ScoreRequest
+    catalogue: Catalogue | None = None  # None: no metric reads it
+    n: int | None = None  # length of the longest list of all users; None: that of the lists that are scored
+    compiled: bool | None = (
+        None  # whether to use compiled loops; None: if the rows scored so far are worth it
+    )
 
-    Raises:
-        DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
-    """
-    n, n_items = blocks.n if n is None else n, 0 if catalogue is None else len(catalogue.items)
-    scored = Request(tuple(request.specs), n, n_items, tuple(request.curve_ks(n)))
-    return score_blocks(blocks, scored, blocks.users)
+    def state(self, lists: PairColumns, truth: TruthRows) -> ScorerState:
+        """Return the contribution of the users of some lists and truth to the scores.
+
+        Raises:
+            DataError: A list or a truth with an item twice, ranks that are not 1, 2, 3 and so on.
+        """
+        blocks = blocks_of(lists, truth, self.request.threshold, self.catalogue, self.compiled)
+        n = blocks.n if self.n is None else self.n
+        n_items = 0 if self.catalogue is None else len(self.catalogue.items)
+        specs = tuple(self.request.specs)
+        return score_blocks(blocks, Request(specs, n, n_items, self.request.curve_ks(n)), blocks.users)
 
 
 def blocks_of(
     lists: PairColumns,
     truth: TruthRows,
-    threshold: float | None,
+    threshold: float | None = None,
     catalogue: Catalogue | None = None,
-    n: int = 0,
-    *,
     compiled: bool | None = None,
 ) -> Blocks:
     """Return lists and truth in blocks, over all users with a list or a truth.
@@ -102,7 +105,6 @@ def blocks_of(
         threshold: Ratings from it on are relevant; None: ratings above 0 are.
         catalogue: Codes of users and items, and the train data; None: any codes that preserve
             equality and order.
-        n: Length of the longest list of all, if these are a part of the lists.
         compiled: Whether to use compiled loops; None: if these rows and those before them are worth it.
 
     Raises:
@@ -130,12 +132,12 @@ def blocks_of(
         # Not the method of ``lists``, which would keep all columns in memory.
         lists=RankedLists(users, rows, partial(lists.table.refuse, lists.column)),
         truth=truth_rows,
-        n=max(n, int(rows.count.max(initial=0)), 1),
+        n=max(int(rows.count.max(initial=0)), 1),
         n_items=n_items,
         raw_item=raw_item,
         threshold=threshold,
         truth_is_checked=truth.checked,
-        user=None if catalogue is None else codes_in(ids_of(users), catalogue.users).astype(np.int64),
+        user=None if catalogue is None else catalogue.user_codes(users),
         train=None if catalogue is None else catalogue.train_data,
         compiled=compiled,
     )
@@ -172,21 +174,22 @@ def _item_codes(
     return item, truth_item, lambda code: vocabulary[code], len(vocabulary)
 
 
-def top_n_on(catalogue: Catalogue, inputs: ListInput) -> tuple[TopN, Interactions, Interactions | None]:
-    """Return lists with their scores (or negated ranks), truth and train data, on the catalogue's codes."""
-    given, n_items = inputs.lists, len(catalogue.items)
-    blocks = blocks_of(given, TruthRows.of(inputs.truth), None, catalogue)
-    assert blocks.user is not None
+def top_n_on(inputs: ListInput) -> tuple[TopN, Interactions, Interactions | None]:
+    """Return lists with their scores (or negated ranks), truth and train data, on common codes."""
+    given, truth, train = inputs
+    every = [pairs for pairs in (given, truth, train) if pairs is not None]
+    users, items = encode([pairs.user for pairs in every])[0], encode([pairs.item for pairs in every])[0]
+    catalogue = Catalogue.on(users, items, train)
+    blocks = blocks_of(given, TruthRows.of(truth), catalogue=catalogue)
     listed = np.flatnonzero(blocks.lists.lengths)
     item = np.full((len(blocks), blocks.n), NO_ITEM, dtype=np.int32)
     for rows, context in blocks:
         item[rows, : context.n] = context.item
-    user, item = blocks.user[listed].astype(np.int32), item[listed]
-    pair = codes_in(given.user, catalogue.users) * np.int64(n_items) + codes_in(given.item, catalogue.items)
+    user, item = codes_in(ids_of(blocks.users[listed]), users).astype(np.int32, copy=False), item[listed]
+    pair = codes_in(given.user, users) * np.int64(len(items)) + codes_in(given.item, items)
     order = np.argsort(pair)
     by = given.values if given.kind == "score" else -given.values.astype(np.int64)
     by = by.astype(np.float64)[order]
-    position = np.searchsorted(pair[order], user[:, None] * np.int64(n_items) + item)
+    position = np.searchsorted(pair[order], user[:, None] * np.int64(len(items)) + item)
     score = np.where(item == NO_ITEM, np.nan, by[np.minimum(position, len(by) - 1)])
-    truth = interactions_on(catalogue.users, catalogue.items, inputs.truth)
-    return TopN(user, item, score), truth, catalogue.train
+    return TopN(user, item, score), interactions_on(users, items, truth), catalogue.train

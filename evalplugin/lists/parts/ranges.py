@@ -85,6 +85,8 @@ def joined(pieces: Iterable[PairColumns]) -> PairColumns:
 
 def rows_within(pairs: PairColumns, low: Any, high: Any) -> PairColumns:
     """Return the rows of users from ``low`` on and below ``high``; None: without such a limit."""
+    if low is None and high is None:
+        return pairs
     bounds = [bound for bound in (low, high) if bound is not None]
     pieces = split(pairs, bounds)
     if pieces is not None:

@@ -1,7 +1,8 @@
-"""Row groups of Parquet files: what files say of them and of their size, and reading some of them alone."""
+"""Row groups of Parquet files: their ranges of ids, their size, and their rows."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from evalplugin.files.remote import File, RemoteFile, size_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RowGroup", "column_types", "n_bytes", "read_groups", "row_groups"]
+__all__ = ["RowGroup", "column_types", "n_bytes", "read_run", "row_groups", "runs_of"]
 
 _REQUESTS = 16  # at a time, to a store
 # Bytes of a value in memory: decoded ids and numbers, and text with its offset.
@@ -75,16 +76,30 @@ def n_bytes(source: TableFiles, names: Iterable[str]) -> int:
     return rows * sum(_NUMBER if number else _TEXT for number in numbers)
 
 
-def read_groups(source: TableFiles, groups: Sequence[RowGroup], roles: Mapping[str, str]) -> list[Table]:
-    """Return the columns of some row groups, a table for each of consecutive ones of a file.
+def runs_of(groups: Sequence[RowGroup], most: float = math.inf) -> list[list[RowGroup]]:
+    """Return consecutive row groups of a file together, up to ``most`` rows."""
+    runs: list[list[RowGroup]] = []
+    rows = 0
+    for group in groups:
+        last = runs[-1][-1] if runs else None
+        follows = last is not None and (last.file, last.start + last.rows) == (group.file, group.start)
+        if follows and rows + group.rows <= most:
+            runs[-1].append(group)
+            rows += group.rows
+        else:
+            runs.append([group])
+            rows = group.rows
+    return runs
+
+
+def read_run(source: TableFiles, run: Sequence[RowGroup], roles: Mapping[str, str]) -> Table:
+    """Return the columns of consecutive row groups of a file; of none, a table without rows.
 
     Raises:
-        DataError: A file that cannot be read, or has not all columns.
+        DataError: A file that cannot be read, or lacks a column.
     """
-    return [
-        source.row_groups(run[0].file, [group.number for group in run], run[0].start, roles)
-        for run in _runs(groups)
-    ]
+    file, start = (run[0].file, run[0].start) if run else (0, 0)
+    return source.row_groups(file, [group.number for group in run], start, roles)
 
 
 def _each(source: TableFiles, read: Any) -> list[Any]:
@@ -109,15 +124,3 @@ def _range(statistics: Any) -> tuple[Any, Any]:
         return statistics.min, statistics.max
     except UnicodeDecodeError:  # text that is not UTF-8, which is refused where it is read
         return None, None
-
-
-def _runs(groups: Sequence[RowGroup]) -> list[list[RowGroup]]:
-    """Return row groups by runs that are next to each other in a file."""
-    runs: list[list[RowGroup]] = []
-    for group in groups:
-        last = runs[-1][-1] if runs else None
-        if last is not None and (last.file, last.start + last.rows) == (group.file, group.start):
-            runs[-1].append(group)
-        else:
-            runs.append([group])
-    return runs

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from evalplugin.data.tables import Ids
 from evalplugin.lists.columns import PairColumns, Role
-from evalplugin.lists.parts.row_groups import RowGroup
+from evalplugin.lists.parts.row_groups import RowGroup, runs_of
 from evalplugin.lists.parts.work import PartWork, Slice, check_later_rows
 
 __all__ = ["Spread", "SpreadTask", "slices_of", "spread", "tasks_of"]
@@ -34,7 +34,7 @@ class SpreadTask:
 
 
 class Spread(NamedTuple):
-    """What one call has written."""
+    """The rows that one call has written."""
 
     sample: PairColumns  # a few of its first rows
     part: npt.NDArray[np.uint16]  # the partition of each record batch of the file
@@ -44,16 +44,9 @@ def tasks_of(
     role: Role, groups: Sequence[RowGroup], folder: Path, n_parts: int, n_tasks: int, *, wide: bool
 ) -> list[SpreadTask]:
     """Return about ``n_tasks`` tasks for the row groups of files, in the order of their rows."""
-    size = max(1, sum(group.rows for group in groups) // n_tasks)
-    runs: list[list[RowGroup]] = []
-    for group in groups:
-        if runs and runs[-1][-1].file == group.file and sum(g.rows for g in runs[-1]) < size:
-            runs[-1].append(group)
-        else:
-            runs.append([group])
     return [
         SpreadTask(role, tuple(run), folder / f"{role}-{number}.arrow", n_parts, wide)
-        for number, run in enumerate(runs)
+        for number, run in enumerate(runs_of(groups, sum(group.rows for group in groups) / n_tasks))
     ]
 
 
@@ -73,7 +66,7 @@ def spread(work: PartWork, task: SpreadTask) -> Spread:
     writer: Any = None
     try:
         for batch in batches:
-            pairs = PairColumns.read(batch, task.role, work.request.columns)
+            pairs = PairColumns.read(batch, task.role, work.scoring.request.columns)
             sample = sample or pairs.sample(9)
             check_later_rows(sample, pairs)
             part = _part_of(pairs.user, task.n_parts)
@@ -96,8 +89,8 @@ def slices_of(part: int, tasks: Sequence[SpreadTask], written: Sequence[Spread])
     """Return the rows of a partition, in the order of the files' rows."""
     return tuple(
         Slice(task.out, batch)
-        for task, one in zip(tasks, written, strict=True)
-        for batch in np.flatnonzero(one.part == part).tolist()
+        for task, rows in zip(tasks, written, strict=True)
+        for batch in np.flatnonzero(rows.part == part).tolist()
     )
 
 

@@ -8,18 +8,16 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.data.files import TableFiles
-from evalplugin.data.tables import Table
+from evalplugin.data.tables import Ids, Table
 from evalplugin.data.vocabulary import encode
-from evalplugin.lists.catalogue import Catalogue, PartContents
+from evalplugin.lists.catalogue import PartContents
 from evalplugin.lists.columns import ListInput, PairColumns, Role, check_same_kinds
 from evalplugin.lists.parts.ranges import joined, rows_within
-from evalplugin.lists.parts.row_groups import RowGroup, read_groups
-from evalplugin.lists.request import ScoreRequest
-from evalplugin.lists.scoring import TruthRows, blocks_of, state_of
+from evalplugin.lists.parts.row_groups import RowGroup, read_run, runs_of
+from evalplugin.lists.scoring import Scoring, TruthRows, need_catalogue
 from evalplugin.metrics.blocks import Broken, BrokenRowsError
 from evalplugin.metrics.states import ScorerState
 from evalplugin.models.threads import limit_threads
@@ -29,12 +27,12 @@ __all__ = [
     "PartWork",
     "Refused",
     "Slice",
-    "anywhere",
     "call_alone",
     "call_parts",
     "check_later_rows",
     "look_at_part",
     "score_part",
+    "without_places",
 ]
 
 T = TypeVar("T")
@@ -48,12 +46,13 @@ class Slice(NamedTuple):
     batch: int
 
 
-Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...]
+# In Parquet files, in Arrow files, or in memory.
+Rows: TypeAlias = tuple[RowGroup, ...] | tuple[Slice, ...] | PairColumns
 
 
 @dataclass(frozen=True)
 class Part:
-    """Where the rows of some users are."""
+    """The places of the rows of some users."""
 
     lists: Rows
     truth: Rows | None  # None: of the truth that all parts share
@@ -63,15 +62,12 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class PartWork:
-    """What is the same for all parts."""
+    """The values that all parts share."""
 
     files: Mapping[Role, TableFiles]
     names: Mapping[Role, Mapping[str, str]]  # columns by role, for lists and truth
-    request: ScoreRequest
-    compiled: bool
+    scoring: Scoring
     truth: PairColumns | None = None  # of all parts
-    n: int = 1  # length of the longest list
-    catalogue: Catalogue | None = None
 
     def read(self, part: Part) -> ListInput | None:
         """Return lists and truth of the part's users; None: there are none.
@@ -80,33 +76,31 @@ class PartWork:
             DataError: A value that breaks a rule.
         """
         lists = self.rows("lists", part.lists, part)
-        truth = self.truth_of(lists) if part.truth is None else self.rows("truth", part.truth, part)
+        truth = self.truth_of(lists.user) if part.truth is None else self.rows("truth", part.truth, part)
         inputs = ListInput.of(lists, truth)
         return inputs if len(lists.user) or len(truth.user) else None
 
-    def truth_of(self, lists: PairColumns, *, others: bool = False) -> PairColumns:
-        """Return the shared truth of the users of some lists, or of all ``others``."""
+    def truth_of(self, users: Ids, *, others: bool = False) -> PairColumns:
+        """Return the shared truth of some users, or of all ``others``."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
         assert self.truth is not None
-        if self.truth.user.kind == "integers":
-            users: npt.NDArray[np.int64] = self.truth.user.values.astype(np.int64, copy=False)
-            inside = np.isin(users, encode([lists.user])[0])
+        held_out, known = self.truth.user, encode([users])[0]
+        if held_out.kind == "integers":
+            inside = np.isin(held_out.values.astype(np.int64, copy=False), known)
         else:
-            known = pa.array(encode([lists.user])[0], self.truth.user.values.type)
-            inside = pc.is_in(self.truth.user.values, value_set=known).to_numpy(zero_copy_only=False)
+            texts = pa.array(known, held_out.values.type)
+            inside = pc.is_in(held_out.values, value_set=texts).to_numpy(zero_copy_only=False)
         return self.truth.rows(np.flatnonzero(inside != others))
 
     def score(self, inputs: ListInput) -> ScorerState:
-        """Return what some users contribute to the scores.
+        """Return the contribution of some users to the scores.
 
         Raises:
             DataError: A list or a truth that breaks a rule.
         """
-        truth, threshold = TruthRows.of(inputs.truth), self.request.threshold
-        blocks = blocks_of(inputs.lists, truth, threshold, self.catalogue, self.n, compiled=self.compiled)
-        return state_of(blocks, self.request, self.catalogue, self.n)
+        return self.scoring.state(inputs.lists, TruthRows.of(inputs.truth))
 
     def rows(self, role: Role, rows: Rows, part: Part) -> PairColumns:
         """Return the rows of one table that belong to a part.
@@ -114,18 +108,19 @@ class PartWork:
         Raises:
             DataError: A value that breaks a rule.
         """
+        if isinstance(rows, PairColumns):
+            return without_places(rows)
         source, names = self.files[role], self.names[role]
-        if not rows:
-            return PairColumns.read(source.row_groups(0, [], 0, names), role, self.request.columns)
-        slices = [one for one in rows if isinstance(one, Slice)]
+        groups = [group for group in rows if isinstance(group, RowGroup)]
+        slices = [piece for piece in rows if isinstance(piece, Slice)]
         if slices:
-            return PairColumns.read(_of_slices(slices, source.name), role, self.request.columns)
-        tables = read_groups(source, [one for one in rows if isinstance(one, RowGroup)], names)
-        pieces = [PairColumns.read(table, role, self.request.columns) for table in tables]
+            tables = [_of_slices(slices, source.name)]
+        else:
+            tables = [read_run(source, run, names) for run in runs_of(groups) or [[]]]
+        pieces = [PairColumns.read(table, role, self.scoring.request.columns) for table in tables]
         for piece in pieces[1:]:
             check_later_rows(pieces[0], piece)
-        rows_of_part = joined([rows_within(piece, part.low, part.high) for piece in pieces])
-        return rows_of_part._replace(table=anywhere(rows_of_part))
+        return without_places(joined([rows_within(piece, part.low, part.high) for piece in pieces]))
 
 
 def check_later_rows(first: PairColumns, later: PairColumns) -> None:
@@ -137,18 +132,24 @@ def check_later_rows(first: PairColumns, later: PairColumns) -> None:
     check_same_kinds(**{"first rows": first, "rows behind them": later})
 
 
-def look_at_part(work: PartWork, part: Part, *, items: bool) -> PartContents | None:
-    """Return the users of a part, its items if they are needed, and the length of its longest list."""
+def look_at_part(work: PartWork, part: Part) -> PartContents | None:
+    """Return the length of a part's longest list and, where metrics read the catalogue, its users and items."""
     inputs = work.read(part)
     if inputs is None:
         return None
-    users, (code, _) = encode([inputs.lists.user, inputs.truth.user])
-    listed = encode([inputs.lists.item, inputs.truth.item])[0] if items else users[:0]
-    return PartContents(users, listed, int(np.bincount(code).max(initial=0)))
+    lists, truth, _ = inputs
+    if not need_catalogue(work.scoring.request.specs):
+        starts = lists.user.run_starts()
+        users, (run_user,) = encode([lists.user.take(starts)])
+        lengths = np.bincount(run_user, np.diff(starts, append=len(lists.user)))
+        return PartContents(users, users[:0], int(lengths.max(initial=0)))
+    users, (user, _) = encode([lists.user, truth.user])
+    items = encode([lists.item, truth.item])[0]
+    return PartContents(users, items, int(np.bincount(user).max(initial=0)))
 
 
 def score_part(work: PartWork, part: Part) -> ScorerState | None:
-    """Return what the users of a part contribute to the scores; None: it has no users."""
+    """Return the contribution of a part's users to the scores; None: it has no users."""
     inputs = work.read(part)
     return None if inputs is None else work.score(inputs)
 
@@ -179,12 +180,12 @@ def call_parts(work: Any, function: Callable[[Any, T], R], parts: Sequence[T]) -
     return call_alone(lambda: [function(work, part) for part in parts])
 
 
-def anywhere(pairs: PairColumns) -> Table:
-    """Return the table of the values alone, whose rows are somewhere in the files."""
+def without_places(pairs: PairColumns) -> PairColumns:
+    """Return pairs with a table of the values alone, whose places in the files are not known."""
     import pyarrow as pa
 
     columns = {} if pairs.values is None else {pairs.column: pa.array(pairs.values)}
-    return Table(pa.table(columns), pairs.table.name, _some_row)
+    return pairs._replace(table=Table(pa.table(columns), pairs.table.name, _some_row))
 
 
 def _some_row(row: int) -> str:

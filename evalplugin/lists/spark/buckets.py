@@ -5,20 +5,16 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
 from evalplugin.base.errors import EvalpluginError
-from evalplugin.data.interactions import Interactions
-from evalplugin.data.tables import Table, ids_of
-from evalplugin.data.vocabulary import encode
-from evalplugin.lists.catalogue import Catalogue
+from evalplugin.data.tables import Table
 from evalplugin.lists.columns import ListInput, PairColumns, Role
 from evalplugin.lists.parts.work import Refused, call_alone
-from evalplugin.lists.request import ScoreRequest
-from evalplugin.lists.scoring import TruthRows, blocks_of, state_of
+from evalplugin.lists.scoring import Scoring, TruthRows
 from evalplugin.metrics.blocks import raw_text
 from evalplugin.metrics.states import ScorerState
 
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BucketScoring",
-    "SharedCatalogue",
     "UnorderedTable",
     "merged_batches",
     "merged_state",
@@ -41,51 +36,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class SharedCatalogue:
-    """The vocabularies and the train data that every worker receives."""
-
-    items: pa.Array
-    users: pa.Array | None  # of lists, truth and train data; None without train data
-    train: tuple[Any, ...] | None  # (m,) each: codes of users, codes of items, ratings
-
-    @classmethod
-    def of(cls, catalogue: Catalogue) -> SharedCatalogue:
-        """Return a catalogue as arrays that are small when they are pickled."""
-        import pyarrow as pa
-
-        items, data = pa.array(ids_of(catalogue.items).values), catalogue.train
-        if data is None:
-            return cls(items, None, None)
-        users = pa.array(ids_of(catalogue.users).values)
-        return cls(items, users, (data.user, data.item, data.rating))
-
-    @property
-    def n_bytes(self) -> int:
-        """Size of the arrays."""
-        arrays = [self.items, *([] if self.users is None else [self.users]), *(self.train or ())]
-        return sum(array.nbytes for array in arrays)
-
-    def for_bucket(self, inputs: ListInput) -> Catalogue:
-        """Return the catalogue; without train data its users are those of the bucket."""
-        items = self.items.to_numpy(zero_copy_only=False)
-        if self.users is None or self.train is None:
-            return Catalogue(encode([inputs.lists.user, inputs.truth.user])[0], items, None)
-        users = self.users.to_numpy(zero_copy_only=False)
-        user, item, rating = self.train
-        return Catalogue(users, items, Interactions(user, item, rating, None, users, items))
-
-
-@dataclass(eq=False)
 class BucketScoring:
     """The scoring of a bucket: a callable from the packed rows of its lists and of its truth to one row."""
 
-    request: ScoreRequest
-    n: int  # length of the longest list of all users
+    scoring: Scoring
     schemas: tuple[pa.Schema, pa.Schema]  # of the rows of lists and truth
-    shared: SharedCatalogue | None
     text: bool  # whether users are text
     large: bool  # whether Spark has text and bytes with offsets of 64 bits
-    _catalogue: Catalogue | None = field(default=None, init=False)
 
     def __call__(self, lists: pa.Table, truth: pa.Table) -> pa.Table:
         """Return the outcome, which is the state or an error, and the values of all users, as bytes."""
@@ -98,23 +55,14 @@ class BucketScoring:
 
     def _scored(self, *tables: pa.Table) -> pa.Table:
         roles: tuple[Role, ...] = ("lists", "truth")
-        lists, truth = (UnorderedTable(t, role) for t, role in zip(tables, roles, strict=True))
-        columns = self.request.columns
         inputs = ListInput.of(
-            PairColumns.read(lists, "lists", columns), PairColumns.read(truth, "truth", columns)
+            *(
+                PairColumns.read(UnorderedTable(table, role), role, self.scoring.request.columns)
+                for table, role in zip(tables, roles, strict=True)
+            )
         )
-        rows, catalogue = TruthRows.of(inputs.truth), self._catalogue_for(inputs)
-        blocks = blocks_of(inputs.lists, rows, self.request.threshold, catalogue, self.n)
-        state = state_of(blocks, self.request, catalogue, self.n)
+        state = self.scoring.state(inputs.lists, TruthRows.of(inputs.truth))
         return self._row(_outcome_bytes(state.without_values()), _table_bytes(self._values(*state.values[0])))
-
-    def _catalogue_for(self, inputs: ListInput) -> Catalogue | None:
-        if self.shared is None:
-            return None
-        if self.shared.train is None:
-            return self.shared.for_bucket(inputs)
-        self._catalogue = self._catalogue or self.shared.for_bucket(inputs)
-        return self._catalogue
 
     def _values(self, users: Any, values: Any) -> pa.Table:
         """Return users (U,) and values (M, U) as the columns of ``per_user``."""
@@ -146,7 +94,7 @@ class UnorderedTable(Table):
     def _row_name(self, row: int) -> str:
         user, item = (column[row].as_py() for column in self._ids)
         known = {"user": user, "item": item}
-        named = " and ".join(f"{role} {raw_text(one)}" for role, one in known.items() if one is not None)
+        named = " and ".join(f"{role} {raw_text(raw)}" for role, raw in known.items() if raw is not None)
         if user is None or item is None:
             return f"a row of {named}" if named else "a row"
         return f"the row of {named}"

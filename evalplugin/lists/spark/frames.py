@@ -13,15 +13,14 @@ import numpy.typing as npt
 from evalplugin.base.errors import DataError, EngineError, how_to_install
 from evalplugin.data.tables import Ids, Table, column_problem, ids_of
 from evalplugin.data.vocabulary import encode
-from evalplugin.lists.catalogue import Catalogue
+from evalplugin.lists.catalogue import NO_USERS, Catalogue
 from evalplugin.lists.columns import ListColumns, PairColumns, Role, check_same_kinds
 from evalplugin.lists.parts.work import Refused
 from evalplugin.lists.request import ScoreRequest
 from evalplugin.lists.scores import ListScores
-from evalplugin.lists.scoring import need_catalogue
+from evalplugin.lists.scoring import Scoring, need_catalogue
 from evalplugin.lists.spark.buckets import (
     BucketScoring,
-    SharedCatalogue,
     UnorderedTable,
     merged_batches,
     merged_state,
@@ -31,7 +30,6 @@ from evalplugin.lists.spark.buckets import (
 )
 from evalplugin.lists.spark.probe import check_workers, is_connect
 from evalplugin.metrics import MetricSpec, is_overall
-from evalplugin.metrics.scoring import check_request
 from evalplugin.metrics.states import check_mergeable
 
 if TYPE_CHECKING:
@@ -113,7 +111,6 @@ def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
     """
     _check_version()
     specs = request.specs
-    check_request(specs, request.train is not None)
     check_mergeable(specs)
     sides = _Side.of(lists, "lists", request.columns), _Side.of(truth, "truth", request.columns)
     history = _train(request)
@@ -121,11 +118,10 @@ def score_frames(lists: Any, truth: Any, request: ScoreRequest) -> SparkScores:
     session = lists.sparkSession
     check_workers(session, specs)
     n_rows, longest = _sizes(sides, specs)
+    catalogue = _catalogue(sides, history, session) if need_catalogue(specs) else None
     scoring = BucketScoring(
-        request.for_workers,
-        longest,
+        Scoring(request.for_workers, catalogue, longest),
         (sides[0].schema, sides[1].schema),
-        _shared(sides, history, session) if need_catalogue(specs) else None,
         sides[0].user.kind == "text",
         session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true",
     )
@@ -157,13 +153,13 @@ class _Side:
             if problem := column_problem(name, frame.columns, kind):
                 raise DataError(f"{role}: {problem}")
             position = frame.columns.index(name)
-            found, column = frame.schema[position].dataType.simpleString(), f"c{position}"
+            data_type, column = frame.schema[position].dataType.simpleString(), f"c{position}"
             allowed, rule = _RULES.get(kind) or ((*_WHOLE, "string"), f"{kind} ids must be integers or text")
-            if found.partition(" ")[0].partition("(")[0] not in allowed:
-                raise DataError(f"{role}: column {name!r} is of type {found}: {rule}")
+            if data_type.partition(" ")[0].partition("(")[0] not in allowed:
+                raise DataError(f"{role}: column {name!r} is of type {data_type}: {rule}")
             if kind in ("user", "item"):
-                ids.append(ids_of(np.empty(0, np.int64 if found in _WHOLE else np.object_)))
-                column = f"CAST({column} AS {'BIGINT' if found in _WHOLE else 'STRING'})"
+                ids.append(ids_of(np.empty(0, np.int64 if data_type in _WHOLE else np.object_)))
+                column = f"CAST({column} AS {'BIGINT' if data_type in _WHOLE else 'STRING'})"
             chosen.append(f"{column} AS `{new}`")
         return cls(role, numbered.selectExpr(*chosen), list(names.values()), *ids)
 
@@ -228,8 +224,8 @@ def _sizes(sides: Sequence[_Side], specs: Sequence[MetricSpec]) -> tuple[int, in
     return n_lists + n_truth, longest
 
 
-def _shared(sides: Sequence[_Side], train: PairColumns | None, session: SparkSession) -> SharedCatalogue:
-    """Return all items and, with train data, all users and the train data.
+def _catalogue(sides: Sequence[_Side], train: PairColumns | None, session: SparkSession) -> Catalogue:
+    """Return the catalogue, which every worker receives.
 
     Raises:
         DataError: They are too large to be sent to the workers; a pair occurs twice in the train data.
@@ -237,20 +233,18 @@ def _shared(sides: Sequence[_Side], train: PairColumns | None, session: SparkSes
 
     def every(role: str) -> npt.NDArray[np.generic]:
         lists, truth = (side.frame.select(role) for side in sides)
-        found = lists.unionAll(truth).distinct().dropna().toArrow()
-        ids = Table(found, role).ids(role, role)
+        ids = Table(lists.unionAll(truth).distinct().dropna().toArrow(), role).ids(role, role)
         return encode([ids] if train is None else [ids, getattr(train, role)])[0]
 
-    users = np.empty(0, dtype=np.int64) if train is None else every("user")
-    shared = SharedCatalogue.of(Catalogue.of(users, every("item"), train))
+    catalogue = Catalogue.on(NO_USERS if train is None else every("user"), every("item"), train)
     most = _MOST_BYTES["connect" if is_connect(session) else "classic"]
-    if shared.n_bytes > most:
+    if catalogue.n_bytes > most:
         data = "the catalogue" if train is None else "the catalogue, the users and the train data"
         raise DataError(
-            f"{data} of {shared.n_bytes / 2**20:,.0f} MB, which these metrics read, go to every worker of Spark, and "
-            f"that takes at most {most / 2**20:,.0f} MB: score other metrics there, or these from Parquet files"
+            f"{data} of {catalogue.n_bytes / 2**20:,.0f} MB, which these metrics read, go to every worker of Spark, "
+            f"and that takes at most {most / 2**20:,.0f} MB: score other metrics there, or these from Parquet files"
         )
-    return shared
+    return catalogue
 
 
 def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> SparkScores:
@@ -267,7 +261,7 @@ def _scored(sides: Sequence[_Side], scoring: BucketScoring, n_buckets: int) -> S
     def unpack(batches: Any) -> Any:
         return rows_in(batches)
 
-    metrics = [spec.name for spec in scoring.request.specs if not is_overall(spec.metric)]
+    metrics = [spec.name for spec in scoring.scoring.request.specs if not is_overall(spec.metric)]
     values = [f"m{i}" for i in range(len(metrics))]
     id_type = "bigint" if sides[0].user.kind == "integers" else "string"
     buckets, others = (side.buckets(n_buckets, large=scoring.large) for side in sides)

@@ -18,7 +18,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.units import bytes_of
 from evalplugin.cli import main
 from evalplugin.lists import ListScores, ScoreRequest, open_sources, score_lists, specs_of
-from evalplugin.lists.parts import out_of_core
+from evalplugin.lists.parts import plan
 
 ROOT = Path(__file__).parents[3]
 METRICS = (
@@ -166,7 +166,7 @@ def test_partitions_check_free_disk_space_first(folder: Path, monkeypatch: pytes
     class Full:
         free = 10
 
-    monkeypatch.setattr(out_of_core, "disk_usage", lambda path: Full)
+    monkeypatch.setattr(plan, "disk_usage", lambda path: Full)
     with pytest.raises(DataError, match=r"the partitions need 0.0 GB, but only 0.0 GB are free; set TMPDIR"):
         evalplugin.score("lists", "truth.parquet", ["rr"], memory="3KB")
 

@@ -22,7 +22,7 @@ from evalplugin.cli import main
 from evalplugin.execution.engines import Needs
 from evalplugin.execution.isolation import TaskFailure
 from evalplugin.lists.inputs import engine_of
-from evalplugin.lists.parts import out_of_core, spread
+from evalplugin.lists.parts import plan, spread
 from tests.lists.parts.test_out_of_core import FREE, METRICS, scored
 from tests.lists.parts.test_ranges import assert_same
 
@@ -119,7 +119,7 @@ def test_parts_without_a_shuffle_give_the_same_to_the_last_bit(
     def never(*args: object) -> None:
         raise AssertionError("rows are spread")
 
-    monkeypatch.setattr(out_of_core, "_spread", never)
+    monkeypatch.setattr(plan, "_spread", never)
     made_engine = Engine()
     found = evalplugin.score(
         "lists", "truth.parquet", metrics, train="train.parquet", threshold=2.0,

@@ -14,7 +14,7 @@ from evalplugin.base.errors import DataError
 from evalplugin.data.tables import Table
 from evalplugin.lists import ListScores
 from evalplugin.lists.columns import ListColumns, PairColumns
-from evalplugin.lists.parts import in_memory
+from evalplugin.lists.parts import plan
 from evalplugin.lists.parts.ranges import bounds_of, joined, rows_within, split
 from evalplugin.lists.parts.row_groups import RowGroup
 from tests.lists.parts.test_out_of_core import FREE, METRICS, scored
@@ -85,9 +85,9 @@ def test_bounds_divide_rows_evenly_whatever_their_order() -> None:
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder; files of a few rows are scored by ranges."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(in_memory, "_LEAST_ROWS", 1)
-    monkeypatch.setattr(in_memory, "_PART_ROWS", 50)
-    monkeypatch.setattr(in_memory, "_READ_ROWS", 60)
+    monkeypatch.setattr(plan, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(plan, "_RANGE_ROWS", 50)
+    monkeypatch.setattr(plan, "_READ_ROWS", 60)
     return tmp_path
 
 
@@ -114,10 +114,10 @@ def test_ranges_give_the_same_to_the_last_bit(
     truth.to_parquet("truth.parquet", index=False, row_group_size=41)
     train.to_parquet("train.parquet", index=False)
     results = []
-    by_ranges = in_memory.score_by_ranges
+    in_memory = plan.score_in_memory
     monkeypatch.setattr(
-        "evalplugin.lists.inputs.score_by_ranges",
-        lambda *args, **options: results.append(by_ranges(*args, **options)) or results[-1],
+        "evalplugin.lists.inputs.score_in_memory",
+        lambda *args, **options: results.append(in_memory(*args, **options)) or results[-1],
     )
     found = scored("lists", "truth.parquet", metrics, train="train.parquet", **asked)
     assert_same(found, expected)

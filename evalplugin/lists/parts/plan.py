@@ -1,0 +1,286 @@
+"""The parts of lists and truth in Parquet files: in memory, larger than memory, or on several machines."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from pathlib import Path, PurePath
+from shutil import disk_usage
+from threading import Thread
+from typing import TypeAlias
+
+from evalplugin.base.errors import DataError
+from evalplugin.data.files import TableFiles
+from evalplugin.data.tables import Table
+from evalplugin.execution.engines import Session
+from evalplugin.lists.columns import ListInput, PairColumns, Role
+from evalplugin.lists.parts.ranges import bounds_of, joined, split
+from evalplugin.lists.parts.row_groups import RowGroup, column_types, n_bytes, read_run, row_groups, runs_of
+from evalplugin.lists.parts.run import Report, Run, score_all
+from evalplugin.lists.parts.spread import Spread, SpreadTask, slices_of, spread, tasks_of
+from evalplugin.lists.parts.work import Part, PartWork, check_later_rows, without_places
+from evalplugin.lists.request import ScoreRequest
+from evalplugin.lists.scoring import Scoring
+from evalplugin.metrics.compilation import worth_compiling
+from evalplugin.metrics.scores import PerUserScores
+from evalplugin.metrics.states import check_mergeable
+from evalplugin.models.threads import in_threads, thread_count
+
+__all__ = ["parts_for", "score_in_memory", "score_in_parts"]
+
+_BASE_BYTES = 500 * 2**20  # memory of Python, its libraries and a batch, before any list is read
+# Peak memory of scoring a part as a multiple of its columns, as 64-bit numbers: measured on shuffled rows.
+_GROWTH = 5
+_MAX_PARTS = 500
+# Of an engine: the least number of parts, and rows of lists in a part.
+_LEAST_PARTS, _PART_ROWS = 16, 2**22
+_SAMPLE = 1000  # rows that show whether ids are integers or text
+_MOST_READ = 2.0  # row groups that are read, of those there are: beyond, rows are spread over partitions
+_MAX_THREADS = 4
+# In memory, on as many threads as rows are moved by.
+_LEAST_ROWS = 2**21  # of lists; fewer are scored at once
+_RANGE_ROWS = 2**19  # of lists in a range of users, which is scored by one thread
+_MOST_RANGES = 2**10
+_READ_ROWS = 2**20  # rows that are decoded at a time
+_RANGE_THREADS = 8
+
+# Opens a session whose calls read the given files, beside those of lists and truth.
+OpenEngine: TypeAlias = Callable[[Sequence[Path]], AbstractContextManager[Session]]
+Groups: TypeAlias = Mapping[Role, Sequence[RowGroup]]
+
+
+def parts_for(
+    lists: TableFiles | Table,
+    truth: TableFiles | Table,
+    request: ScoreRequest,
+    memory: int,
+    threads: int | None = None,
+) -> int:
+    """Return the number of parts that limits memory to ``memory`` bytes; 1: everything fits at once.
+
+    Args:
+        lists, truth: The tables, of which only files are divided.
+        request: The names of the columns.
+        memory: Limit in bytes.
+        threads: Threads that work in one process, each on a part of its own; None: as many as there are.
+    """
+    sources: dict[Role, TableFiles | Table] = {"lists": lists, "truth": truth}
+    needed = sum(
+        _GROWTH * n_bytes(source, request.columns.of(role, source.name, source.columns).values())
+        for role, source in sources.items()
+        if isinstance(source, TableFiles)
+    )
+    if needed + _BASE_BYTES <= memory:
+        return 1
+    available = max(memory - _BASE_BYTES, memory // 4) // (threads or min(_MAX_THREADS, thread_count()))
+    return min(max(2, -(-needed // available)), _MAX_PARTS)
+
+
+def score_in_memory(lists: TableFiles, truth: TableFiles, request: ScoreRequest) -> PerUserScores | None:
+    """Return the scores of Parquet files that fit in memory; None: they are few rows, or cannot be divided by user.
+
+    Users are divided into ranges of ids, by what files say of their row groups. Rows in any order are moved to their
+    range as they are read, so that what follows stays in the processor's cache.
+
+    Raises:
+        DataError: A value, a list or a truth that breaks a rule; its row in the files may not be named.
+    """
+    if not all(spec.is_own for spec in request.specs):  # metrics of plugins may depend on the order of users
+        return None
+    work, groups = _opened(lists, truth, request)
+    rows = sum(group.rows for group in groups["lists"])
+    if rows < _LEAST_ROWS or not groups["truth"] or any(_is_wide(work, role) for role in groups):
+        return None
+    bounds = bounds_of(groups["lists"], min(max(2, rows // _RANGE_ROWS), _MOST_RANGES))
+    if not bounds or isinstance(bounds[0], str):  # text is encoded faster at once: ranges share most items
+        return None
+    _check_kinds(work, groups, request)
+    compiled = worth_compiling(rows)
+    if compiled:
+        Thread(target=_import_loops).start()
+    work = replace(work, scoring=replace(work.scoring, compiled=compiled))
+    run = Run(min(_RANGE_THREADS, thread_count()))
+    return score_all(run, work, _moved(run, work, groups, bounds), request.history)
+
+
+def score_in_parts(
+    lists: TableFiles,
+    truth: TableFiles,
+    request: ScoreRequest,
+    n_parts: int,
+    *,
+    report: Report,
+    partitioned: bool = False,
+    engine: OpenEngine | None = None,
+) -> PerUserScores:
+    """Return the same scores, to the last bit, as if all lists had been in memory.
+
+    Where row groups hold ranges of users, as in files in the order of users, each part reads its own from the files.
+    Other rows are written to partitions by a hash of the user, in a temporary folder that is always removed; then each
+    partition is read back and scored. The train data stays in memory.
+
+    Args:
+        lists, truth: Parquet files.
+        request: The metrics, the train data and the columns.
+        n_parts: Number of parts.
+        report: Callback for progress.
+        partitioned: Each file of the lists is a part: no user is in two of them.
+        engine: Opens a session of the engine that scores parts, which reads some files on every node; None: threads of
+            this process score them.
+
+    Raises:
+        DataError: As for lists in memory; or the disk is too small for the partitions.
+    """
+    check_mergeable(request.specs)
+    work, groups = _opened(lists, truth, request)
+    for role, source in work.files.items():
+        if not groups[role]:
+            raise DataError(f"{source.name}: there are no rows")
+    _check_kinds(work, groups, request)
+    rows = sum(group.rows for group in groups["lists"])
+    work = replace(work, scoring=replace(work.scoring, compiled=worth_compiling(rows)))
+    serial = not all(spec.is_own for spec in request.specs)
+    run = Run(1 if serial else min(_MAX_THREADS, thread_count()), report=report)
+    if engine is not None:
+        n_parts = min(max(n_parts, _LEAST_PARTS, rows // _PART_ROWS), _MAX_PARTS)
+    parts: list[Part] | None
+    if partitioned:
+        parts, work = _parts_of_files(work, groups)
+    else:
+        parts = _ranges(groups, n_parts)
+    if parts is not None:
+        with nullcontext() if engine is None else engine([]) as session:
+            return score_all(
+                replace(run, session=session), work, parts, request.history, partitioned=partitioned
+            )
+    with tempfile.TemporaryDirectory(prefix="evalplugin-parts-") as folder:
+        probe = Path(folder) / "probe"
+        probe.write_text(folder)
+        with nullcontext() if engine is None else engine([probe]) as session:
+            run = replace(run, session=session)
+            return score_all(run, work, _spread(run, work, groups, Path(folder), n_parts), request.history)
+
+
+def _opened(lists: TableFiles, truth: TableFiles, request: ScoreRequest) -> tuple[PartWork, Groups]:
+    """Return files with the names of their columns, and their row groups with the range of users in each."""
+    files: dict[Role, TableFiles] = {"lists": lists, "truth": truth}
+    names = {role: request.columns.of(role, source.name, source.columns) for role, source in files.items()}
+    groups = {role: row_groups(source, names[role]["user"]) for role, source in files.items()}
+    return PartWork(files, names, Scoring(request.for_workers)), groups
+
+
+def _is_wide(work: PartWork, role: Role) -> bool:
+    """Return whether the columns of the files differ in type."""
+    return len(column_types(work.files[role], work.names[role].values())) > 1
+
+
+def _check_kinds(work: PartWork, groups: Groups, request: ScoreRequest) -> None:
+    """Refuse tables of which one has integer ids and another text, by the first rows of each."""
+    samples = {}
+    for role, (first, *_) in groups.items():
+        batches = work.files[role].row_group_batches(
+            first.file, [first.number], first.start, work.names[role], _SAMPLE
+        )
+        with closing(batches):
+            samples[role] = PairColumns.read(next(batches), role, request.columns)
+    ListInput.of(samples["lists"], samples["truth"], request.history)
+
+
+def _ranges(groups: Groups, n_parts: int) -> list[Part] | None:
+    """Return parts that read their own row groups; None if most would be read by several parts."""
+    bounds = bounds_of(groups["lists"], n_parts)
+    if not bounds or any(g.low is None for g in groups["truth"]):
+        return None
+    if type(groups["truth"][0].low) is not type(bounds[0]):
+        return None  # ids of two kinds, which is refused where they are read
+    parts, read = [], []
+    for low, high in zip([None, *bounds], [*bounds, None], strict=True):
+        own = {
+            role: tuple(
+                group
+                for group in of_role
+                if (low is None or group.high >= low) and (high is None or group.low < high)
+            )
+            for role, of_role in groups.items()
+        }
+        read.append(sum(group.rows for of_role in own.values() for group in of_role))
+        parts.append(Part(own["lists"], own["truth"], low, high))
+    most = _MOST_READ * sum(group.rows for of_role in groups.values() for group in of_role)
+    return parts if sum(read) <= most and max(read) <= 2 * most / n_parts else None
+
+
+def _parts_of_files(work: PartWork, groups: Groups) -> tuple[list[Part], PartWork]:
+    """Return a part for each file of the lists.
+
+    Where the truth has a file of the same name for each, that is the truth of the file's users. Otherwise the truth is
+    in memory, and each part takes that of its users.
+    """
+    names = {role: [PurePath(str(file)).name for file in work.files[role].files] for role in groups}
+    by_file = {
+        role: [tuple(g for g in groups[role] if g.file == at) for at in range(len(of_role))]
+        for role, of_role in names.items()
+    }
+    if len(names["lists"]) > 1 and sorted(names["lists"]) == sorted(set(names["truth"])):
+        truth_of = dict(zip(names["truth"], by_file["truth"], strict=True))
+        same_names = zip(names["lists"], by_file["lists"], strict=True)
+        return [Part(lists, truth_of[name]) for name, lists in same_names], work
+    truth = PairColumns.read(
+        work.files["truth"].read(work.names["truth"]), "truth", work.scoring.request.columns
+    )
+    return [Part(lists, None) for lists in by_file["lists"]], replace(work, truth=without_places(truth))
+
+
+def _spread(run: Run, work: PartWork, groups: Groups, folder: Path, n_parts: int) -> list[Part]:
+    """Write all rows to files of a folder, by a hash of the user, and return their parts."""
+    free = disk_usage(folder).free
+    needed = sum(n_bytes(work.files[role], work.names[role].values()) for role in groups)
+    if needed > free:
+        raise DataError(
+            f"{folder}: the partitions need {needed / 2**30:.1f} GB, but only {free / 2**30:.1f} GB are free; "
+            f"set TMPDIR to a folder on another disk"
+        )
+    written: dict[Role, tuple[list[SpreadTask], list[Spread]]] = {}
+    for role, of_role in groups.items():
+        run.report(f"spreading {role} over {n_parts} partitions")
+        tasks = tasks_of(role, of_role, folder, n_parts, run.n_tasks, wide=_is_wide(work, role))
+        spreads = dict(run.each(work, spread, tasks))
+        written[role] = tasks, [spreads[number] for number in range(len(tasks))]
+        for rows in spreads.values():
+            check_later_rows(spreads[0].sample, rows.sample)
+    return [
+        Part(slices_of(number, *written["lists"]), slices_of(number, *written["truth"]))
+        for number in range(n_parts)
+    ]
+
+
+def _moved(run: Run, work: PartWork, groups: Groups, bounds: Sequence[int]) -> list[Part]:
+    """Read all rows into memory, those of each range of users together, and return their parts."""
+
+    def read(task: tuple[Role, list[RowGroup]]) -> list[PairColumns]:
+        role, groups_of_task = task
+        table = read_run(work.files[role], groups_of_task, work.names[role])
+        pairs = PairColumns.read(table, role, work.scoring.request.columns)
+        of_ranges = split(pairs.without_table(), bounds)
+        assert of_ranges is not None  # users are integers
+        return of_ranges
+
+    pieces: dict[Role, list[list[PairColumns]]] = {}
+    for role in groups:
+        tasks = [(role, of_task) for of_task in runs_of(groups[role], _READ_ROWS)]
+        of_tasks = in_threads(read, tasks, run.threads)
+        pieces[role] = [list(of_range) for of_range in zip(*of_tasks, strict=True)]
+
+    def part(number: int) -> Part:
+        own = {role: joined(pieces[role][number]) for role in groups}
+        for of_ranges in pieces.values():
+            of_ranges[number] = []
+        return Part(own["lists"], own["truth"])
+
+    return list(in_threads(part, range(len(bounds) + 1), run.threads))
+
+
+def _import_loops() -> None:
+    """Import the compiled loops while other threads decode files without the interpreter's lock."""
+    import evalplugin.metrics.loops  # noqa: F401
