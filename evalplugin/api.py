@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,9 +12,12 @@ from evalplugin.lists import ListColumns, ListScores, ScoreRequest, open_sources
 
 if TYPE_CHECKING:
     from evalplugin.bakeoff.flow import Outcome
+    from evalplugin.comparison.comparison import Comparison
     from evalplugin.comparison.statistics import Test
+    from evalplugin.features.history.trends import History
     from evalplugin.metrics import MetricSpec
-    from evalplugin.report.notebook import Comparisons, ShownHistory
+    from evalplugin.report.notebook import Comparisons
+    from evalplugin.report.sections import Section
 
 __all__ = ["compare", "history", "run", "score"]
 
@@ -108,7 +111,7 @@ def compare(
         DataError: No such run, bake-off or experiment, or runs that cannot be compared.
         TrackingError: The store cannot be reached, or a run lacks logged files.
     """
-    from functools import partial
+    from functools import cache, partial
 
     from evalplugin.comparison.comparison import compare as compared
     from evalplugin.comparison.contest import with_choice
@@ -116,28 +119,32 @@ def compare(
 
     runs = [one for one in sources if isinstance(one, str)]
     outcomes = [one for one in sources if not isinstance(one, str)]
-    shown: dict[str, Any] = {}  # parts that only the page shows
+    complete = None
     if outcomes:
         if len(sources) > 1 or any((bakeoff, experiment, tracking_uri, intersect)):
             raise DataError(
                 "an outcome of evalplugin.run is compared by itself; runs in a store are named by ids or names"
             )
         (outcome,) = outcomes
-        shown = {"past": lambda: outcome.past, "decision": outcome.decision, "data": outcome.data}
+        sections: Callable[[Sequence[Comparison]], Iterable[Section]] = outcome.sections
         contests = [with_choice(c.contest, baseline=baseline, primary=primary) for c in outcome.comparisons]
     else:
+        from evalplugin.features.history.feature import trend_section
+        from evalplugin.features.history.past import past_around
+        from evalplugin.features.ranks.feature import rank_sections
         from evalplugin.tracking.read.contests import read_contests, with_lists
-        from evalplugin.tracking.read.past import past_around
 
         contests = read_contests(
             tracking_uri, bakeoff=bakeoff, runs=runs, experiment=experiment, intersect=intersect, baseline=baseline,
             primary=primary,
         )  # fmt: skip
         run_ids = [one.run_id for contest in contests for one in contest.models if one.run_id is not None]
-        shown = {
-            "complete": partial(with_lists, tracking_uri=tracking_uri),
-            "past": partial(past_around, run_ids, tracking_uri),
-        }
+        complete = partial(with_lists, tracking_uri=tracking_uri)
+        past = cache(partial(past_around, run_ids, tracking_uri))
+
+        def sections(comparisons: Sequence[Comparison]) -> Iterable[Section]:
+            return (*rank_sections(comparisons), trend_section(past))
+
     found = [
         compared(
             c,
@@ -148,12 +155,12 @@ def compare(
         )
         for c in contests
     ]
-    return Comparisons(tuple(found), **shown)
+    return Comparisons(tuple(found), sections, complete)
 
 
 def history(
     experiment: str, *, metric: str | None = None, last: int = 30, tracking_uri: str | None = None
-) -> ShownHistory:
+) -> History:
     """Return models over bake-offs: ``.to_frame()``, ``.trends``, ``.worse``; a notebook shows the table.
 
     Args:
@@ -166,12 +173,10 @@ def history(
         DataError: There is no such experiment, no bake-off in it, or none with this metric.
         TrackingError: The store cannot be reached.
     """
-    from evalplugin.comparison.trends import history_of
-    from evalplugin.report.notebook import ShownHistory
-    from evalplugin.tracking.read.past import read_past
+    from evalplugin.features.history.past import read_past
+    from evalplugin.features.history.trends import history_of
 
-    found = history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
-    return ShownHistory(**vars(found))
+    return history_of(experiment, read_past(tracking_uri, experiment=experiment, last=last), metric)
 
 
 def score(

@@ -22,7 +22,7 @@ from evalplugin.base import errors
 from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.features.checks import CHECKS
-from evalplugin.features.ranks import rank_files
+from evalplugin.features.ranks.feature import rank_files
 from evalplugin.tracking.write.items import Artifact
 
 ROOT = Path(__file__).parents[1]

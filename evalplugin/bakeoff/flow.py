@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any
 
 from evalplugin.bakeoff.description import describe_bakeoff
 from evalplugin.bakeoff.tasks import run_tasks
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of, findings_of
-from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, BakeoffResult, Finding
 from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Journal
@@ -25,8 +22,8 @@ from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.checks.feature import ChecksFeature
 from evalplugin.features.data_card.feature import DataCardsFeature
 from evalplugin.features.gate.feature import GateFeature
-from evalplugin.features.history import HistoryFeature
-from evalplugin.features.ranks import RanksFeature
+from evalplugin.features.history.feature import HistoryFeature
+from evalplugin.features.ranks.feature import RanksFeature
 from evalplugin.features.resume import (
     abandon_older,
     explain_resume,
@@ -42,6 +39,7 @@ from evalplugin.files.inputs import Inputs
 from evalplugin.report.drawing import drawing_processes
 from evalplugin.report.notebook import Comparisons
 from evalplugin.report.page.library import make_in_background
+from evalplugin.report.sections import Section
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.new_store import prepare_store
@@ -53,6 +51,9 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from evalplugin.data.drift import DescribedData
+    from evalplugin.features.gate.decision import Decision
+    from evalplugin.features.history.trends import PastBakeoff
 
 __all__ = ["FEATURES", "Outcome", "run_bakeoff"]
 
@@ -80,14 +81,9 @@ class Outcome:
     unregistered: str | None = None  # why the winner could not be registered, where the config has a register
     data: DescribedData | None = None  # cards of the datasets, and what has changed in them
 
-    @classmethod
-    def of(cls, results: Results) -> Self:
-        """Return the outcome of a bake-off that is logged."""
-        assert results.links is not None
-        return cls(
-            results.result, results.comparisons, results.links, results.decision, results.past,
-            results.unregistered, results.data,
-        )  # fmt: skip
+    def sections(self, comparisons: Sequence[Comparison] | None = None) -> list[Section]:
+        """Return what the features add to the reports on the comparisons, or on others of the same results."""
+        return _sections([kind() for kind in FEATURES], comparisons or self.comparisons, vars(self))
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -113,7 +109,7 @@ class Outcome:
 
     @property
     def _shown(self) -> Comparisons:
-        return Comparisons(self.comparisons, past=lambda: self.past, decision=self.decision, data=self.data)
+        return Comparisons(self.comparisons, self.sections)
 
     def _repr_html_(self) -> str:
         return self._shown._repr_html_()
@@ -163,7 +159,9 @@ def run_bakeoff(
             abandon_older(workspace, journal)
             jobs = reduce(lambda it, feature: feature.before_tasks(running, it), features, jobs)
             results = _compute_and_log(running, features, prepared, jobs)
-            return Outcome.of(reduce(lambda it, feature: feature.end(running, it), features, results))
+            results = reduce(lambda it, feature: feature.end(running, it), features, results)
+    assert results.links is not None
+    return Outcome(results.result, results.comparisons, results.links, **results.values)
 
 
 def _begin(workspace: Workspace) -> LargeTables:
@@ -220,15 +218,15 @@ def _compute_and_log(
         results = Results(prepared, result, run_ids, comparisons)
         results = reduce(lambda it, feature: feature.after(running, it), features, results)
         with observer.progress("log the bake-off"):
-            page = page_artifact(results.comparisons, results.decision, results.past, results.data)
+            sections = _sections(features, comparisons, results.values)
             links = tracker.finish_bakeoff(
                 result,
-                results.comparisons,
+                comparisons,
                 run_ids,
                 board=config.spec.tracking.board,
-                lines=chain.from_iterable(feature.lines(results) for feature in features),
+                sections=sections,
                 items=[
-                    page,
+                    page_artifact(comparisons, sections),
                     *chain.from_iterable(feature.items(results) for feature in features),
                     *inputs_files(workspace.cache.inputs),
                 ],
@@ -238,3 +236,9 @@ def _compute_and_log(
         tracker.tag(links.summary_run_id, "engine", f"{config.engine.type} {ran}".rstrip())
     running.journal.resumable = False
     return replace(results, links=links)
+
+
+def _sections(
+    features: Iterable[Feature], comparisons: Sequence[Comparison], values: Mapping[str, Any]
+) -> list[Section]:
+    return list(chain.from_iterable(feature.sections(comparisons, values) for feature in features))

@@ -7,15 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from evalplugin._version import __version__
 from evalplugin.base.errors import EvalpluginError
 from evalplugin.base.secrets import redact_values
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.gate import Decision
 from evalplugin.config import ConfigHeader
 from evalplugin.execution.results import BakeoffResult, Finding
+
+if TYPE_CHECKING:
+    from evalplugin.features.gate.decision import Decision
 
 __all__ = ["Payload", "failure_payload", "payload_of", "payload_with"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +84,19 @@ def compare(
         with observer.progress("write the page"):
             found.to_html(html)
     if shown == "table":
+        from evalplugin.cli.show.console import show_text_table
         from evalplugin.cli.show.tables import show_comparisons
 
         show_comparisons(found.comparisons, names, segment)
+        for table in found.tables:
+            show_text_table(table)
     else:
-        texts = {
+        texts: dict[str, Callable[..., str]] = {
             "json": frames.compare_json,
             "csv": frames.compare_csv,
-            "markdown": markdown.compare_markdown,
+            "markdown": lambda of, names, segment: markdown.compare_markdown(
+                of, names, segment, found.tables
+            ),
             "latex": latex.compare_latex,
         }
         echo_data(texts[shown](found.comparisons, names, segment), nl=False)

@@ -91,7 +91,9 @@ def gate(
 ) -> int:
     """Decide on logged models, show the decision, log it; return its exit code."""
     from evalplugin.cli import show
+    from evalplugin.cli.show.console import show_statement
     from evalplugin.features.gate.command import decide_logged, gate_of, log_decision
+    from evalplugin.features.gate.report import decision_markdown, decision_statement
 
     if overrides and config is None:
         raise click.UsageError("--set sets a value of the config: give it with --config")
@@ -109,13 +111,9 @@ def gate(
     if shown == "json":
         echo_data(decision.to_json())
     elif shown == "markdown":
-        from evalplugin.report.markdown import decision_markdown
-
         echo_data(decision_markdown(decision), nl=False)
     else:
-        from evalplugin.cli.show.gate import show_decision
-
-        show_decision(decision)
+        show_statement(decision_statement(decision))
     if not dry_run and run_ids:
         with observer.progress("log the decision"):
             message = log_decision(uri, decision, run_ids)

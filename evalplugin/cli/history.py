@@ -40,8 +40,8 @@ def history(
     from evalplugin import api
     from evalplugin.cli import show
     from evalplugin.cli.show.history import history_csv, history_json, show_history
+    from evalplugin.features.history.chart import check_picture, write_trend
     from evalplugin.files.outputs import refuse_input
-    from evalplugin.report.trend import check_picture, write_trend
     from evalplugin.tracking.location import store_file
 
     if chart is not None:

@@ -121,9 +121,6 @@ def run(
         show.show_outcome(outcome)
         failed = failed or bool(outcome.result.failed or outcome.errors)
         if outcome.decision is not None and (gate := config.spec.gate) is not None:
-            from evalplugin.cli.show.gate import show_decision
-
-            show_decision(outcome.decision)
             failed = failed or outcome.decision.exit_code(gate.fail_on) != EXIT_DONE
         if outcome.unregistered is not None:
             show_error(outcome.unregistered)

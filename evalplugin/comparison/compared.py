@@ -172,6 +172,11 @@ class ComparedModel:
     # By canonical name, the primary metric first; empty for a model that failed.
     cells: Mapping[str, Cell] = field(default_factory=dict)
 
+    def has_values(self, metric: str) -> bool:
+        """Return whether any user has a score; a metric of ratings has none where a model predicts no ratings."""
+        scores = self.scores
+        return scores is not None and metric in scores.metrics and not np.isnan(scores.column(metric)).all()
+
     def spread_of_seeds(self, metric: str) -> SeedSpread | None:
         """Return how the mean of a metric varies from seed to seed; None where the model was fitted once."""
         return _spread(self.seed_means, metric)

@@ -19,6 +19,7 @@ __all__ = [
     "Closed",
     "Code",
     "Compare",
+    "GateOutcome",
     "Notify",
     "Recommend",
     "Relevance",
@@ -27,6 +28,8 @@ __all__ = [
     "TaskLimits",
     "Tracking",
 ]
+
+GateOutcome = Literal["promote", "keep", "cannot_tell", "refuse"]
 
 
 class Closed(BaseModel):
@@ -199,7 +202,7 @@ class Notify(Closed):
         description="Where the JSON is posted, such as ${WEBHOOK_URL}.",
         examples=["${WEBHOOK_URL}"],
     )
-    on: list[Literal["promote", "keep", "cannot_tell", "refuse", "done", "failure", "interrupted"]] = Field(
+    on: list[Literal[GateOutcome, "done", "failure", "interrupted"]] = Field(
         default=["promote", "keep", "refuse", "done", "failure"],
         min_length=1,
         description="What is told: what the gate decided (keep: that the champion stays, cannot_tell too); done: a "

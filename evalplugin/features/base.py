@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.data.drift import DescribedData
 from evalplugin.execution.engines import Session
 from evalplugin.execution.results import BakeoffResult
 from evalplugin.execution.runner import Job, PreparedData
 from evalplugin.execution.store.journal import Journal
+from evalplugin.report.sections import Section
 from evalplugin.tracking import Links, MlflowTracker
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.items import Item
@@ -41,11 +40,13 @@ class Results:
     result: BakeoffResult
     run_ids: Sequence[str]  # of the models of ``result``, in the same order
     comparisons: tuple[Comparison, ...]  # one for each dataset and split, in config order
-    decision: Decision | None = None  # of the gate
-    data: DescribedData | None = None  # cards of the datasets
-    past: tuple[PastBakeoff, ...] = ()  # the latest bake-offs of the experiment, this one included
+    # What the features have found, by the names of the attributes of ``Outcome``; a feature need not be there.
+    values: Mapping[str, Any] = field(default_factory=dict)
     links: Links | None = None  # once it is logged
-    unregistered: str | None = None  # why the winner could not be registered
+
+    def having(self, **values: Any) -> Self:
+        """Return the results with further values."""
+        return replace(self, values={**self.values, **values})
 
 
 class Feature:
@@ -78,8 +79,8 @@ class Feature:
         """Return the results, all models compared, as they are to be logged."""
         return results
 
-    def lines(self, results: Results) -> Iterator[str]:
-        """Yield paragraphs of Markdown that stand before the verdict in the summary run."""
+    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+        """Yield what reports on the comparisons show of this feature, given the values of ``Results``."""
         yield from ()
 
     def items(self, results: Results) -> Iterator[Item]:

@@ -13,7 +13,6 @@ from evalplugin.base.errors import DataError, TrackingError, did_you_mean
 from evalplugin.base.numbers import number, percent
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate.conditions import has_scores
 from evalplugin.comparison.statistics import (
     POWER,
     detectable_gain,
@@ -242,7 +241,7 @@ def _solved(test: PowerTest, row: PowerRow) -> PowerRow:
 def _spreads(contest: Contest, metric: str) -> Iterator[PowerRow]:
     """Yield the spread between the leader and each other model that is not the same for every user."""
     direction = parse(metric).direction or 1
-    scored = [m for m in contest.models if m.scores is not None and has_scores(m.scores, metric)]
+    scored = [m for m in contest.models if m.has_values(metric)]
     if len(scored) < 2 or parse(metric).metric.scope != "user":
         return
     leader = max(scored, key=lambda m: direction * _mean(m, metric))
@@ -274,8 +273,6 @@ def _last_spreads(uri: str, experiment: str, metric: str) -> tuple[list[tuple[Po
         return [], f"no bake-off of the experiment {experiment!r} can be read: spreads of {shown} are assumed"
     found = []
     for contest in contests:
-        means = {
-            m.model: _mean(m, metric) for m in contest.models if m.scores and has_scores(m.scores, metric)
-        }
+        means = {m.model: _mean(m, metric) for m in contest.models if m.has_values(metric)}
         found += [(row, means[row.against]) for row in _spreads(contest, metric)]
     return found, f"spreads of the bake-off {contests[0].name}, between the leader and each other model"

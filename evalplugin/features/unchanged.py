@@ -9,7 +9,7 @@ from evalplugin.base.fingerprint import fingerprint
 from evalplugin.config import CheckedConfig
 from evalplugin.features.base import Feature
 from evalplugin.files.inputs import CHANGED, Inputs, changed_input
-from evalplugin.report.decision import outcome_words
+from evalplugin.report.words import outcome_words
 from evalplugin.tracking.connection import tracking_call
 from evalplugin.tracking.read.past import last_finished
 from evalplugin.workspace import Workspace

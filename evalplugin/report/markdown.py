@@ -1,4 +1,4 @@
-"""Markdown: tables, comparisons, the leaderboard of a bake-off, a gate's decision."""
+"""Markdown: tables, comparisons, the leaderboard of a bake-off, statements."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from evalplugin.base.numbers import UNDEFINED, percent, seconds
 from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import Bakeoff, DataSplit
-from evalplugin.report.decision import LEGEND, decision_tables, error_line, summary_line, title_of
-from evalplugin.report.ranks import ranks_table
+from evalplugin.report.sections import Section, Statement
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables, mean_cell, name_cell
 from evalplugin.report.words import MARKS, few_users_legend, heading, marks_legend, seed_lines, tuning_lines
 
-__all__ = ["compare_markdown", "decision_markdown", "escape", "leaderboard_markdown", "markdown_table"]
+__all__ = ["compare_markdown", "escape", "leaderboard_markdown", "markdown_table", "statement_markdown"]
 
 
 def escape(text: object) -> str:
@@ -36,9 +33,19 @@ def markdown_table(
 
 
 def compare_markdown(
-    comparisons: Sequence[Comparison], metrics: Sequence[str] = (), segment: str | None = None
+    comparisons: Sequence[Comparison],
+    metrics: Sequence[str] = (),
+    segment: str | None = None,
+    tables: Iterable[TextTable] = (),
 ) -> str:
-    """Return a table with verdict and legend for each metric; without ``metrics`` for the primary one."""
+    """Return a table with verdict and legend for each metric.
+
+    Args:
+        comparisons: What to show.
+        metrics: Canonical names; none: the primary one of each comparison.
+        segment: A segmentation, for tables by group of users too; None: none.
+        tables: Further tables, over all comparisons.
+    """
     lines = []
     for comparison in comparisons:
         for metric in metrics or [comparison.contest.primary]:
@@ -46,12 +53,14 @@ def compare_markdown(
                 lines += _titled(table)
         lines += [f"- {escape(note)}" for note in comparison.contest.notes]
         lines += _warnings(comparison)
-    for ranks in ranks_of(comparisons):
-        lines += ["", *_titled(ranks_table(ranks))]
+    for table in tables:
+        lines += ["", *_titled(table)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> str:
+def leaderboard_markdown(
+    bakeoff: Bakeoff, comparisons: Sequence[Comparison], sections: Iterable[Section] = ()
+) -> str:
     """Return a table of all models, best first, for each dataset and split, and a list of those that failed."""
     lines = [f"# Bake-off {escape(bakeoff.id)}", ""]
     lines += [
@@ -74,30 +83,24 @@ def leaderboard_markdown(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) ->
             lines += [escape(line), ""]
         if failed := [f"- **{escape(row.model)}**: {escape(row.error)}" for row in comparison.failed]:
             lines += ["Failed:", "", *failed, ""]
-    for ranks in ranks_of(comparisons):
-        lines += _titled(ranks_table(ranks))
+    for section in sections:
+        lines += [] if section.table is None else _titled(section.table)
     if any(comparison.pairs for comparison in comparisons):
         lines.append(escape(marks_legend(bakeoff.baseline, LEVEL)))
     lines += ["", "Users: those with a value of the metric that ranks; undefined: those without one."]
     return "\n".join(lines) + "\n"
 
 
-def decision_markdown(decision: Decision) -> str:
-    """Return a decision with its reason, every condition of every challenger, and notes."""
-    lines = [
-        f"# {escape(title_of(decision))}",
-        "",
-        escape(decision.reason),
-        "",
-        escape(summary_line(decision)),
-        "",
-        escape(f"{error_line(decision)}."),
-    ]
-    for table in decision_tables(decision):
+def statement_markdown(statement: Statement) -> str:
+    """Return a statement with its reason, tables and notes."""
+    lines = [f"# {escape(statement.title)}", "", escape(statement.reason)]
+    for detail in statement.details:
+        lines += ["", escape(detail)]
+    for table in statement.tables:
         lines += ["", f"## {escape(table.title)}", "", *_table(table)]
-    lines += ["", LEGEND]
-    if decision.notes:
-        lines += ["", *(f"- {escape(note)}" for note in decision.notes)]
+    lines += ["", statement.legend]
+    if statement.notes:
+        lines += ["", *(f"- {escape(note)}" for note in statement.notes)]
     return "\n".join([*lines, ""])
 
 

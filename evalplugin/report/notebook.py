@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -14,18 +14,13 @@ from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import Mark
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.ranks import ranks_of
-from evalplugin.comparison.trends import History, PastBakeoff
-from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import DataSplit
 from evalplugin.files.outputs import open_output
 from evalplugin.files.uris import is_remote, local_path
 from evalplugin.metrics import parse
 from evalplugin.report.frames import compare_frame, segment_frame
-from evalplugin.report.history import history_tables, worse_lines
 from evalplugin.report.palette import BASELINE_COLOUR, INK, QUIET, png_of, style_axes
-from evalplugin.report.ranks import ranks_table
+from evalplugin.report.sections import Section
 from evalplugin.report.tables import TextCell, TextTable, comparison_tables
 from evalplugin.report.words import MARKS
 
@@ -34,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Comparisons", "ShownHistory"]
+__all__ = ["Comparisons", "table_html"]
 
 _CELL = "padding:2px 10px;border:none;border-bottom:1px solid rgba(128,128,128,.25);vertical-align:top;background:none"
 _SMALL = "opacity:.65;font-size:85%;white-space:nowrap"
@@ -53,12 +48,12 @@ class Comparisons:
     """
 
     comparisons: tuple[Comparison, ...]
+    # Returns what features add to reports on the comparisons.
+    sections: Callable[[Sequence[Comparison]], Iterable[Section]] = field(
+        default=lambda comparisons: (), repr=False
+    )
     # Returns a contest with its lists, truth and titles, which only the page needs; None: it has them.
     complete: Callable[[Contest], Contest] | None = field(default=None, repr=False)
-    # Returns the bake-offs of the experiment, which only the page needs.
-    past: Callable[[], Sequence[PastBakeoff]] = field(default=tuple, repr=False)
-    decision: Decision | None = None  # of the gate, where there is one
-    data: DescribedData | None = field(default=None, repr=False)  # of a bake-off that has just run
 
     def __getitem__(self, index: int) -> Comparison:
         return self.comparisons[index]
@@ -108,13 +103,20 @@ class Comparisons:
             path = local_path(path)
             if not path.absolute().parent.is_dir():
                 raise DataError(f"{path}: there is no folder {path.absolute().parent} to write to")
-        page = comparison_page(self._complete(), decision=self.decision, past=self.past(), data=self.data)
+        comparisons = self._complete()
+        page = comparison_page(comparisons, list(self.sections(comparisons)))
         try:
             with open_output(path) as file:
                 file.write(page.encode())
         except OSError as error:
             raise DataError(f"{path}: the page cannot be written: {error.strerror or error}") from None
         return path
+
+    @property
+    def tables(self) -> list[TextTable]:
+        """The tables that features add, over all comparisons."""
+        sections = self.sections(self.comparisons)
+        return [section.table for section in sections if section.table is not None]
 
     def canonical(self, metrics: Sequence[str]) -> list[str]:
         """Return the canonical names of metrics.
@@ -138,13 +140,12 @@ class Comparisons:
     def _repr_html_(self) -> str:
         parts: list[str] = []
         for comparison in self.comparisons:
-            parts += map(_table_html, comparison_tables(comparison, comparison.contest.primary))
+            parts += map(table_html, comparison_tables(comparison, comparison.contest.primary))
             parts += [_small_html(note) for note in comparison.contest.notes]
             parts += [
                 f"<div><b>Warning:</b> {html.escape(text)}</div>" for text in comparison.contest.all_warnings
             ]
-        parts += [_table_html(ranks_table(ranks)) for ranks in ranks_of(self.comparisons)]
-        return "".join(parts)
+        return "".join([*parts, *map(table_html, self.tables)])
 
     def _metric(self, text: str) -> str:
         name = parse(text).name
@@ -159,20 +160,6 @@ class Comparisons:
         return [_on(comparison, self.complete(comparison.contest)) for comparison in self.comparisons]
 
 
-class ShownHistory(History):
-    """The result of ``evalplugin.history``: a history that a notebook shows as a table of models by bake-off."""
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each point, the oldest first; see ``rows``."""
-        import pandas as pd
-
-        return pd.DataFrame(self.rows())
-
-    def _repr_html_(self) -> str:
-        lines = (f"<div>{html.escape(line)}</div>" for line in (*worse_lines(self), *self.damaged))
-        return "".join([*map(_table_html, history_tables(self)), *lines])
-
-
 def _on(comparison: Comparison, contest: Contest) -> Comparison:
     """Return a comparison with the lists of a complete contest."""
     lists = {model.model: model.top_n for model in contest.models}
@@ -180,7 +167,8 @@ def _on(comparison: Comparison, contest: Contest) -> Comparison:
     return replace(comparison, contest=contest, models=models)
 
 
-def _table_html(table: TextTable) -> str:
+def table_html(table: TextTable) -> str:
+    """Return a table for a notebook, with its title, verdict and legend."""
     aligned = ["left" if i < table.words else "right" for i in range(len(table.heads))]
     heads = "".join(
         f'<th style="{_CELL};text-align:{side};font-weight:600">{html.escape(head)}</th>'

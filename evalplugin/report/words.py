@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from evalplugin.base.numbers import UNDEFINED, count_range, number, percent, share, signed, span
+from evalplugin.base.numbers import UNDEFINED, count_range, number, percent, share, signed
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel, Mark, Pair
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.statistics import RELIABLE_FROM, Test
-from evalplugin.comparison.trends import Point
 from evalplugin.metrics import parse
 
 __all__ = [
     "MARKS",
     "MAY_ERR",
     "NO_INTERVAL",
-    "NO_LINE",
-    "PROMOTED",
     "TEST_NAMES",
-    "WORSE",
     "better_words",
     "few_users_legend",
     "further_tests",
@@ -28,6 +24,7 @@ __all__ = [
     "interval_methods",
     "legend",
     "marks_legend",
+    "outcome_words",
     "permutation_test",
     "seed_lines",
     "seed_range",
@@ -35,8 +32,6 @@ __all__ = [
     "segment_legend",
     "small_legend",
     "tuning_lines",
-    "worse_legend",
-    "worsened",
 ]
 
 MARKS: dict[Mark, str] = {"+": "▲", "-": "▼", "": ""}
@@ -54,11 +49,6 @@ _SHORT_METHODS = {
 }
 MAY_ERR = "a test at 5 % may call equal models different in up to 8 %"  # experiments/statistics
 NO_INTERVAL = "–: no interval, as hardly any user differs from all others and the metric has no bounds"
-
-# Of histories.
-PROMOTED = "★ promoted then"
-WORSE = "▼ worse than in the bake-off before"
-NO_LINE = "no line where type, parameters or rules changed"
 
 
 def heading(metric: str) -> str:
@@ -211,19 +201,9 @@ def small_legend(level: float, methods: Iterable[str] = ()) -> str:
     return f"Small: {percent(level)} interval of the mean{f' ({names})' if names else ''}{why}"
 
 
-def worse_legend(level: float) -> str:
-    """Return the meaning of the mark of a model that got worse from one bake-off to the next."""
-    return f"{WORSE}: Welch's {percent(level)} interval of the change excludes 0"
-
-
-def worsened(point: Point, *, on: str = "") -> str:
-    """Return a sentence on a model that got worse: since which bake-off and by how much; ``on``: dataset and split."""
-    change = point.change
-    assert change is not None
-    return (
-        f"{point.model.model} got worse{f' on {on}' if on else ''} since {change.since}: "
-        f"{signed(change.difference)} ({span(change.low, change.high, sign=True)})"
-    )
+def outcome_words(outcome: str) -> str:
+    """Return an outcome as it is shown: ``cannot tell`` for ``cannot_tell``."""
+    return outcome.replace("_", " ")
 
 
 def further_tests(comparison: Comparison) -> tuple[Test, ...]:

@@ -21,9 +21,9 @@ from scores import QUANTILES, SHARES, Table, alike, draw, draw_family
 
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate import decide
 from evalplugin.comparison.statistics import detectable_gain
 from evalplugin.config.gate import Gate
+from evalplugin.features.gate.decide import decide
 
 HERE = Path(__file__).parent
 SCORES = ("ndcg, 60 % zeros", "ndcg, 85 % zeros")

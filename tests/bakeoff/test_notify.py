@@ -20,10 +20,10 @@ import pytest
 from evalplugin.bakeoff.delivery import deliver
 from evalplugin.bakeoff.payload import failure_payload, payload_of
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.gate import Decision
 from evalplugin.config import ConfigHeader, load
 from evalplugin.config.sections import Notify
 from evalplugin.execution.results import BakeoffResult
+from evalplugin.features.gate.decision import Decision
 
 MESSAGE = {"outcome": "keep", "failed": [], "bakeoff": "b-1"}
 FAILED = [{"dataset": "toy", "split": "last_n", "model": "svd", "error": "no"}]

@@ -17,10 +17,10 @@ from samples import RecordingObserver, write_config
 
 from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.cli import main
-from evalplugin.comparison.gate import Decision
 from evalplugin.config import load
+from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run
+from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.promotion import with_champion
-from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
 
 pytestmark = pytest.mark.usefixtures("no_drawing")
 

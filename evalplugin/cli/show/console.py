@@ -13,6 +13,7 @@ from rich.text import Text
 
 from evalplugin.base.text import escape_controls
 from evalplugin.comparison.compared import Mark
+from evalplugin.report.sections import Statement
 from evalplugin.report.tables import TextCell, TextTable
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "coloured",
     "new_table",
     "rich_table",
+    "show_statement",
     "show_text_table",
     "show_titled",
     "stdout",
@@ -29,6 +31,8 @@ __all__ = [
 
 STYLED_MARKS: dict[Mark, str] = {"+": " [green]▲[/green]", "-": " [red]▼[/red]", "": ""}
 WIDTH = 110  # of a table that is split to fit and goes to a file
+_COLOURS = {"better": "green", "keep": "yellow", "worse": "red"}
+_PASSED = {"passed": "[green]✓[/green]", "failed": "[red]✗[/red]"}
 _UNBOUNDED = 10_000
 _FOLDED = 12  # the least width of a column of names
 
@@ -108,6 +112,25 @@ def show_text_table(table: TextTable) -> None:
     for line in table.legend:
         console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
     console.print()
+
+
+def show_statement(statement: Statement) -> None:
+    """Print a statement: the outcome, why, and its tables, whose first column says what passed and what failed."""
+    console = stdout()
+    colour = _COLOURS[statement.status]
+    console.print(f"[bold {colour}]{escape(statement.title)}[/bold {colour}]", highlight=False)
+    console.print(escape(statement.reason), highlight=False)
+    for detail in statement.details:
+        console.print(f"[dim]{escape(detail)}[/dim]", highlight=False)
+    for table in statement.tables:
+        console.print()
+        console.print(f"[bold]{escape(table.title)}[/bold]", highlight=False)
+        shown = rich_table(table._replace(rows=()))
+        for passed, *cells in table.rows:
+            shown.add_row(_PASSED[passed.text], *map(_cell, cells))
+        console.print(shown)
+    for line in (*([statement.legend] if statement.tables else []), *statement.notes):
+        console.print(f"[dim]{escape(line)}[/dim]", highlight=False)
 
 
 def show_titled(table: Table, title: str) -> None:

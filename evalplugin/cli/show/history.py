@@ -12,8 +12,8 @@ from rich.table import Table
 
 from evalplugin.base.text import escape_formula
 from evalplugin.cli.show.console import WIDTH, coloured, stdout
-from evalplugin.comparison.trends import History
-from evalplugin.report.history import history_tables, worse_lines
+from evalplugin.features.history.tables import history_tables, worse_lines
+from evalplugin.features.history.trends import History
 from evalplugin.report.tables import TextCell, TextTable
 
 __all__ = ["history_csv", "history_json", "show_history"]

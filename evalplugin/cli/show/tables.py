@@ -19,17 +19,16 @@ from evalplugin.cli.show.console import (
     WIDTH,
     coloured,
     new_table,
+    show_statement,
     show_text_table,
     show_titled,
     stdout,
 )
 from evalplugin.comparison.compared import LEVEL, ComparedModel
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
 from evalplugin.report.data_card import SPLIT_HEADS, card_facts, card_title, drift_lines, split_rows
-from evalplugin.report.ranks import ranks_table
 from evalplugin.report.tables import COST_HEADS, TextCell, comparison_tables, cost_texts, mean_cell
 from evalplugin.report.verdict import verdict_sentence
 from evalplugin.report.words import (
@@ -95,8 +94,10 @@ def show_outcome(outcome: Outcome) -> None:
     bakeoff = outcome.result.bakeoff
     for comparison in outcome.comparisons:
         _show_leaderboard(console, comparison)
-    for ranks in ranks_of(outcome.comparisons):
-        show_text_table(ranks_table(ranks))
+    sections = outcome.sections()
+    for section in sections:
+        if section.table is not None:
+            show_text_table(section.table)
     for line in _legend(outcome.comparisons, bakeoff):
         console.print(line, highlight=False)
     console.print()
@@ -121,6 +122,9 @@ def show_outcome(outcome: Outcome) -> None:
         where = f"{DataSplit.of(comparison.contest)}: " if len(outcome.comparisons) > 1 else ""
         sentence = verdict_sentence(comparison, comparison.contest.primary)
         console.print(escape(where + sentence), highlight=False)
+    for section in sections:
+        if section.statement is not None:
+            show_statement(section.statement)
 
 
 def show_comparisons(
@@ -134,8 +138,6 @@ def show_comparisons(
                 show_text_table(table)
         if comparison.pairing == "baseline" and len(comparison.models) > 2 and comparison.pairs:
             console.print("[dim]Every two models: --pairs all.[/dim]", highlight=False)
-    for ranks in ranks_of(comparisons):
-        show_text_table(ranks_table(ranks))
 
 
 def show_scores(rows: Sequence[Row], *, title: str) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.data.drift import Drift
 from evalplugin.features.base import Feature, Results, Running
 from evalplugin.features.data_card.command import cards_of
+from evalplugin.features.data_card.page import card_tab
 from evalplugin.report.data_card import card_markdown, drift_sentence
+from evalplugin.report.sections import Section
 from evalplugin.tracking.read.past import CARD
 from evalplugin.tracking.write.items import Artifact, Item
 
@@ -27,13 +31,18 @@ class DataCardsFeature(Feature):
         for name, drift in data.drifts.items():
             if isinstance(drift, Drift):
                 observer.report(f"{name}: {drift_sentence(drift)}")
-        return replace(results, data=data)
+        return results.having(data=data)
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield the cards for people and for programs."""
-        if (data := results.data) is not None:
+        if (data := results.values.get("data")) is not None:
             lines = ["# Data", ""]
             for card in data.cards:
                 lines += card_markdown(card, data.drifts.get(card.name))
             yield Artifact("data_card.md", "\n".join(lines))
             yield Artifact(CARD, json.dumps(data.as_mapping(), ensure_ascii=False, allow_nan=False))
+
+    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+        """Yield the cards for the page."""
+        if (data := values.get("data")) is not None:
+            yield Section(tab=partial(card_tab, data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -14,33 +14,31 @@ from pydantic import ValidationError
 
 from evalplugin.base.errors import ConfigError, DataError, Problem, TrackingError
 from evalplugin.comparison.contest import Contest, with_choice
-from evalplugin.comparison.gate import (
-    Decision,
+from evalplugin.components.parameters import problems_of
+from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
+from evalplugin.config.gate_checks import champion_of
+from evalplugin.features.gate.champion import recipe_of_registered, recipe_of_run
+from evalplugin.features.gate.decide import (
     check_challengers,
     choose_contest,
     decide,
     gate_without_champion,
     no_champion_note,
 )
-from evalplugin.components.parameters import problems_of
-from evalplugin.config.gate import ChampionSpec, Gate, Register, is_registered
-from evalplugin.config.gate_checks import champion_of
+from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.ledger import Ledger
-from evalplugin.report.markdown import decision_markdown
+from evalplugin.features.gate.report import DECISION, decision_files, decision_tags
 from evalplugin.tracking.connection import existing_store, tracking_call
 from evalplugin.tracking.read.contests import read_contests
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.read.runs import bakeoff_of, find_runs, search_runs
-from evalplugin.tracking.registry.champion import recipe_of_registered, recipe_of_run
-from evalplugin.tracking.write.items import Artifact, Tag
+from evalplugin.tracking.write.items import Tag
 from evalplugin.tracking.write.writer import RunWriter, redact_text
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-__all__ = ["decide_logged", "decision_files", "decision_tags", "gate_of", "ids_of", "log_decision"]
-
-_DECISION = "decision.json"
+__all__ = ["decide_logged", "gate_of", "ids_of", "log_decision"]
 
 
 def gate_of(
@@ -241,11 +239,11 @@ def _logged_on(run_id: str) -> str:
 
 def _has(client: MlflowClient, run_id: str, decision: Decision) -> bool:
     """Return whether a run has the same decision, with or without the same notes and decisions before it."""
-    if _DECISION not in {file.path for file in client.list_artifacts(run_id)}:
+    if DECISION not in {file.path for file in client.list_artifacts(run_id)}:
         return False
     with tempfile.TemporaryDirectory(prefix="evalplugin-") as folder:
-        logged = Path(client.download_artifacts(run_id, _DECISION, folder)).read_text("utf-8")
-    given = redact_text(_DECISION, decision.to_json())
+        logged = Path(client.download_artifacts(run_id, DECISION, folder)).read_text("utf-8")
+    given = redact_text(DECISION, decision.to_json())
     try:
         first, second = (replace(Decision.from_json(text), notes=(), budget=None) for text in (logged, given))
     except DataError:  # of another version
@@ -261,24 +259,3 @@ def _summary_of(client: MlflowClient, run_ids: Sequence[str]) -> LoggedRun | Non
     ((experiment, bakeoff),) = bakeoffs
     query = f"tags.`evalplugin.role` = 'summary' and tags.`evalplugin.bakeoff` = '{bakeoff}'"
     return next(iter(search_runs(client, [experiment], query, limit=1)), None)
-
-
-def decision_tags(decision: Decision) -> Iterator[Tag]:
-    """Yield the outcome of a decision and the data it was made on; ``promoted`` is empty where no model was."""
-    yield Tag("evalplugin.outcome", decision.outcome)
-    yield Tag("evalplugin.champion", decision.champion)
-    yield Tag("evalplugin.promoted", decision.promoted or "")
-    yield Tag("evalplugin.decided_dataset", decision.dataset)
-    yield Tag("evalplugin.decided_split", decision.split)
-    yield Tag("evalplugin.reason", decision.reason)
-    if decision.budget is not None:
-        yield Tag("evalplugin.decisions", str(decision.budget.decisions))
-        yield Tag("evalplugin.decisions_left", str(decision.decisions_left))
-        # What a later decision reads; repr is read back to the last bit.
-        yield Tag("evalplugin.error_spent", repr(decision.error_spent))
-
-
-def decision_files(decision: Decision) -> Iterator[Artifact]:
-    """Yield a decision for people and for programs."""
-    yield Artifact("decision.md", decision_markdown(decision))
-    yield Artifact(_DECISION, decision.to_json())

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from evalplugin.base.errors import EngineError, ModelError, StoreError, TrackingError
+from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import findings_of
-from evalplugin.comparison.gate import check_decisions
 from evalplugin.features.base import Feature, Results, Running
-from evalplugin.features.gate.command import decision_files, decision_tags
+from evalplugin.features.gate.decide import check_decisions
 from evalplugin.features.gate.ledger import Ledger
 from evalplugin.features.gate.promotion import GatedConfig, decide_bakeoff, register_winner, with_champion
+from evalplugin.features.gate.report import decision_files, decision_statement, decision_tags
 from evalplugin.features.resume import resume_hint
-from evalplugin.report.decision import title_of
-from evalplugin.report.markdown import escape
+from evalplugin.report.sections import Section
 from evalplugin.tracking.read.logged import LoggedRun
 from evalplugin.tracking.write.items import Item
 from evalplugin.workspace import Workspace
@@ -52,16 +53,16 @@ class GateFeature(Feature):
             return results
         contests = [comparison.contest for comparison in results.comparisons]
         decision = decide_bakeoff(self.gated, contests, results.result.bakeoff, running.workspace.uri)
-        return replace(results, decision=decision)
+        return results.having(decision=decision)
 
-    def lines(self, results: Results) -> Iterator[str]:
+    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
         """Yield the decision."""
-        if (decision := results.decision) is not None:
-            yield f"**{escape(title_of(decision))}.** {escape(decision.reason)}"
+        if (decision := values.get("decision")) is not None:
+            yield Section(statement=decision_statement(decision))
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield the decision for people and for programs."""
-        if (decision := results.decision) is not None:
+        if (decision := results.values.get("decision")) is not None:
             yield from decision_files(decision)
             yield from decision_tags(decision)
 
@@ -84,7 +85,7 @@ class GateFeature(Feature):
                 tracker.tag(run_id, "registered", f"failed: {error}")
             is_final = isinstance(error, ModelError)  # a model would fail again
             hint = "" if is_final else f"; {resume_hint(running.journal)}"
-            results = replace(results, unregistered=f"{error}{hint}")
+            results = results.having(unregistered=f"{error}{hint}")
             running.journal.resumable = not is_final
         else:
             running.journal.resumable = False

@@ -9,7 +9,7 @@ from typing import Self
 
 from evalplugin.base.errors import DataError
 from evalplugin.base.fingerprint import fingerprint
-from evalplugin.comparison.gate import Decision, DecisionBudget
+from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.tracking.connection import FAIL_FAST, existing_store, store_exists
 from evalplugin.tracking.names import shorten_value
 from evalplugin.tracking.read.logged import LoggedRun

@@ -10,14 +10,6 @@ from typing import Any
 
 from evalplugin.base.errors import DataError, EvalpluginError, ModelError, TrackingError
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate import (
-    Decision,
-    check_challengers,
-    choose_contest,
-    decide,
-    gate_without_champion,
-    no_champion_note,
-)
 from evalplugin.components.parameters import as_mapping
 from evalplugin.config import CheckedConfig, ModelRecipe
 from evalplugin.config.gate import Gate
@@ -30,10 +22,18 @@ from evalplugin.execution.isolation import last_line
 from evalplugin.execution.results import Bakeoff, DataSplit
 from evalplugin.execution.tasks import TaskFailure
 from evalplugin.features.base import Results, Running
+from evalplugin.features.gate.champion import Recipe, recipe_of_registered, recipe_of_run
+from evalplugin.features.gate.decide import (
+    check_challengers,
+    choose_contest,
+    decide,
+    gate_without_champion,
+    no_champion_note,
+)
+from evalplugin.features.gate.decision import Decision
 from evalplugin.features.gate.ledger import Ledger
+from evalplugin.features.gate.report import decision_markdown
 from evalplugin.models import MODELS
-from evalplugin.report.markdown import decision_markdown
-from evalplugin.tracking.registry.champion import Recipe, recipe_of_registered, recipe_of_run
 from evalplugin.tracking.registry.registration import Evidence, Registered, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
 
@@ -201,8 +201,9 @@ def register_winner(gated: GatedConfig, running: Running, results: Results) -> R
         ModelError: The model cannot be fitted on all interactions, or not within the limits.
         TrackingError: The store cannot be reached or refuses.
     """
-    workspace, result, decision = running.workspace, results.result, results.decision
-    assert decision is not None and results.links is not None  # it is decided, and logged
+    workspace, result = running.workspace, results.result
+    decision: Decision = results.values["decision"]
+    assert results.links is not None
     config, register = gated.config, gated.config.spec.registered
     # A baseline in the role of the champion is none, and is not refreshed.
     stays = decision.champion if decision.champion_stays and not gated.is_first else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
@@ -11,19 +11,13 @@ from typing import Any
 
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.ranks import Ranks, ranks_of
-from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import DataSplit
-from evalplugin.report.decision import error_line, headline_of, outcome_words
-from evalplugin.report.page.data import colours_of, contest_data, data_section
+from evalplugin.report.page.data import colours_of, contest_data
 from evalplugin.report.page.leaderboard import leaderboard
 from evalplugin.report.page.library import chart_library
 from evalplugin.report.page.reading import footer, reading, sample_text, subtitle
 from evalplugin.report.page.theme import DARK, LIGHT, for_dark, model_variables, theme_css
-from evalplugin.report.page.trend import trend
-from evalplugin.report.ranks import rank_svg, ranks_table
+from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict
 
 __all__ = ["comparison_page"]
@@ -33,22 +27,11 @@ _SCRIPTS = ("page.js", "figures.js", "trend.js", "card.js", "people.js")
 _INERT = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
-def comparison_page(
-    comparisons: Sequence[Comparison],
-    *,
-    decision: Decision | None = None,
-    past: Sequence[PastBakeoff] = (),
-    data: DescribedData | None = None,
-) -> str:
-    """Return a deterministic HTML document that shows comparisons, a tab for each.
+def comparison_page(comparisons: Sequence[Comparison], sections: Sequence[Section] = ()) -> str:
+    """Return a deterministic HTML document that shows comparisons, a tab for each, and what features add to them.
 
-    It needs no network, no storage and no other file, and shows ids, names and titles unchanged.
-
-    Args:
-        comparisons: Usually one for each dataset and split of a bake-off.
-        decision: Of the gate, if it has decided.
-        past: Bake-offs of the experiment, this one included; from two on, the page has a trend.
-        data: Cards of the datasets.
+    It needs no network, no storage and no other file, and shows ids, names and titles unchanged. There is usually one
+    comparison for each dataset and split of a bake-off.
 
     Raises:
         DataError: ``comparisons`` is empty.
@@ -56,11 +39,12 @@ def comparison_page(
     if not comparisons:
         raise DataError("a page needs at least one comparison")
     library = chart_library()
-    shown = [_contest(comparison, decision, past, data) for comparison in comparisons]
+    variables = model_variables(colours_of(comparisons[0]))
+    colours = {model: f"var(--{variable})" for model, variable in variables.items()}
     page: str = _template().render(
         title=f"Comparison {comparisons[0].contest.name}",
-        contests=shown,
-        across=[_across(ranks, comparisons[0]) for ranks in ranks_of(comparisons)],
+        contests=[_contest(comparison, sections) for comparison in comparisons],
+        across=[_across(section, colours) for section in sections if section.table is not None],
         css=_trusted([*_theme(comparisons), _source("page.css")]),
         charts=_json(library.charts),
         library=_trusted([library.script]),
@@ -70,54 +54,36 @@ def comparison_page(
     return page
 
 
-def _contest(
-    comparison: Comparison,
-    decision: Decision | None,
-    past: Sequence[PastBakeoff],
-    described: DescribedData | None,
-) -> dict[str, Any]:
+def _contest(comparison: Comparison, sections: Sequence[Section]) -> dict[str, Any]:
     contest = comparison.contest
-    data = contest_data(comparison)
-    names = DataSplit.of(contest)
-    is_decided = decision is not None and DataSplit.of(decision) == names
-    data["trend"] = trend(comparison, past, data["models"])
-    card, data["card"] = data_section(described, *names)
+    place = DataSplit.of(contest)
+    data = contest_data(comparison) | {"trend": None, "card": None}
+    added: dict[str, Any] = {"card": None}
+    for section in sections:
+        values = dict(section.tab(comparison, data["models"]))
+        data |= values.pop("data", {})
+        added |= values
+    statements = (section.statement for section in sections)
     return {
-        "name": " · ".join(filter(None, names)),
+        "name": " · ".join(filter(None, place)),
         "subtitle": subtitle(comparison),
         "primary": contest.primary,
         "findings": [asdict(finding) | {"url": finding.url} for finding in contest.findings],
         "warnings": contest.warnings,
         "verdict": verdict(comparison),
-        "card": card,
-        "decision": _decision(decision) if decision and is_decided else None,
+        "statement": next((one for one in statements if one is not None and one.place == place), None),
         "leaderboard": leaderboard(comparison, data["models"]),
         "reading": reading(comparison, data["examples"]),
         "sample": sample_text(data["examples"]),
         "data": data,
         "json": _json(data),
+        **added,
     }
 
 
-def _across(ranks: Ranks, comparison: Comparison) -> dict[str, Any]:
-    """Return the ranks over several datasets; colours are those of ``comparison``."""
-    variables = model_variables(colours_of(comparison))
-    colours = {model: f"var(--{variable})" for model, variable in variables.items()}
-    return {
-        "table": ranks_table(ranks),
-        "svg": _trusted([rank_svg(ranks, colours)]) if len(ranks.models) > 1 else "",
-    }
-
-
-def _decision(decision: Decision) -> dict[str, str]:
-    status = {"promote": "better", "refuse": "worse"}.get(decision.outcome, "keep")
-    return {
-        "status": status,
-        "label": f"Gate: {outcome_words(decision.outcome)}",
-        "headline": headline_of(decision),
-        "reason": decision.reason,
-        "error": f"{error_line(decision)}.",
-    }
+def _across(section: Section, colours: Mapping[str, str]) -> dict[str, Any]:
+    picture = "" if section.picture is None else _trusted([section.picture(colours)])
+    return {"table": section.table, "svg": picture}
 
 
 def _theme(comparisons: Sequence[Comparison]) -> list[str]:

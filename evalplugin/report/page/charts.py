@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar
 
 import altair as alt
 
-from evalplugin.report.trend import TIME_AXIS
+from evalplugin.report.page.theme import TIME_AXIS
 
 __all__ = ["chart_specs"]
 

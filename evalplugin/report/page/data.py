@@ -1,4 +1,4 @@
-"""The page's data: a comparison, and the card of its dataset, as rounded JSON values."""
+"""The page's data: a comparison as rounded JSON values."""
 
 from __future__ import annotations
 
@@ -8,30 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from evalplugin.base.numbers import number, rounded
+from evalplugin.base.numbers import rounded
 from evalplugin.comparison.compared import Cell, ComparedModel, Pair, SegmentCell
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.data.card import Inequality, SplitCard, Times
-from evalplugin.data.drift import DescribedData
-from evalplugin.data.times import is_date
 from evalplugin.execution.results import Costs
 from evalplugin.metrics import parse
-from evalplugin.report.data_card import (
-    SPLIT_HEADS,
-    card_facts,
-    card_title,
-    cuts_of,
-    drift_sentence,
-    rating_text,
-    split_rows,
-)
 from evalplugin.report.figures import axis_limits
 from evalplugin.report.page.examples import examples
 from evalplugin.report.page.theme import SHAPES, model_variables
 from evalplugin.report.palette import model_colours
 from evalplugin.segments import Segmentation
 
-__all__ = ["colours_of", "contest_data", "data_section"]
+__all__ = ["colours_of", "contest_data"]
 
 
 def colours_of(comparison: Comparison) -> dict[str, str]:
@@ -251,50 +239,3 @@ def _segment_cell(cell: SegmentCell) -> dict[str, Any]:
             "mark": cell.difference.mark,
         }
     return mean
-
-
-def data_section(
-    described: DescribedData | None, dataset: str, split: str
-) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
-    """Return the text and the charts of the section for a dataset under a split; None where there is no card.
-
-    Keys of the charts: ``items`` and ``users``, each with ``gini`` and ``curve``; ``times``: ``first``, ``last``,
-    ``counts`` of equal periods, ``cuts``, and ``isDate``; ``ratings``: names with counts. ``times`` and ``ratings`` are
-    None where the data has none.
-    """
-    cards = [] if described is None else [card for card in described.cards if card.name == dataset]
-    if described is None or not cards:
-        return None, None
-    (card,) = cards
-    drift = described.drifts.get(dataset)
-    text = {
-        "title": card_title(card),
-        "drift": "" if drift is None else drift_sentence(drift),
-        "facts": card_facts(card),
-        "heads": SPLIT_HEADS,
-        "rows": [row for row in split_rows(card) if row[0] == split] or split_rows(card),
-    }
-    splits = [own for own in card.splits if own.name == split]
-    return text, {
-        "items": _inequality(card.by_item),
-        "users": _inequality(card.by_user),
-        "times": None if card.times is None else _times(card.times, splits),
-        "ratings": None
-        if card.ratings is None
-        else [[rating_text(rating), rating.interactions] for rating in card.ratings],
-    }
-
-
-def _inequality(part: Inequality) -> dict[str, Any]:
-    return {"gini": number(part.gini, 2), "curve": [rounded(share, 4) for share in part.curve]}
-
-
-def _times(times: Times, splits: list[SplitCard]) -> dict[str, Any]:
-    cuts = [cut for split in splits for cut in cuts_of(split)]
-    return {
-        "first": times.first,
-        "last": max(times.last, times.first + 1),
-        "counts": list(times.interactions),
-        "cuts": cuts,
-        "isDate": is_date(times.first) and is_date(times.last),
-    }

@@ -17,7 +17,7 @@ from evalplugin.files import user_cache
 __all__ = ["ChartLibrary", "chart_library", "make_in_background"]
 
 _EXPORT = "window.vegaEmbed = vegaEmbed;"
-_SOURCES = ("page/library.py", "page/charts.py", "trend.py")  # the modules that define the charts
+_SOURCES = ("page/library.py", "page/charts.py", "page/theme.py")  # the modules that define the charts
 
 
 class ChartLibrary(NamedTuple):

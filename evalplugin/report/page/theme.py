@@ -1,10 +1,11 @@
-"""The page's colours in light and dark, and a shape for each model."""
+"""The page's colours in light and dark, a shape for each model, and the axis of times."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-__all__ = ["DARK", "LIGHT", "SHAPES", "contrast", "for_dark", "model_variables", "theme_css"]
+__all__ = ["DARK", "LIGHT", "SHAPES", "TIME_AXIS", "contrast", "for_dark", "model_variables", "theme_css"]
 
 LIGHT = {
     "ink": "#1B1E22",
@@ -38,6 +39,15 @@ SHAPES = (
     "M0,1.1L1.05,-.8H-1.05Z",  # triangle, down
     "M-.5,-1L.5,-1L1.1,0L.5,1L-.5,1L-1.1,0Z",  # hexagon
 )
+# Each label is a date, with the time of day unless that is midnight.
+_CLOCK = "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : '%H:%M')"
+_DATE = "utcFormat(datum.value, '%Y-%m-%d')"
+TIME_AXIS: dict[str, Any] = {
+    "title": "started (UTC)",
+    "tickCount": 6,
+    "labelOverlap": True,
+    "labelExpr": f"datum.value % 86400000 ? [{_CLOCK}, {_DATE}] : {_DATE}",
+}
 _READABLE = 4.0  # contrast of a line with the page; WCAG requires 3
 
 

@@ -1,4 +1,4 @@
-"""The log items of a model's run, of the summary run, and of a decision."""
+"""The log items of a model's run and of the summary run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from evalplugin.comparison.compared import ComparedModel, metric_cells
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.trends import PastBakeoff
-from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, DataSplit, ModelResult
 from evalplugin.files.inputs import Inputs
 from evalplugin.report.markdown import escape, leaderboard_markdown
 from evalplugin.report.page import comparison_page
 from evalplugin.report.run_summary import note_markdown
+from evalplugin.report.sections import Section
 from evalplugin.report.verdict import verdict, verdict_sentence
 from evalplugin.tracking.names import MAX_KEY_LENGTH, MAX_TAG, shorten_value
 from evalplugin.tracking.write.artifacts import TABLE, config_artifacts, model_artifacts, summary_artifact
@@ -72,12 +70,25 @@ def summary_name(comparisons: Sequence[Comparison]) -> str:
 
 
 def summary_items(
-    bakeoff: Bakeoff, comparisons: Sequence[Comparison], links: Links, lines: Iterable[str] = ()
+    bakeoff: Bakeoff, comparisons: Sequence[Comparison], links: Links, sections: Iterable[Section] = ()
 ) -> Iterator[Item]:
-    """Yield what every summary run holds besides the tags it is found by; ``lines``: Markdown before the verdict."""
+    """Yield the items of a summary run besides the tags it is found by.
+
+    Args:
+        bakeoff: The bake-off.
+        comparisons: One for each dataset and split.
+        links: To the board and the compare page.
+        sections: What features add to the leaderboard.
+    """
+    sections = list(sections)
     yield from summary_metrics(bakeoff, comparisons)
     yield from summary_params(bakeoff)
-    parts = [*lines, *_verdict_lines(comparisons), leaderboard_markdown(bakeoff, comparisons)]
+    statements = [section.statement for section in sections if section.statement is not None]
+    parts = [
+        *(f"**{escape(statement.title)}.** {escape(statement.reason)}" for statement in statements),
+        *_verdict_lines(comparisons),
+        leaderboard_markdown(bakeoff, comparisons, sections),
+    ]
     leaderboard = "\n\n".join(parts)
     pages = {"Board": links.board_url, "Compare": links.compare_url}
     line = " · ".join(f"[{name}]({url})" for name, url in pages.items() if url is not None)
@@ -120,14 +131,9 @@ def _best_tags(comparisons: Sequence[Comparison]) -> Iterator[Tag]:
         yield Tag(_BEST, text)
 
 
-def page_artifact(
-    comparisons: Sequence[Comparison],
-    decision: Decision | None = None,
-    past: Sequence[PastBakeoff] = (),
-    data: DescribedData | None = None,
-) -> Artifact:
+def page_artifact(comparisons: Sequence[Comparison], sections: Sequence[Section] = ()) -> Artifact:
     """Return the comparison page."""
-    return Artifact(PAGE, comparison_page(comparisons, decision=decision, past=past, data=data))
+    return Artifact(PAGE, comparison_page(comparisons, sections))
 
 
 def _verdict_lines(comparisons: Sequence[Comparison]) -> Iterator[str]:

@@ -13,16 +13,16 @@ from evalplugin.base.errors import TrackingError
 from evalplugin.base.secrets import redact
 from evalplugin.base.signals import ignore_signals
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.trends import PastBakeoff
 from evalplugin.data.card import DataCard
 from evalplugin.data.drift import DescribedData
 from evalplugin.execution.results import Bakeoff, BakeoffResult, DataInfo, ModelResult
 from evalplugin.report.palette import model_colours
+from evalplugin.report.sections import Section
 from evalplugin.tracking.connection import FAIL_FAST, connect, tracking_call
 from evalplugin.tracking.large import LargeTables
 from evalplugin.tracking.location import artifact_location, resolve_uri
 from evalplugin.tracking.names import metric_names
-from evalplugin.tracking.read.past import drifts_since, past_of
+from evalplugin.tracking.read.past import drifts_since
 from evalplugin.tracking.read.runs import DONE, search_runs
 from evalplugin.tracking.values import VALUES, digests_of_values
 from evalplugin.tracking.write.artifacts import Pictures, drawn_pictures, picture_artifacts
@@ -168,11 +168,6 @@ class MlflowTracker:
                 self.writer.end(run_id, "FAILED")
                 self.writer.log(run_id, [Artifact("traceback.txt", result.error or "")])
 
-    def past_bakeoffs(self) -> tuple[PastBakeoff, ...]:
-        """Return the latest bake-offs of the experiment, the oldest first, this one last, whose models are finished."""
-        with tracking_call(self.uri, "read the bake-offs before"):
-            return tuple(past_of(self.client, self.experiment_id, models_each=self.bakeoff.n_runs))
-
     def described(self, cards: Sequence[DataCard]) -> DescribedData:
         """Return cards of datasets, and how each dataset differs from that of an earlier bake-off."""
         with tracking_call(self.uri, "read the data cards before"):
@@ -186,7 +181,7 @@ class MlflowTracker:
         run_ids: Sequence[str],
         *,
         board: bool = True,
-        lines: Iterable[str] = (),
+        sections: Iterable[Section] = (),
         items: Iterable[Item] = (),
         pictures: Pictures | None = None,
     ) -> Links:
@@ -197,7 +192,7 @@ class MlflowTracker:
             comparisons: The comparisons of the result.
             run_ids: The runs of ``result.models``, in the same order.
             board: Whether to save a board.
-            lines: Paragraphs of Markdown before the verdict in the summary run.
+            sections: What features add to the reports.
             items: Further items of the summary run.
             pictures: The pictures that are being drawn, from ``drawn_pictures``; None: they are drawn here.
         """
@@ -228,7 +223,7 @@ class MlflowTracker:
             warnings=tuple(filter(None, (warning, NO_LOGGED_MODELS if self._without_models else None))),
         )
         with tracking_call(self.uri, "log the summary run"):
-            summary = summary_items(self.bakeoff, comparisons, links, lines)
+            summary = summary_items(self.bakeoff, comparisons, links, sections)
             self.writer.log(links.summary_run_id, [*summary, *items])
         drawn = picture_artifacts(pictures or drawn_pictures(result))  # last, as drawing takes longest
         with tracking_call(self.uri, "log the pictures"):

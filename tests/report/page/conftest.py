@@ -14,9 +14,9 @@ import pytest
 
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
-from evalplugin.comparison.trends import PastBakeoff, PastModel, Value
 from evalplugin.data.background import Background
 from evalplugin.execution.results import Costs
+from evalplugin.features.history.trends import PastBakeoff, PastModel, Value
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.segments import Segmentation
 

@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,12 @@ from evalplugin.comparison.comparison import compare
 from evalplugin.data import Split
 from evalplugin.data.card import card_of, split_card
 from evalplugin.data.drift import DescribedData
+from evalplugin.features.data_card.page import card_tab
+from evalplugin.features.history.feature import trend_section
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
 from evalplugin.report.page.theme import contrast
+from evalplugin.report.sections import Section
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -77,7 +81,8 @@ def files(contests: SimpleNamespace, tmp_path_factory: pytest.TempPathFactory) -
     split = split_card(odd.split, "own", [fold])
     cards = (card_of(odd.dataset, "csv", data, [split]), card_of("another", "csv", data, [split]))
     described = DescribedData(cards, {odd.dataset: "the bake-off <b>x</b> has no data card"})
-    page = comparison_page([compare(odd)], past=past, data=described)
+    sections = [trend_section(lambda: past), Section(tab=partial(card_tab, described))]
+    page = comparison_page([compare(odd)], sections)
     (folder / "trend.html").write_text(page, encoding="utf-8")
     return {name: folder / f"{name}.html" for name in (*pages, "trend")}
 

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from evalplugin.comparison.comparison import Comparison, compare
-from evalplugin.comparison.gate import Decision
-from evalplugin.comparison.trends import PastBakeoff
+from evalplugin.features.gate.decision import Decision
+from evalplugin.features.gate.report import decision_statement
+from evalplugin.features.history.feature import trend_section
+from evalplugin.features.history.page import trend
+from evalplugin.features.history.trends import PastBakeoff
 from evalplugin.report.page import comparison_page
 from evalplugin.report.page.data import contest_data
-from evalplugin.report.page.trend import trend
+from evalplugin.report.sections import Section
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +80,7 @@ def test_less_than_two_bake_offs_make_no_trend(
         "failed models": contests.past({"base": None}, {"base": 0.4}),
     }[what]
     assert shown(comparison, past) is None
-    assert "From one bake-off to the next" not in comparison_page([comparison], past=past)
+    assert "From one bake-off to the next" not in comparison_page([comparison], [trend_section(lambda: past)])
 
 
 def test_lines_end_where_others_begin_and_what_was_decided_elsewhere_is_not_shown(
@@ -114,7 +117,8 @@ def test_page_shows_the_gate_decision_on_its_dataset(contests: SimpleNamespace) 
     decision = Decision(
         "keep", None, "base", "base stays: <b>", "ndcg@10", 0.95, ("knn",), (), "b", "toy", "last_n"
     )
-    pages = [comparison_page([one], decision=decision) for one in (here, there)]
+    gate = Section(statement=decision_statement(decision))
+    pages = [comparison_page([one], [gate]) for one in (here, there)]
     assert "<h2>The champion base stays</h2>" in pages[0]
     assert '<p class="why">base stays: &lt;b&gt;</p>' in pages[0]
     assert "<dt>Comparison</dt><dd>knn is the best by ndcg@10 (95 % confidence)</dd>" in pages[0]

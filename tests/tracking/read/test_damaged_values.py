@@ -18,11 +18,11 @@ from samples import small_config
 import evalplugin
 from evalplugin.base.errors import DataError, EvalpluginError
 from evalplugin.comparison.comparison import compare
-from evalplugin.comparison.trends import history_of
 from evalplugin.config.gate import Gate
 from evalplugin.features.gate.command import decide_logged
+from evalplugin.features.history.past import read_past
+from evalplugin.features.history.trends import history_of
 from evalplugin.tracking.read.contests import read_contests
-from evalplugin.tracking.read.past import read_past
 from evalplugin.tracking.values import VALUES, changed_values
 
 CHANGED = {"tags": "x", "params": "x", "latest_metrics": 0.123}

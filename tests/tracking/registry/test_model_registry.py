@@ -32,9 +32,9 @@ from evalplugin.base.errors import DataError, TrackingError
 from evalplugin.base.seeding import generator
 from evalplugin.components.parameters import as_mapping
 from evalplugin.data import Candidates, Interactions
+from evalplugin.features.gate.champion import recipe_of_registered
 from evalplugin.models import MODELS, recommend
 from evalplugin.tracking.connection import FAIL_FAST
-from evalplugin.tracking.registry.champion import recipe_of_registered
 from evalplugin.tracking.registry.registration import Evidence, Registered, move_aliases, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
 

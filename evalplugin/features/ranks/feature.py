@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 from evalplugin.comparison.comparison import Comparison
-from evalplugin.comparison.ranks import ranks_of
 from evalplugin.execution.results import Bakeoff
 from evalplugin.features.base import Feature, Results
+from evalplugin.features.ranks.ranks import ranks_of
+from evalplugin.features.ranks.report import rank_png, rank_svg, ranks_table
 from evalplugin.report.palette import model_colours
-from evalplugin.report.ranks import rank_png
+from evalplugin.report.sections import Section
 from evalplugin.tracking.write.items import Artifact, Item
 
-__all__ = ["RANKS", "RanksFeature", "rank_files"]
+__all__ = ["RANKS", "RanksFeature", "rank_files", "rank_sections"]
 
 RANKS = "data/ranks.json"
 
 
 class RanksFeature(Feature):
-    """Logs the average ranks of the models over the datasets."""
+    """Shows and logs the average ranks of the models over the datasets."""
 
     def items(self, results: Results) -> Iterator[Item]:
         """Yield the ranks; none with one dataset."""
         yield from rank_files(results.result.bakeoff, results.comparisons)
+
+    def sections(self, comparisons: Sequence[Comparison], values: Mapping[str, Any]) -> Iterator[Section]:
+        """Yield a table for each split of several datasets."""
+        return rank_sections(comparisons)
 
 
 def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[Artifact]:
@@ -34,3 +41,11 @@ def rank_files(bakeoff: Bakeoff, comparisons: Sequence[Comparison]) -> Iterator[
             colours = model_colours(bakeoff.models, bakeoff.baseline)
             yield Artifact("ranks.png", rank_png(drawn, colours))
         yield Artifact(RANKS, json.dumps([ranks.to_json() for ranks in found], indent=1, ensure_ascii=False))
+
+
+def rank_sections(comparisons: Sequence[Comparison]) -> Iterator[Section]:
+    """Yield the ranks over several datasets, as a table with its picture; none with one dataset."""
+    for ranks in ranks_of(comparisons):
+        yield Section(
+            table=ranks_table(ranks), picture=partial(rank_svg, ranks) if len(ranks.models) > 1 else None
+        )

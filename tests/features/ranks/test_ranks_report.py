@@ -9,11 +9,12 @@ from math import nan
 import pytest
 from samples import comparisons, whole
 
-from evalplugin.cli.show.tables import show_comparisons
-from evalplugin.comparison.ranks import Ranks, rank_models
+from evalplugin.cli.show.console import show_text_table
+from evalplugin.features.ranks.feature import rank_sections
+from evalplugin.features.ranks.ranks import Ranks, rank_models
+from evalplugin.features.ranks.report import rank_png, rank_svg, ranks_headline, ranks_lines, ranks_table
 from evalplugin.report.markdown import compare_markdown
 from evalplugin.report.notebook import Comparisons
-from evalplugin.report.ranks import rank_png, rank_svg, ranks_headline, ranks_lines, ranks_table
 
 
 def ranked(n: int, models: str, **more: list[float]) -> Ranks:
@@ -102,11 +103,10 @@ def test_notebook_terminal_and_markdown_show_ranks_of_several_datasets_alone(
     rules = replace(one.contest.rules, test_digest="another")
     other = replace(one, contest=replace(one.contest, dataset="other", rules=rules))
     title = "Ranks over 2 datasets by ndcg@10"
-    assert title in Comparisons((one, other))._repr_html_()
-    assert title not in Comparisons((one,))._repr_html_()
-    assert title in compare_markdown((one, other))
-    assert title not in compare_markdown((one,))
-    show_comparisons((one, other))
+    assert title in Comparisons((one, other), rank_sections)._repr_html_()
+    assert title not in Comparisons((one,), rank_sections)._repr_html_()
+    (table,) = Comparisons((one, other), rank_sections).tables
+    assert title in compare_markdown((one, other), tables=[table])
+    assert not Comparisons((one,), rank_sections).tables
+    show_text_table(table)
     assert title in capsys.readouterr().out
-    show_comparisons((one,))
-    assert title not in capsys.readouterr().out

@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from evalplugin.comparison.compared import ComparedModel, aligned
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate.decision import Condition, ConditionKind
 from evalplugin.comparison.statistics import (
     SeedSpread,
     bound_with_seeds,
@@ -25,19 +24,13 @@ from evalplugin.comparison.statistics import (
 )
 from evalplugin.comparison.statistics.intervals import Column
 from evalplugin.config.gate import Amount, Cost, CostLimit, Gate, SegmentMargin
+from evalplugin.features.gate.decision import Condition, ConditionKind
 from evalplugin.metrics import parse
 from evalplugin.metrics.moments import mean_of_defined
-from evalplugin.metrics.scores import PerUserScores
 
-__all__ = ["Judge", "has_scores"]
-
+__all__ = ["Judge"]
 
 _UNDEFINED_SHARE = "a share is undefined of a mean below 0"
-
-
-def has_scores(scores: PerUserScores, metric: str) -> bool:
-    """Return whether any user has a score; the column of a metric of ratings is NaN if ratings are not predicted."""
-    return metric in scores.metrics and not bool(np.isnan(scores.column(metric)).all())
 
 
 @dataclass
@@ -63,9 +56,13 @@ class Judge:
 
     def _unfit(self, challenger: ComparedModel) -> Condition | None:
         """Return the condition that a challenger without enough results fails."""
-        scores, least = challenger.scores, self.gate.min_users
-        if scores is None or not has_scores(scores, self.metric):
-            why = f"failed: {challenger.error}" if scores is None else f"has no scores by {self.metric}"
+        least = self.gate.min_users
+        if not challenger.has_values(self.metric):
+            why = (
+                f"failed: {challenger.error}"
+                if challenger.scores is None
+                else f"has no scores by {self.metric}"
+            )
             return Condition(challenger.model, "result", "result", False, "scores for each user", note=why)
         users = len(self._common(challenger, self.metric).a)
         if users >= least:
@@ -175,8 +172,10 @@ class Judge:
             )
 
     def _was_measured(self, challenger: ComparedModel, metric: str) -> bool:
-        both = challenger.scores, self.champion.scores
-        return all(s is not None and (metric in s.overall or has_scores(s, metric)) for s in both)
+        both = (challenger, self.champion)
+        return all(
+            m.has_values(metric) or (m.scores is not None and metric in m.scores.overall) for m in both
+        )
 
     def _common(self, challenger: ComparedModel, metric: str) -> _Common:
         assert challenger.scores is not None and self.champion.scores is not None

@@ -8,11 +8,11 @@ from typing import Any
 from evalplugin.base.numbers import rounded
 from evalplugin.comparison.comparison import Comparison
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.trends import History, PastBakeoff, Point, history_of
 from evalplugin.execution.results import DataSplit
-from evalplugin.report.decision import outcome_words
+from evalplugin.features.history.tables import NO_LINE, PROMOTED, worse_legend, worsened
+from evalplugin.features.history.trends import History, PastBakeoff, Point, history_of
 from evalplugin.report.page.theme import SHAPES
-from evalplugin.report.words import NO_LINE, PROMOTED, worse_legend, worsened
+from evalplugin.report.words import outcome_words
 
 __all__ = ["trend"]
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from evalplugin.base.errors import EXIT_DONE, EXIT_FAILED, DataError
 from evalplugin.base.numbers import percent, signed
 from evalplugin.config.gate import FailOn
+from evalplugin.config.sections import GateOutcome
 
 __all__ = ["FORMAT", "NEAR", "Condition", "ConditionKind", "Decision", "DecisionBudget", "GateOutcome"]
 
@@ -18,7 +19,6 @@ _READ = (1, FORMAT)  # 1 had no detectable gains and no budget
 NEAR = 30  # a difference so many times smaller than the detectable one has no useful number of users
 _ROUNDING = 1e-12  # of sums of errors
 
-GateOutcome = Literal["promote", "keep", "cannot_tell", "refuse"]
 ConditionKind = Literal["result", "users", "gain", "metric", "cost", "segment"]
 
 

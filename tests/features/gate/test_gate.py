@@ -15,12 +15,12 @@ from evalplugin.base.errors import DataError
 from evalplugin.base.seeding import generator
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
-from evalplugin.comparison.gate import check_challengers, choose_contest, decide, gate_without_champion
-from evalplugin.comparison.gate.decision import Condition, Decision
 from evalplugin.config.gate import Gate
 from evalplugin.execution.results import Costs
+from evalplugin.features.gate.decide import check_challengers, choose_contest, decide, gate_without_champion
+from evalplugin.features.gate.decision import Condition, Decision
+from evalplugin.features.gate.report import decision_markdown
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.markdown import decision_markdown
 from evalplugin.segments import Segmentation
 
 N = 600  # users of most contests here

@@ -1,19 +1,22 @@
-"""Tables of a history: a row a bake-off, a column a model."""
+"""Tables and sentences of a history: a row a bake-off, a column a model."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 
-from evalplugin.base.numbers import UNDEFINED, number, span
+from evalplugin.base.numbers import UNDEFINED, number, percent, signed, span
 from evalplugin.comparison.compared import LEVEL
-from evalplugin.comparison.trends import History, ModelRole, Point
 from evalplugin.execution.results import DataSplit
-from evalplugin.report.decision import outcome_words
+from evalplugin.features.history.trends import History, ModelRole, Point
 from evalplugin.report.tables import TextCell, TextTable
-from evalplugin.report.words import PROMOTED, small_legend, worse_legend, worsened
+from evalplugin.report.words import outcome_words, small_legend
 
-__all__ = ["history_tables", "worse_lines"]
+__all__ = ["NO_LINE", "PROMOTED", "WORSE", "history_tables", "worse_legend", "worse_lines", "worsened"]
+
+PROMOTED = "★ promoted then"
+WORSE = "▼ worse than in the bake-off before"
+NO_LINE = "no line where type, parameters or rules changed"
 
 _SIGNS: dict[ModelRole, str] = {"promoted": " ★", "champion": " ☆", "baseline": "", "challenger": ""}
 
@@ -45,6 +48,21 @@ def history_tables(history: History) -> list[TextTable]:
 def worse_lines(history: History) -> list[str]:
     """Return a sentence on each model that got worse in the newest bake-off."""
     return [worsened(point, on=str(DataSplit.of(point.model))) for point in history.worse]
+
+
+def worse_legend(level: float) -> str:
+    """Return the meaning of the mark of a model that got worse from one bake-off to the next."""
+    return f"{WORSE}: Welch's {percent(level)} interval of the change excludes 0"
+
+
+def worsened(point: Point, *, on: str = "") -> str:
+    """Return a sentence on a model that got worse: since which bake-off and by how much; ``on``: dataset and split."""
+    change = point.change
+    assert change is not None
+    return (
+        f"{point.model.model} got worse{f' on {on}' if on else ''} since {change.since}: "
+        f"{signed(change.difference)} ({span(change.low, change.high, sign=True)})"
+    )
 
 
 def _decided(point: Point) -> TextCell:

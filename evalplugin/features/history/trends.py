@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from evalplugin.base.errors import DataError, EvalpluginError, did_you_mean
 from evalplugin.comparison.compared import LEVEL
 from evalplugin.execution.results import DataSplit
 from evalplugin.metrics import parse
+from evalplugin.report.notebook import table_html
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Change", "History", "ModelRole", "PastBakeoff", "PastModel", "Point", "Value", "history_of"]
 
@@ -96,7 +101,10 @@ class Point:
 
 @dataclass(frozen=True)
 class History:
-    """Bake-offs of one experiment by one metric, the oldest first."""
+    """Bake-offs of one experiment by one metric, the oldest first: the result of ``evalplugin.history``.
+
+    A notebook shows it as a table of models by bake-off.
+    """
 
     experiment: str
     metric: str  # canonical name
@@ -126,6 +134,18 @@ class History:
     def rows(self) -> list[dict[str, Any]]:
         """Return a plain mapping for each point; unknown values are None."""
         return [_row(self.metric, point) for point in self.points]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each point, the oldest first; see ``rows``."""
+        import pandas as pd
+
+        return pd.DataFrame(self.rows())
+
+    def _repr_html_(self) -> str:
+        from evalplugin.features.history.tables import history_tables, worse_lines
+
+        lines = (f"<div>{html.escape(line)}</div>" for line in (*worse_lines(self), *self.damaged))
+        return "".join([*map(table_html, history_tables(self)), *lines])
 
 
 def history_of(experiment: str, bakeoffs: Sequence[PastBakeoff], metric: str | None = None) -> History:

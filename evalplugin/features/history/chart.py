@@ -8,27 +8,18 @@ from typing import Any
 from evalplugin.base.errors import DataError
 from evalplugin.base.numbers import percent
 from evalplugin.comparison.compared import LEVEL
-from evalplugin.comparison.trends import History, Point
 from evalplugin.execution.results import DataSplit
+from evalplugin.features.history.tables import NO_LINE, PROMOTED, WORSE
+from evalplugin.features.history.trends import History, Point
 from evalplugin.files.outputs import check_writable, open_output
+from evalplugin.report.page.theme import TIME_AXIS
 from evalplugin.report.palette import model_colours
-from evalplugin.report.words import NO_LINE, PROMOTED, WORSE
 
-__all__ = ["FORMATS", "TIME_AXIS", "check_picture", "trend_spec", "write_trend"]
+__all__ = ["FORMATS", "check_picture", "trend_spec", "write_trend"]
 
 FORMATS = (".html", ".png", ".svg")
 _WORSE = "#B0400B"
 _ROOM = 16  # pixels from the first and the last points to the frame
-
-# The time axis: each label is a date, with the time of day unless that is midnight.
-_CLOCK = "utcFormat(datum.value, utcseconds(datum.value) ? '%H:%M:%S' : '%H:%M')"
-_DATE = "utcFormat(datum.value, '%Y-%m-%d')"
-TIME_AXIS: dict[str, Any] = {
-    "title": "started (UTC)",
-    "tickCount": 6,
-    "labelOverlap": True,
-    "labelExpr": f"datum.value % 86400000 ? [{_CLOCK}, {_DATE}] : {_DATE}",
-}
 
 
 def trend_spec(history: History) -> dict[str, Any]:

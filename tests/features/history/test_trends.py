@@ -18,8 +18,8 @@ from scipy.stats import ttest_ind_from_stats
 from evalplugin.base.errors import DataError
 from evalplugin.cli import main
 from evalplugin.cli.show.history import history_csv, history_json, show_history
-from evalplugin.comparison.trends import PastBakeoff, PastModel, Value, history_of
-from evalplugin.report.trend import trend_spec, write_trend
+from evalplugin.features.history.chart import trend_spec, write_trend
+from evalplugin.features.history.trends import PastBakeoff, PastModel, Value, history_of
 
 
 def value(mean: float, *, std: float = 0.2, users: int = 400) -> Value:

@@ -10,10 +10,10 @@ from evalplugin.base.numbers import number, percent, signed
 from evalplugin.base.units import count_text
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest
-from evalplugin.comparison.gate.conditions import Judge, has_scores
-from evalplugin.comparison.gate.decision import NEAR, Condition, Decision, DecisionBudget
 from evalplugin.config.gate import CostLimit, Gate, Guardrails
 from evalplugin.execution.results import DataSplit
+from evalplugin.features.gate.conditions import Judge
+from evalplugin.features.gate.decision import NEAR, Condition, Decision, DecisionBudget
 from evalplugin.metrics import parse
 
 __all__ = [
@@ -177,7 +177,7 @@ def _obstacle(
         return f"the champion {champion} has no results here"
     if results.scores is None:
         return f"the champion {champion} failed: {results.error}"
-    if not has_scores(results.scores, metric):
+    if not results.has_values(metric):
         return f"the champion {champion} has no scores by {metric}"
     if not challengers:
         return f"there is no challenger of the champion {champion}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from evalplugin.base.numbers import number, p_equals, percent
 from evalplugin.base.units import count_text
-from evalplugin.comparison.ranks import RankedModel, Ranks
+from evalplugin.features.ranks.ranks import RankedModel, Ranks
 from evalplugin.report.palette import INK, QUIET, png_of
 from evalplugin.report.tables import TextCell, TextTable
 from evalplugin.report.words import heading

@@ -11,8 +11,8 @@ import pytest
 from mlflow import MlflowClient
 
 from evalplugin.base.errors import DataError
-from evalplugin.comparison.gate import Decision, DecisionBudget
 from evalplugin.features.gate.command import log_decision
+from evalplugin.features.gate.decision import Decision, DecisionBudget
 from evalplugin.features.gate.ledger import Ledger
 
 KEEP = Decision(

@@ -12,7 +12,7 @@ from scipy import stats
 
 from evalplugin.comparison.comparison import Comparison, compare
 from evalplugin.comparison.contest import contests_of
-from evalplugin.comparison.ranks import Ranks, rank_models, ranks_of, signed_rank_p
+from evalplugin.features.ranks.ranks import Ranks, rank_models, ranks_of, signed_rank_p
 
 
 def ranked(means: dict[str, list[float]], metric: str = "ndcg@10") -> Ranks:

@@ -12,13 +12,14 @@ from mlflow import MlflowClient
 
 import evalplugin
 from evalplugin.base.errors import DataError, TrackingError
-from evalplugin.comparison.gate import Decision
 from evalplugin.execution.results import Bakeoff, ModelResult
 from evalplugin.features.gate.command import ids_of, log_decision
-from evalplugin.features.history import with_decision
+from evalplugin.features.gate.decision import Decision
+from evalplugin.features.history import past
+from evalplugin.features.history.feature import with_decision
+from evalplugin.features.history.past import past_of, read_past
 from evalplugin.tracking import MlflowTracker
-from evalplugin.tracking.read import past
-from evalplugin.tracking.read.past import last_finished, read_past
+from evalplugin.tracking.read.past import last_finished
 from evalplugin.tracking.write import labels
 
 INPUTS = {"config": "c0ffee00c0ffee00", "data": "d1", "code": "e1"}
@@ -102,7 +103,7 @@ def test_the_running_bake_off_has_its_decision_before_that_is_logged(make: Simpl
     decision = Decision(
         "promote", "knn", "random", "better", "ndcg@10", 0.95, ("knn",), (), "b-2", "toy", "last_n"
     )
-    first, second = with_decision(tracker.past_bakeoffs(), asked(make, 2).id, decision)
+    first, second = with_decision(past_of(tracker.client, tracker.experiment_id), asked(make, 2).id, decision)
     assert (first.outcome, first.decided) == (None, None)
     assert (second.outcome, second.champion, second.promoted) == ("promote", "random", "knn")
     assert second.decided == ("toy", "last_n")

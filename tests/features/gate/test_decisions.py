@@ -16,12 +16,12 @@ from scipy import stats
 from evalplugin.base.errors import DataError
 from evalplugin.comparison.compared import ComparedModel
 from evalplugin.comparison.contest import Contest, Rules
-from evalplugin.comparison.gate import Decision, DecisionBudget, check_decisions, decide
 from evalplugin.comparison.statistics import detectable_gain, users_needed
 from evalplugin.config.gate import Gate
+from evalplugin.features.gate.decide import check_decisions, decide
+from evalplugin.features.gate.decision import Decision, DecisionBudget
+from evalplugin.features.gate.report import decision_markdown, decision_statement
 from evalplugin.metrics.scores import PerUserScores
-from evalplugin.report.decision import decision_tables, error_line, title_of
-from evalplugin.report.markdown import decision_markdown
 
 N = 600
 RULES = Rules(train_digest="a", test_digest="b", n=10, candidates="unseen", threshold=None, metrics_hash="c")
@@ -57,10 +57,10 @@ def test_a_gain_that_is_neither_shown_nor_excluded_cannot_be_told() -> None:
     assert (gain.bound, gain.upper) == pytest.approx((0.004 - half, 0.004 + half))
     assert gain.detectable == pytest.approx(detectable_gain(SD, N, one_sided=True))
     assert gain.users_needed == users_needed(SD, 0.004, one_sided=True) == 3872
-    assert title_of(decision) == (
+    assert decision_statement(decision).title == (
         "CANNOT TELL: The champion old stays: too few users to tell whether one is better by enough"
     )
-    assert [table.title for table in decision_tables(decision)] == ["new: too few users to tell"]
+    assert [table.title for table in decision_statement(decision).tables] == ["new: too few users to tell"]
     assert decision.reason == (
         "old stays, as it cannot be told whether new is better by enough: gain +0.0040 ndcg@10, at least "
         "\N{MINUS SIGN}0.0027 and at most +0.0107, each with 95 % confidence (required: gain above 0); with 600 users "
@@ -122,7 +122,7 @@ def test_a_champion_that_is_kept_has_the_upper_bound_of_every_gain() -> None:
         "+0.0000 ndcg@10, at most +0.0067 with 95 % confidence (required: gain above 0.02); with 600 users a gain of "
         "0.0315 ndcg@10 is found 4 times in 5"
     )
-    (table, _) = decision_tables(decision)
+    (table, _) = decision_statement(decision).tables
     assert [cell.text for cell in table.rows[0]][4:6] == ["\N{MINUS SIGN}0.0060 (97.5 %)", "+0.0087 (95 %)"]
 
 
@@ -247,18 +247,18 @@ def test_fewer_decisions_than_were_taken_are_an_error() -> None:
 
 def test_it_is_said_for_how_long_the_confidence_holds() -> None:
     plain = decided(gaining(0.05))
-    assert error_line(plain) == (
+    assert decision_statement(plain).details[-1] == (
         "Error: up to 5 % per decision that a challenger is promoted that is no better; 78.5 % over 30 independent "
-        "ones (gate.decisions bounds it over all)"
+        "ones (gate.decisions bounds it over all)."
     )
     spending = decided(gaining(0.05), decisions=90, budget=DecisionBudget(90, 12, 12 * 0.05 / 90))
-    assert error_line(spending) == (
+    assert decision_statement(spending).details[-1] == (
         "Error: up to 5 % over all 90 decisions that a challenger is promoted that is no better, so this one was taken "
-        "at 99.944 %; 77 of 90 decisions are left"
+        "at 99.944 %; 77 of 90 decisions are left."
     )
     refused = decided(decisions=90, budget=DecisionBudget(90, 12, 12 * 0.05 / 90))
-    assert error_line(refused) == (
-        "Error: this decision spends nothing of the 5 % over all 90 decisions; 78 of 90 decisions are left"
+    assert decision_statement(refused).details[-1] == (
+        "Error: this decision spends nothing of the 5 % over all 90 decisions; 78 of 90 decisions are left."
     )
     assert "so this one was taken at 99.944 %; 77 of 90 decisions are left.\n" in decision_markdown(spending)
 

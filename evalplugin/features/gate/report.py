@@ -1,0 +1,131 @@
+"""A gate's decision as text: outcome, conditions, legend; and as Markdown and log items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from evalplugin.base.numbers import p_value, percent
+from evalplugin.execution.results import DataSplit
+from evalplugin.features.gate.decision import Condition, Decision
+from evalplugin.report.markdown import statement_markdown
+from evalplugin.report.sections import Statement
+from evalplugin.report.tables import TextCell, TextTable
+from evalplugin.report.words import outcome_words
+from evalplugin.tracking.write.items import Artifact, Tag
+
+__all__ = ["DECISION", "decision_files", "decision_markdown", "decision_statement", "decision_tags"]
+
+DECISION = "decision.json"
+_LEGEND = (
+    "Measured, of metrics: the mean difference from the champion, user by user; + is better, \N{MINUS SIGN} is worse. "
+    "At least, at most: the true difference is not below or above it, with that confidence. p: how likely a difference "
+    "as large as the measured one is if the true one is just what is required; small is convincing. Of a gain, p and "
+    "the lower bound allow for the number of challengers (Holm's correction)."
+)
+_NIGHTS = 30
+_HEADS = (
+    "", "condition", "required", "measured", "at least (confidence)", "at most (confidence)", "p (gain: Holm)", "users",
+)  # fmt: skip
+
+
+def decision_statement(decision: Decision) -> Statement:
+    """Return a decision as it is shown: with a table of conditions for each challenger, the largest gain first."""
+    place = DataSplit.of(decision)
+    names = ", ".join(filter(None, (decision.contest, *place)))
+    how = f"decided by {decision.metric} with {percent(decision.confidence)} confidence"
+    return Statement(
+        place=place,
+        status="better"
+        if decision.outcome == "promote"
+        else "worse"
+        if decision.outcome == "refuse"
+        else "keep",
+        subject="Gate",
+        outcome=outcome_words(decision.outcome),
+        headline=_headline(decision),
+        reason=decision.reason,
+        details=(f"{names}; champion {decision.champion}; {how}", _error_line(decision)),
+        tables=tuple(_tables(decision)),
+        legend=_LEGEND,
+        notes=decision.notes,
+    )
+
+
+def decision_markdown(decision: Decision) -> str:
+    """Return a decision with its reason, every condition of every challenger, and notes."""
+    return statement_markdown(decision_statement(decision))
+
+
+def decision_files(decision: Decision) -> Iterator[Artifact]:
+    """Yield a decision for people and for programs."""
+    yield Artifact("decision.md", decision_markdown(decision))
+    yield Artifact(DECISION, decision.to_json())
+
+
+def decision_tags(decision: Decision) -> Iterator[Tag]:
+    """Yield the outcome of a decision and the data it was made on; ``promoted`` is empty where no model was."""
+    yield Tag("evalplugin.outcome", decision.outcome)
+    yield Tag("evalplugin.champion", decision.champion)
+    yield Tag("evalplugin.promoted", decision.promoted or "")
+    yield Tag("evalplugin.decided_dataset", decision.dataset)
+    yield Tag("evalplugin.decided_split", decision.split)
+    yield Tag("evalplugin.reason", decision.reason)
+    if decision.budget is not None:
+        yield Tag("evalplugin.decisions", str(decision.budget.decisions))
+        yield Tag("evalplugin.decisions_left", str(decision.decisions_left))
+        # What a later decision reads; repr is read back to the last bit.
+        yield Tag("evalplugin.error_spent", repr(decision.error_spent))
+
+
+def _headline(decision: Decision) -> str:
+    match decision.outcome:
+        case "promote":
+            return f"{decision.promoted} replaces the champion {decision.champion}"
+        case "keep":
+            return f"The champion {decision.champion} stays"
+        case "cannot_tell":
+            return f"The champion {decision.champion} stays: too few users to tell whether one is better by enough"
+        case "refuse":
+            return "No decision: the gate could not judge"
+
+
+def _error_line(decision: Decision) -> str:
+    """Return for how long the confidence holds, and what is left of it."""
+    error = percent(1 - decision.confidence)
+    budget = decision.budget
+    if budget is None:
+        many = percent(round(1 - decision.confidence**_NIGHTS, 3))
+        return (
+            f"Error: up to {error} per decision that a challenger is promoted that is no better; {many} over "
+            f"{_NIGHTS} independent ones (gate.decisions bounds it over all)."
+        )
+    left = f"{decision.decisions_left:,} of {budget.decisions:,} decisions are left."
+    if decision.outcome == "refuse":
+        return f"Error: this decision spends nothing of the {error} over all {budget.decisions:,} decisions; {left}"
+    return (
+        f"Error: up to {error} over all {budget.decisions:,} decisions that a challenger is promoted that is no "
+        f"better, so this one was taken at {percent(1 - decision.error)}; {left}"
+    )
+
+
+def _tables(decision: Decision) -> Iterator[TextTable]:
+    for name in decision.ranked:
+        if conditions := decision.of(name):
+            undecided = "too few users to tell" if decision.is_undecided(name) else "failed"
+            outcome = "passed" if decision.passed(name) else undecided
+            rows = tuple(tuple(map(TextCell, _row(condition))) for condition in conditions)
+            yield TextTable(f"{name}: {outcome}", _HEADS, rows, words=3)
+
+
+def _row(condition: Condition) -> tuple[str, ...]:
+    p = condition.p if condition.p_holm is None else condition.p_holm
+    return (
+        "passed" if condition.passed else "failed",
+        f"{condition.name} ({condition.note})" if condition.note else condition.name,
+        condition.required,
+        condition.measured_text,
+        condition.bound_text,
+        condition.upper_text,
+        "" if p is None else p_value(p),
+        "" if condition.users is None else f"{condition.users:,}",
+    )

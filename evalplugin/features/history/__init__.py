@@ -1,0 +1,3 @@
+"""History: what the models did from one bake-off to the next."""
+
+__all__: list[str] = []

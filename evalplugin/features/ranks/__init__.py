@@ -1,0 +1,3 @@
+"""Ranks: the models over several datasets."""
+
+__all__: list[str] = []

@@ -1,0 +1,51 @@
+"""Sections: what the features of a bake-off add to the reports on its comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from evalplugin.comparison.comparison import Comparison
+from evalplugin.execution.results import DataSplit
+from evalplugin.report.tables import TextTable
+
+__all__ = ["Section", "Statement"]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A conclusion from one comparison, with its reasons; the page shows it above the verdict."""
+
+    place: DataSplit
+    status: Literal["better", "keep", "worse"]  # which colour it has
+    subject: str  # who concludes, such as Gate
+    outcome: str  # in a word or two
+    headline: str
+    reason: str  # one sentence
+    details: tuple[str, ...]  # sentences in small print, the last of them also on the page
+    tables: tuple[TextTable, ...]
+    legend: str  # of the tables
+    notes: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The outcome and the headline."""
+        return f"{self.outcome.upper()}: {self.headline}"
+
+
+def _nothing(comparison: Comparison, models: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a feature adds to the reports on comparisons."""
+
+    statement: Statement | None = None
+    table: TextTable | None = None  # over all comparisons; below their tables, and at the top of the page
+    # Returns the picture of the table on the page as SVG, given a CSS colour for each model; None: it has none.
+    picture: Callable[[Mapping[str, str]], str] | None = None
+    # Returns values for a comparison's tab on the page, given its models there, by their names in the template; those
+    # under ``data`` are for the scripts.
+    tab: Callable[[Comparison, Sequence[Mapping[str, Any]]], Mapping[str, Any]] = _nothing
