@@ -25,7 +25,7 @@ from evalplugin.metrics import MetricSpec
 from evalplugin.metrics.scores import PerUserScores
 from evalplugin.metrics.scoring import score_top_n
 from evalplugin.models import MODELS, Recommender, TopN, one_blas_thread, predict_ratings, recommend
-from evalplugin.models.base import TaskRecommender
+from evalplugin.models.base import ListRequest, TaskRecommender
 from evalplugin.models.recommend import ColdUsers
 
 if TYPE_CHECKING:
@@ -233,19 +233,10 @@ def _recommend(
             if race.is_worse(seen.user, scores.values[:, 0]):
                 break
         with watch.time("recommend"):
-            lists = recommend(
-                model,
-                stage,
-                task.n,
-                candidates,
-                train.n_items,
-                data=train,
-                fold=task.split.fold,
-                folder=task.folder,
-                tracking_uri=task.tracking_uri,
-                cold_users=task.cold_users,
-                progress=advance,
+            request = ListRequest(
+                train, stage, task.n, candidates, task.split.fold, task.folder, task.tracking_uri
             )
+            lists = recommend(model, request, cold_users=task.cold_users, progress=advance)
         parts.append(lists)
     return joined_lists(parts)
 

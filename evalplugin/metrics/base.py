@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
+import typing
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar, Literal, TypeAlias, TypeGuard, TypeVar, overload
 
 import numpy as np
@@ -14,7 +16,6 @@ from evalplugin.base.arrays import Floats
 from evalplugin.base.errors import PluginError
 from evalplugin.components.registry import Registry
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.metrics.functions import MetricFunction, dataclass_of
 
 __all__ = [
     "CONVENTIONS_VERSION",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 C = TypeVar("C", bound=type)
+MetricFunction: TypeAlias = Callable[..., Floats]
 F = TypeVar("F", bound=MetricFunction)
 Need: TypeAlias = Literal["catalogue", "item_attributes", "predictions", "train"]
 
@@ -197,7 +199,61 @@ def metric(name: str, **stated: Any) -> Callable[[Any], Any]:
                 raise PluginError(
                     f"metric {name!r}: a function needs {needed}: @metric({name!r}, {needed}=...)"
                 )
-        METRICS.register(name)(dataclass_of(target, UserMetric, stated, partial(_create, name)))
+        METRICS.register(name)(_class_of(name, target, stated))
         return target
 
     return decorate
+
+
+def _class_of(name: str, function: MetricFunction, stated: Mapping[str, object]) -> type:
+    """Return a frozen dataclass, a UserMetric, that computes ``function(context[, k], **parameters)``.
+
+    Raises:
+        PluginError: The function takes other parameters.
+    """
+    where = f"{function.__module__}: metric function {function.__qualname__}"
+    kinds = inspect.Parameter
+    positional, named = [], {}
+    for own, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD):
+            raise PluginError(f"{where}: its parameters must be named, not {parameter}")
+        if parameter.kind is kinds.KEYWORD_ONLY:
+            if parameter.annotation is kinds.empty:
+                raise PluginError(f"{where}: parameter {own} needs an annotation, such as {own}: float")
+            named[own] = parameter
+        else:
+            positional.append(own)
+    if not 1 <= len(positional) <= 2:
+        raise PluginError(
+            f"{where} must take (context, k) or (context), and its own parameters behind a *; "
+            f"it takes ({', '.join(positional)})"
+        )
+    takes_k = len(positional) == 2
+
+    def call(self: Any, context: ScoringContext, k: int) -> Floats:
+        given = {own: getattr(self, own) for own in named}
+        return function(context, k, **given) if takes_k else function(context, **given)
+
+    def reduce(self: Any) -> tuple[Any, ...]:
+        return _create, (name, {own: getattr(self, own) for own in named})
+
+    # Only the parameters' annotations are resolved: others may be there for type checkers alone.
+    annotations = {own: parameter.annotation for own, parameter in named.items()}
+    holder = type(function.__name__, (), {"__annotations__": annotations, "__module__": function.__module__})
+    hints = typing.get_type_hints(holder, globalns=function.__globals__, include_extras=True)
+    cls = dataclasses.make_dataclass(
+        function.__name__,
+        [
+            (own, hints[own])
+            if parameter.default is kinds.empty
+            else (own, hints[own], dataclasses.field(default=parameter.default))
+            for own, parameter in named.items()
+        ],
+        bases=(UserMetric,),
+        namespace={**stated, "takes_k": takes_k, "__call__": call, "__reduce__": reduce},
+        frozen=True,
+        kw_only=True,
+    )
+    cls.__doc__ = function.__doc__
+    cls.__module__, cls.__qualname__ = function.__module__, function.__qualname__
+    return cls

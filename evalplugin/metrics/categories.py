@@ -13,7 +13,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Floats, Ints, row_entries
 from evalplugin.metrics.base import UserMetric, metric
 from evalplugin.metrics.context import ScoringContext
-from evalplugin.metrics.item_categories import ItemCategories, check_attribute
+from evalplugin.metrics.train_data import ItemCategories, check_attribute
 
 __all__ = ["Calibration", "CategoryCoverage", "CategoryEntropy"]
 

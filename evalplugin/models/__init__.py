@@ -1,7 +1,13 @@
 """Recommenders: protocols, built-in models, and top-N lists from them."""
 
-# Importing these modules registers their models.
-from evalplugin.models import baselines, ease, implicit, lenskit, sklearn, surprise
+from evalplugin.models import (  # noqa: F401 - registers the models
+    baselines,
+    ease,
+    implicit,
+    lenskit,
+    sklearn,
+    surprise,
+)
 from evalplugin.models.base import (
     MODELS,
     ListRecommender,
@@ -28,19 +34,13 @@ __all__ = [
     "ScoringRecommender",
     "SlowEstimates",
     "TopN",
-    "baselines",
-    "ease",
-    "implicit",
     "is_stochastic",
-    "lenskit",
     "limit_threads",
     "model",
     "one_blas_thread",
     "predict_ratings",
     "recommend",
     "select_top_n",
-    "sklearn",
-    "surprise",
     "surprise_top_n",
     "thread_count",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -28,6 +28,7 @@ __all__ = [
     "cold_answer",
     "is_stochastic",
     "model",
+    "own_parameters",
     "uses_ratings",
 ]
 
@@ -114,7 +115,7 @@ class CandidateRecommender(ScoringRecommender, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class ListRequest:
-    """The lists that a task asks for."""
+    """The lists that are asked for, and the data that the model was fitted on."""
 
     train: Interactions  # what ``fit`` was given
     users: Codes  # ascending
@@ -168,6 +169,11 @@ def cold_answer(model: Recommender | type[Recommender]) -> str | None:
         model = model()
     answer: str | None = getattr(model, "cold_users", None)
     return answer
+
+
+def own_parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters of a model by name: the fields that its constructor takes."""
+    return {field.name: getattr(model, field.name) for field in fields(model) if field.init}
 
 
 def _lack(cls: type) -> str | None:

@@ -1,4 +1,4 @@
-"""A base for models whose scores are dot products of user and item factors."""
+"""A base for models whose scores are dot products of user and item factors, rounded the same in any block."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
-from evalplugin.models.dot_products import dot_products
+from evalplugin.models.threads import for_ranges
 
-__all__ = ["FactorModel"]
+__all__ = ["FactorModel", "dot_products"]
 
 
 @dataclass
@@ -41,3 +41,17 @@ class FactorModel:
                 f"(n_items, n_factors), not {of_users.shape} and {of_items.shape}"
             )
         return dot_products(of_users[users].astype(np.float64), of_items.astype(np.float64, copy=False))
+
+
+def dot_products(left: Floats, right: Floats) -> Floats:
+    """Return all dot products of the rows of two matrices, each to the bit ``numpy.dot`` of the two rows.
+
+    A matrix product is faster, but its rounding depends on the position in the block, which decides ties by chance.
+    """
+    products = np.empty((len(left), len(right)))
+
+    def rows(start: int, stop: int) -> None:
+        np.vecdot(left[start:stop, None, :], right[None, :, :], out=products[start:stop])
+
+    for_ranges(rows, len(left), 64)
+    return products

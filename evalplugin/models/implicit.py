@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Annotated, Any, ClassVar
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
-from evalplugin.models.base import model
+from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel
 from evalplugin.models.matrix import MatrixModel, MatrixValues, matrix_of
 from evalplugin.models.randomness import RandomState, draw_seed
@@ -47,7 +47,7 @@ class _Implicit(MatrixModel):
 
     def _parameters(self) -> dict[str, Any]:
         """Return the parameters that the model of implicit has too."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "values"}  # type: ignore[arg-type]
+        return {name: value for name, value in own_parameters(self).items() if name != "values"}
 
     def _fitted(self, train: Interactions, **arguments: Any) -> Any:
         """Return the model of implicit, fitted on the matrix of interactions."""

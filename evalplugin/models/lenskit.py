@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,7 +17,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Floats
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Interactions
-from evalplugin.models.base import model
+from evalplugin.models.base import model, own_parameters
 from evalplugin.models.factors import FactorModel
 from evalplugin.models.threads import one_blas_thread, thread_count
 
@@ -77,7 +77,7 @@ class _LensKit:
         return getattr(import_module(self.module), type(self).__name__)
 
     def _config(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+        return own_parameters(self)
 
 
 class _Neighbours(_LensKit):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -45,106 +45,67 @@ Block = tuple[Codes, Floats]
 ColdUsers = Literal["model", "popularity"]
 
 
-class _Ids:
-    """The names of users and items in messages: raw ids where these are known, else codes."""
-
-    def __init__(self, data: Interactions | None) -> None:
-        self._users = None if data is None else data.users
-        self._items = None if data is None else data.items
-
-    def user(self, code: np.integer[Any] | int) -> str:
-        """Return the name of a user."""
-        return (
-            f"user code {code}" if self._users is None else f"user {self._users[[int(code)]].tolist()[0]!r}"
-        )
-
-    def item(self, code: np.integer[Any] | int) -> str:
-        """Return the name of an item, which may be none of the catalogue's."""
-        if self._items is None or not 0 <= code < len(self._items):
-            return f"item code {code}"
-        return f"item {self._items[[int(code)]].tolist()[0]!r}"
-
-
 def recommend(
     model: Recommender,
-    users: Codes,
-    n: int,
-    candidates: Candidates,
-    n_items: int,
+    request: ListRequest,
     *,
-    data: Interactions | None = None,
-    fold: int = 0,
-    folder: Path = Path(),
-    tracking_uri: str | None = None,
     cold_users: ColdUsers = "model",
     block_bytes: int = BLOCK_BYTES,
     progress: Callable[[int], None] | None = None,
 ) -> TopN:
     """Return a list of up to n candidates for each user, from a fitted model.
 
-    Users without interactions in ``data`` get the most popular items of it, where the model declares that it cannot
-    know them (see ``Recommender``) or ``cold_users`` says so: the lists of the model ``popularity``.
+    Users without train data get the most popular items, where the model declares that it cannot know them (see
+    ``Recommender``) or ``cold_users`` says so: the lists of the model ``popularity``.
 
     Memory is bounded by the block and the lists: a block is as many users as have ``block_bytes`` of scores.
 
     Args:
-        model: Fitted; it has ``scores`` or ``recommend``.
-        users: int32 (U,) codes, ascending.
-        n: Length of the lists, at least 1.
-        candidates: The items that may be listed, by user.
-        n_items: Size of the catalogue.
-        data: What the model was fitted on; its vocabularies are the raw ids of messages. None: messages have codes,
-            and all users count as known.
-        fold: Number of the fold, for a model that makes the lists of a task at once.
-        folder: Base of relative paths, for such a model.
-        tracking_uri: The tracking store of the bake-off, for such a model.
-        cold_users: Who answers users without interactions: as the ``model`` declares, or ``popularity`` for any model.
+        model: Fitted on the train data of the request; it has ``scores`` or ``recommend``.
+        request: The users, the candidates, and the length of the lists, at least 1.
+        cold_users: Who answers users without train data: as the ``model`` declares, or ``popularity`` for any model.
         block_bytes: Size of one block of scores.
         progress: Called after each block with the number of users in it.
 
     Raises:
         ModelError: The model broke its contract; names the model, the user and what is wrong.
     """
-    item = np.empty((len(users), n), dtype=np.int32)
-    score = np.empty((len(users), n), dtype=np.float64)
+    users, train = request.users, request.train
+    item = np.empty((len(users), request.n), dtype=np.int32)
+    score = np.empty((len(users), request.n), dtype=np.float64)
     unknown = np.zeros(len(users), dtype=np.bool_)
     popular = MostPopular()
-    if data is not None and "popularity" in (cold_users, cold_answer(model)):
-        unknown = data.rows.counts[users] == 0
-        popular.fit(data, generator(0, "popularity"))
+    if "popularity" in (cold_users, cold_answer(model)):
+        unknown = train.rows.counts[users] == 0
+        popular.fit(train, generator(0, "popularity"))
     if isinstance(model, TaskRecommender):
-        assert data is not None, "the lists of a task need the data that the model was fitted on"
         if len(asked := np.flatnonzero(~unknown)):
-            request = ListRequest(data, _read_only(users[asked]), n, candidates, fold, folder, tracking_uri)
-            lists = model.recommend_task(request)
+            lists = model.recommend_task(replace(request, users=_read_only(users[asked])))
             item[asked], score[asked] = lists.item, lists.score
         if progress is not None:
             progress(len(asked))
         order = np.flatnonzero(unknown)
     else:
         order = model.block_order(users) if isinstance(model, BlockOrder) else np.arange(len(users))
-    ids = _Ids(data)
-    for block in user_blocks(order, n_items, block_bytes):
+    for block in user_blocks(order, train.n_items, block_bytes):
         rows = np.sort(block)
         # Blocks are cut before these are left out: no bit of a list depends on who answers them.
         for some, answering in ((rows[~unknown[rows]], model), (rows[unknown[rows]], popular)):
             if len(some):
-                item[some], score[some] = _lists_of(answering, users[some], n, candidates, n_items, ids)
+                item[some], score[some] = _lists_of(answering, replace(request, users=users[some]))
         if progress is not None:
             progress(len(block))
     return TopN(users, item, score)
 
 
-def _lists_of(
-    model: Recommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
-) -> Block:
+def _lists_of(model: Recommender, request: ListRequest) -> Block:
     """Return the lists of a block of users: items and scores, (len(users), n)."""
     if isinstance(model, CandidateRecommender):
-        return model.recommend_candidates(users, n, candidates)
+        return model.recommend_candidates(request.users, request.n, request.candidates)
     if isinstance(model, ScoringRecommender):
-        return _from_scores(model, users, n, candidates, n_items, ids)
+        return _from_scores(model, request)
     if isinstance(model, ListRecommender):
-        return _from_lists(model, users, n, candidates, n_items, ids)
+        return _from_lists(model, request)
     raise ModelError(f"{_name(model)} has neither scores(users) nor recommend(users, n)")
 
 
@@ -174,13 +135,9 @@ def predict_ratings(
             )
         if not np.isfinite(ratings).all():
             first = int(np.flatnonzero(~np.isfinite(ratings))[0])
-            user, item = (
-                test.users[test.user[rows]].tolist()[first],
-                test.items[test.item[rows]].tolist()[first],
-            )
+            user, item = _user(test, test.user[rows[first]]), _item(test, test.item[rows[first]])
             raise ModelError(
-                f"{_name(model)}.predict returned {ratings[first]} for user {user!r} and item {item!r}; "
-                f"ratings must be finite"
+                f"{_name(model)}.predict returned {ratings[first]} for {user} and {item}; ratings must be finite"
             )
         predicted[rows] = ratings
         start = stop
@@ -228,9 +185,8 @@ def _read_only(array: Codes) -> Codes:
     return copy
 
 
-def _from_scores(
-    model: ScoringRecommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
-) -> Block:
+def _from_scores(model: ScoringRecommender, request: ListRequest) -> Block:
+    users, n, candidates, n_items = request.users, request.n, request.candidates, request.train.n_items
     returned = _answer(model, "scores", users)
     if isinstance(returned, np.ma.MaskedArray):  # its mask would be lost
         raise ModelError(
@@ -240,13 +196,13 @@ def _from_scores(
     _check_array(model, "scores", scores, (len(users), n_items))
     item, score = np.empty((len(users), n), dtype=np.int32), np.empty((len(users), n))
     if scores.strides[0] == 0 and candidates.included is None:
-        _check_finite(model, users[:1], scores[:1], ids)
+        _check_finite(model, users[:1], scores[:1], request.train)
         _from_one_order(scores[0], users, candidates, item, score)
         return item, score
 
     def some(start: int, stop: int) -> None:
         rows = slice(start, stop)
-        _check_finite(model, users[rows], scores[rows], ids)
+        _check_finite(model, users[rows], scores[rows], request.train)
         item[rows], score[rows] = select_candidates(users[rows], scores[rows], n, candidates)
 
     for_ranges(some, len(users), selection_rows(n_items))
@@ -279,26 +235,25 @@ def _from_one_order(
 
 
 def _check_finite(
-    model: ScoringRecommender, users: Codes, scores: npt.NDArray[np.floating[Any]], ids: _Ids
+    model: ScoringRecommender, users: Codes, scores: npt.NDArray[np.floating[Any]], train: Interactions
 ) -> None:
     highest = scores.max(axis=1, initial=-np.inf)
     if not (highest < np.inf).all():
         row = int(np.flatnonzero(~(highest < np.inf))[0])
         code = int(np.argmax(np.isnan(scores[row]) | (scores[row] == np.inf)))
         raise ModelError(
-            f"{_name(model)}.scores returned {scores[row, code]} for {ids.user(users[row])} and "
-            f"{ids.item(code)}; a score is a number, or -inf for an item that cannot be recommended"
+            f"{_name(model)}.scores returned {scores[row, code]} for {_user(train, users[row])} and "
+            f"{_item(train, code)}; a score is a number, or -inf for an item that cannot be recommended"
         )
 
 
-def _from_lists(
-    model: ListRecommender, users: Codes, n: int, candidates: Candidates, n_items: int, ids: _Ids
-) -> Block:
+def _from_lists(model: ListRecommender, request: ListRequest) -> Block:
+    users, n, candidates, n_items = request.users, request.n, request.candidates, request.train.n_items
     allowed = candidate_mask(users, candidates, n_items)
     n_removed = 0 if candidates.included is None else n_items
     if candidates.excluded is not None:
         n_removed += int(candidates.excluded.counts[users].max(initial=0))
-    item, score = _checked_lists(model, users, min(n_items, n + n_removed), n_items, ids)
+    item, score = _checked_lists(model, users, min(n_items, n + n_removed), request.train)
     row, column = np.nonzero(item != NO_ITEM)
     code = item[row, column]
     candidate = allowed[row, code]
@@ -307,7 +262,7 @@ def _from_lists(
 
 
 def _checked_lists(
-    model: ListRecommender, users: Codes, length: int, n_items: int, ids: _Ids
+    model: ListRecommender, users: Codes, length: int, train: Interactions
 ) -> tuple[npt.NDArray[np.integer[Any]], Floats]:
     returned = _answer(model, "recommend", users, more=(length,))
     if not isinstance(returned, tuple) or len(returned) != 2:
@@ -328,11 +283,13 @@ def _checked_lists(
         if wrong.any():
             row, column = np.argwhere(wrong)[0]
             raise ModelError(
-                f"{_name(model)}.recommend: the list of {ids.user(users[row])} {problem} "
-                f"(position {column + 1}: {ids.item(item[row, column])}, score {score[row, column]})"
+                f"{_name(model)}.recommend: the list of {_user(train, users[row])} {problem} "
+                f"(position {column + 1}: {_item(train, item[row, column])}, score {score[row, column]})"
             )
 
-    refuse(listed & ((item < 0) | (item >= n_items)), f"has an item code outside 0 to {n_items - 1}")
+    refuse(
+        listed & ((item < 0) | (item >= train.n_items)), f"has an item code outside 0 to {train.n_items - 1}"
+    )
     resumed, rises = np.zeros_like(listed), np.zeros_like(listed)
     resumed[:, 1:] = listed[:, 1:] & ~listed[:, :-1]
     refuse(resumed, "goes on behind its end")
@@ -342,7 +299,8 @@ def _checked_lists(
     if twice.any():
         row, column = np.argwhere(twice)[0]
         raise ModelError(
-            f"{_name(model)}.recommend: the list of {ids.user(users[row])} has {ids.item(by_code[row, column])} twice"
+            f"{_name(model)}.recommend: the list of {_user(train, users[row])} has "
+            f"{_item(train, by_code[row, column])} twice"
         )
     rises[:, 1:] = listed[:, 1:] & (score[:, 1:] > score[:, :-1])
     refuse(rises, "is not in descending order of score")
@@ -359,3 +317,14 @@ def _check_array(model: object, method: str, array: npt.NDArray[Any], shape: tup
 
 def _name(model: object) -> str:
     return type(model).__name__
+
+
+def _user(data: Interactions, code: np.integer[Any] | int) -> str:
+    return f"user {data.users[[int(code)]].tolist()[0]!r}"
+
+
+def _item(data: Interactions, code: np.integer[Any] | int) -> str:
+    """Return the name of an item, its code where the catalogue has no such item."""
+    return (
+        f"item {data.items[[int(code)]].tolist()[0]!r}" if 0 <= code < data.n_items else f"item code {code}"
+    )

@@ -24,7 +24,7 @@ from evalplugin.models import (
     predict_ratings,
     recommend,
 )
-from evalplugin.models.base import cold_answer
+from evalplugin.models.base import ListRequest, cold_answer
 from evalplugin.models.selection import NO_ITEM
 from evalplugin.testing.cases import created, require
 
@@ -277,7 +277,7 @@ def _lists(
     """Return lists of n unseen items, or of n of the ``candidates``, for some users (codes) or for all."""
     codes: Codes = np.asarray(range(data.n_users) if users is None else users, dtype=np.int32)
     candidates = candidates or Candidates("unseen", excluded=data.rows)
-    return recommend(model, codes, n, candidates, data.n_items, data=data, block_bytes=block_bytes)
+    return recommend(model, ListRequest(data, codes, n, candidates), block_bytes=block_bytes)
 
 
 def _require_same(first: TopN, second: TopN, message: str) -> None:

@@ -120,6 +120,7 @@ def ten_million(model: str, params: str, documented_users: str, every: str) -> d
     from evalplugin.base.seeding import generator
     from evalplugin.data import DATASETS, Candidates, LoadContext
     from evalplugin.models import MODELS, recommend
+    from evalplugin.models.base import ListRequest
 
     size = {"n_users": 70_000, "n_items": 10_700, "n_interactions": 10_000_000}
     train = DATASETS.create("synthetic", size).load(LoadContext(None, Path(), lambda text, fraction: None))
@@ -132,17 +133,17 @@ def ten_million(model: str, params: str, documented_users: str, every: str) -> d
     some = users[:: int(every)]
     start = time.perf_counter()
     if len(some) < len(users):
-        recommend(fitted, some[:1], N, candidates, train.n_items)
+        recommend(fitted, ListRequest(train, some[:1], N, candidates))
     once = time.perf_counter() - start
     start = time.perf_counter()
-    recommend(fitted, some, N, candidates, train.n_items)
+    recommend(fitted, ListRequest(train, some, N, candidates))
     seconds["lists"] = once + (time.perf_counter() - start) * len(users) / len(some)
     if int(documented_users):
         seconds["documented lists"] = _documented(fitted.algorithm, int(documented_users))
     else:
         # What any model costs whose scores are there already: a selection from all of them.
         start = time.perf_counter()
-        recommend(_Stored(train.n_items), users, N, candidates, train.n_items)
+        recommend(_Stored(train.n_items), ListRequest(train, users, N, candidates))
         seconds["any scores"] = time.perf_counter() - start
     return seconds
 

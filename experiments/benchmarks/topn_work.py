@@ -31,6 +31,7 @@ def evalplugin(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     from evalplugin.base.seeding import generator
     from evalplugin.data import Candidates, Interactions
     from evalplugin.models import MODELS, recommend
+    from evalplugin.models.base import ListRequest
 
     order = np.random.default_rng(0).permutation(len(data["user"]))
     train = Interactions(
@@ -50,7 +51,7 @@ def evalplugin(data: Any, job: dict[str, Any]) -> dict[str, Any]:
     model.fit(train, generator(0, "benchmark"))
     fitted = time.perf_counter()
     users = np.unique(train.user)
-    top = recommend(model, users, N, Candidates("unseen", excluded=train.rows), train.n_items)
+    top = recommend(model, ListRequest(train, users, N, Candidates("unseen", excluded=train.rows)))
     done = time.perf_counter()
     return {"cold": cold, "fit": fitted - start, "lists": done - fitted, "users": len(top)}
 

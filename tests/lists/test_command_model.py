@@ -23,6 +23,7 @@ from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
+from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import checkerboard
 
@@ -110,7 +111,7 @@ def run(words: list[str], *, n: int = 5, data: Interactions | None = None, **par
     model = MODELS.create("command", {"command": words, **params})
     model.fit(data, np.random.default_rng(0))
     users = np.arange(data.n_users, dtype=np.int32)
-    lists = recommend(model, users, n, Candidates("unseen", excluded=data.rows), data.n_items, data=data)
+    lists = recommend(model, ListRequest(data, users, n, Candidates("unseen", excluded=data.rows)))
     return lists, model.notes
 
 

@@ -10,6 +10,7 @@ import evalplugin
 from evalplugin.base.errors import DataError
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
+from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import checkerboard
 
@@ -59,7 +60,7 @@ def lists_of(frame: pd.DataFrame, n: int = 3, **params: object):
     model = MODELS.create("lists", {"path": "lists.csv", **params})
     train = data()
     users = np.arange(3, dtype=np.int32)
-    top = recommend(model, users, n, Candidates("unseen", excluded=train.rows), 4, data=train)
+    top = recommend(model, ListRequest(train, users, n, Candidates("unseen", excluded=train.rows)))
     names = np.array([*train.items, None])
     return [[name for name in names[row] if name is not None] for row in top.item], model.notes
 
@@ -86,7 +87,7 @@ def test_items_outside_of_other_candidates_are_counted(kind: str) -> None:
     pd.DataFrame({"user": "ann", "item": ["d", "a", "c"], "rank": [1, 2, 3]}).to_csv("lists.csv", index=False)
     model, train = MODELS.create("lists", {"path": "lists.csv"}), data()
     judged = Candidates("judged", included=train.rows) if kind == "judged" else Candidates("all")
-    top = recommend(model, np.array([0], dtype=np.int32), 3, judged, 4, data=train)
+    top = recommend(model, ListRequest(train, np.array([0], dtype=np.int32), 3, judged))
     if kind == "judged":
         assert top.item.tolist() == [[0, -1, -1]]
         assert model.notes == [

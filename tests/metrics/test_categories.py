@@ -12,8 +12,8 @@ from evalplugin.base.errors import DataError
 from evalplugin.data import Interactions
 from evalplugin.data.attributes import Attributes
 from evalplugin.metrics import evaluate, parse
-from evalplugin.metrics.item_categories import ItemCategories
 from evalplugin.metrics.scoring import check_request, score_top_n
+from evalplugin.metrics.train_data import ItemCategories
 from evalplugin.models.selection import NO_ITEM, TopN
 
 GENRES = {"a": "Action", "b": "Comedy", "c": "Action|Comedy", "d": "Drama|War|Action", "e": None}

@@ -9,6 +9,7 @@ from evalplugin.base.errors import ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Rows
 from evalplugin.models import MODELS, limit_threads, recommend
+from evalplugin.models.base import ListRequest
 from evalplugin.models.randomness import UserStreams
 from evalplugin.testing.model import checkerboard
 
@@ -90,14 +91,13 @@ def test_a_random_list_depends_on_the_user_and_the_excluded_items_alone(n_items)
 
 
 def test_random_lists_of_a_large_catalogue_skip_seen_items_in_any_block():
-    data = checkerboard()
+    data = dataclasses.replace(checkerboard(), items=np.arange(4000))
     model = fitted("random", data=data)
-    model.fit(dataclasses.replace(data, items=np.arange(4000)), generator(1, "model"))
     users = np.arange(41, dtype=np.int32)
-    first = recommend(model, users, 50, Candidates("all"), 4000).item
+    first = recommend(model, ListRequest(data, users, 50, Candidates("all"))).item
     excluded = rows_of(*(sorted(row[: 3 * user].tolist()) for user, row in enumerate(first[:, :40])))
     candidates = Candidates("unseen", excluded=excluded)
-    whole = recommend(model, users, 50, candidates, 4000)
+    whole = recommend(model, ListRequest(data, users, 50, candidates))
     for user, (seen, listed, before) in enumerate(
         zip(map(excluded.__getitem__, users), whole.item, first, strict=True)
     ):
@@ -106,17 +106,20 @@ def test_random_lists_of_a_large_catalogue_skip_seen_items_in_any_block():
         assert listed[: len(kept)].tolist() == kept
         assert len(set(listed)) == 50
     assert (np.diff(whole.score) < 0).all()
-    blocks = recommend(model, users, 50, candidates, 4000, block_bytes=1)
+    blocks = recommend(model, ListRequest(data, users, 50, candidates), block_bytes=1)
     np.testing.assert_array_equal(blocks.item, whole.item)
     np.testing.assert_array_equal(blocks.score, whole.score)
-    other = fitted("random", seed=2, data=dataclasses.replace(data, items=np.arange(4000)))
-    assert (recommend(other, users, 50, candidates, 4000).item != whole.item).any(axis=1).all()
+    other = fitted("random", seed=2, data=data)
+    assert (recommend(other, ListRequest(data, users, 50, candidates)).item != whole.item).any(axis=1).all()
 
 
 def test_users_who_saw_most_of_the_catalogue_get_all_the_rest_at_random():
-    model = fitted("random")  # 31 items
+    data = checkerboard()  # 31 items
+    model = fitted("random", data=data)
     excluded = rows_of(list(range(25)), [], list(range(31)))
-    top = recommend(model, np.arange(3, dtype=np.int32), 10, Candidates("unseen", excluded=excluded), 31)
+    top = recommend(
+        model, ListRequest(data, np.arange(3, dtype=np.int32), 10, Candidates("unseen", excluded=excluded))
+    )
     assert sorted(top.item[0]) == [-1] * 4 + list(range(25, 31))
     assert len(set(top.item[1])) == 10
     assert set(top.item[2]) == {-1}

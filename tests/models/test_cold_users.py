@@ -28,7 +28,7 @@ def fitted(name, data=BOARD, **params):
 
 
 def lists_of(model, users=EVERYBODY, candidates=UNSEEN, **options):
-    return recommend(model, users, 5, candidates, BOARD.n_items, data=BOARD, **options)
+    return recommend(model, ListRequest(BOARD, users, 5, candidates), **options)
 
 
 def popular(candidates=UNSEEN):
@@ -76,7 +76,8 @@ class OwnAnswer:
 class AtOnce(OwnAnswer):
     def recommend_task(self, request: ListRequest):
         return recommend(
-            OwnAnswerFitted(self.n, self.asked), request.users, request.n, request.candidates, self.n
+            OwnAnswerFitted(self.n, self.asked),
+            ListRequest(BOARD, request.users, request.n, request.candidates),
         )
 
 

@@ -19,6 +19,7 @@ from evalplugin.base.seeding import generator
 from evalplugin.config import load
 from evalplugin.data import Candidates
 from evalplugin.models import MODELS, NO_ITEM, one_blas_thread, recommend
+from evalplugin.models.base import ListRequest
 
 OWN = {  # each with parameters that a small set of ratings can be fitted with
     "AlternatingLeastSquares": (implicit.als, {"factors": 5, "random_state": 3}),
@@ -50,7 +51,7 @@ def test_lists_are_those_of_implicit_itself(name):
 
     model = MODELS.create(f"implicit.{name}", params)
     model.fit(data, generator(5, name))
-    ours = recommend(model, users, 8, Candidates("unseen", excluded=data.rows), data.n_items)
+    ours = recommend(model, ListRequest(data, users, 8, Candidates("unseen", excluded=data.rows)))
     all_scores = model.scores(users)
     for row in range(len(users)):
         listed = ids[row][(ids[row] >= 0) & (scores[row] > -1e30)]

@@ -15,6 +15,7 @@ from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates
 from evalplugin.models import MODELS, NO_ITEM, one_blas_thread, recommend
+from evalplugin.models.base import ListRequest
 from evalplugin.testing.model import RECOMMENDER_CHECKS
 
 pytest.importorskip("lenskit", reason="needs LensKit: nox -s lenskit")
@@ -48,7 +49,9 @@ def test_lists_are_those_of_lenskit_itself(name, params):
 
     data = random_data(n_users=60, n_items=40)
     model = fit(name, params, data)
-    ours = recommend(model, np.arange(60, dtype=np.int32), 8, Candidates("unseen", excluded=data.rows), 40)
+    ours = recommend(
+        model, ListRequest(data, np.arange(60, dtype=np.int32), 8, Candidates("unseen", excluded=data.rows))
+    )
 
     frame = pd.DataFrame({"user_id": data.user, "item_id": data.item, "rating": data.rating})
     theirs = params | {k: UIPair(**v) for k, v in params.items() if k == "regularization"}

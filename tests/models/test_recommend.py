@@ -9,9 +9,18 @@ import pytest
 from evalplugin.base.errors import ModelError
 from evalplugin.data import Candidates, Interactions, Rows
 from evalplugin.models import NO_ITEM, predict_ratings, recommend, select_top_n
+from evalplugin.models.base import ListRequest
 
 N_USERS, N_ITEMS = 23, 300
 USERS = np.arange(N_USERS, dtype=np.int32)
+DATA = Interactions(
+    user=np.zeros(1, np.int32),
+    item=np.zeros(1, np.int32),
+    rating=np.ones(1, np.float32),
+    timestamp=None,
+    users=np.arange(N_USERS),
+    items=np.arange(N_ITEMS),
+)
 SCORES = np.random.default_rng(0).integers(0, 40, (N_USERS, N_ITEMS)).astype(np.float64)
 
 
@@ -63,7 +72,9 @@ KINDS = {
 @pytest.mark.parametrize("block_users", [1, 7, 1000])
 def test_recommend_selects_best_candidates(kind, n, block_users):
     candidates, allowed = KINDS[kind]
-    top = recommend(ByScores(), USERS, n, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
+    top = recommend(
+        ByScores(), ListRequest(DATA, USERS, n, candidates), block_bytes=block_users * N_ITEMS * 8
+    )
     item, score = expected(allowed, n)
     np.testing.assert_array_equal(top.user, USERS)
     np.testing.assert_array_equal(top.item, item)
@@ -88,7 +99,7 @@ class SameForAll(Model):
 def test_one_row_of_scores_for_all_users_makes_the_lists_of_whole_scores(kind, n, block_users):
     candidates, allowed = KINDS[kind]
     model = SameForAll()
-    top = recommend(model, USERS, n, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
+    top = recommend(model, ListRequest(DATA, USERS, n, candidates), block_bytes=block_users * N_ITEMS * 8)
     item, score = select_top_n(np.where(allowed, model.table, -np.inf), n)
     np.testing.assert_array_equal(top.item, item)
     np.testing.assert_array_equal(top.score, score)
@@ -98,7 +109,7 @@ def test_memory_of_one_row_of_scores_for_all_users_grows_with_the_excluded_items
     many = np.arange(20_000, dtype=np.int32) % N_USERS
     few = Rows(np.arange(N_USERS + 1), np.zeros(N_USERS, dtype=np.int32), np.ones(N_USERS, np.float32))
     tracemalloc.start()
-    recommend(SameForAll(), many, 3, Candidates("unseen", excluded=few), N_ITEMS, block_bytes=2**30)
+    recommend(SameForAll(), ListRequest(DATA, many, 3, Candidates("unseen", excluded=few)), block_bytes=2**30)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < len(many) * N_ITEMS * 8 / 4  # a quarter of all scores
@@ -108,7 +119,7 @@ def test_recommend_removes_excluded_from_included_items():
     other, met = random_rows(2, 0.5)
     candidates = Candidates("judged", included=ROWS, excluded=other)
     for model in (ByScores(), ByLists()):
-        top = recommend(model, USERS, N_ITEMS, candidates, N_ITEMS)
+        top = recommend(model, ListRequest(DATA, USERS, N_ITEMS, candidates))
         np.testing.assert_array_equal(top.item, expected(MET & ~met, N_ITEMS)[0])
 
 
@@ -117,7 +128,9 @@ def test_recommend_removes_excluded_from_included_items():
 def test_list_recommender_loses_items_that_are_no_candidates(kind, block_users):
     # Asked for whole lists, so that no tie is cut off by the model: then both kinds of model must agree.
     candidates, allowed = KINDS[kind]
-    top = recommend(ByLists(), USERS, N_ITEMS, candidates, N_ITEMS, block_bytes=block_users * N_ITEMS * 8)
+    top = recommend(
+        ByLists(), ListRequest(DATA, USERS, N_ITEMS, candidates), block_bytes=block_users * N_ITEMS * 8
+    )
     item, score = expected(allowed, N_ITEMS)
     np.testing.assert_array_equal(top.item, item)
     np.testing.assert_array_equal(top.score, score)
@@ -132,17 +145,20 @@ def test_list_recommender_is_asked_for_extra_items():
             return super().recommend(users, n)
 
     few = Rows(np.minimum(np.arange(N_USERS + 1), 5), np.arange(5, dtype=np.int32), np.ones(5, np.float32))
-    recommend(Spy(), USERS, 10, Candidates("all"), N_ITEMS)
-    recommend(Spy(), USERS, 10, Candidates("unseen", excluded=few), N_ITEMS)
-    recommend(Spy(), USERS, 10, Candidates("unseen", excluded=ROWS), N_ITEMS)
-    recommend(Spy(), USERS, 10, Candidates("judged", included=few), N_ITEMS)
+    recommend(Spy(), ListRequest(DATA, USERS, 10, Candidates("all")))
+    recommend(Spy(), ListRequest(DATA, USERS, 10, Candidates("unseen", excluded=few)))
+    recommend(Spy(), ListRequest(DATA, USERS, 10, Candidates("unseen", excluded=ROWS)))
+    recommend(Spy(), ListRequest(DATA, USERS, 10, Candidates("judged", included=few)))
     assert asked == [10, 10 + 1, N_ITEMS, N_ITEMS]
 
 
 def test_progress_counts_the_users_of_each_block():
     done = []
     recommend(
-        ByScores(), USERS, 1, Candidates("all"), N_ITEMS, block_bytes=10 * N_ITEMS * 8, progress=done.append
+        ByScores(),
+        ListRequest(DATA, USERS, 1, Candidates("all")),
+        block_bytes=10 * N_ITEMS * 8,
+        progress=done.append,
     )
     assert done == [10, 10, 3]
 
@@ -160,23 +176,23 @@ def test_blocks_are_cut_in_the_order_of_the_model():
 
     users = USERS[2:]
     options = {"block_bytes": 7 * N_ITEMS * 8}
-    found = recommend(Ordered(), users, 5, KINDS["unseen"][0], N_ITEMS, **options)
+    found = recommend(Ordered(), ListRequest(DATA, users, 5, KINDS["unseen"][0]), **options)
     assert asked == [users[users % 3 == rest].tolist() for rest in range(3)]
-    same = recommend(ByScores(), users, 5, KINDS["unseen"][0], N_ITEMS, **options)
+    same = recommend(ByScores(), ListRequest(DATA, users, 5, KINDS["unseen"][0]), **options)
     np.testing.assert_array_equal(found.item, same.item)
     np.testing.assert_array_equal(found.score, same.score)
 
 
 def test_a_subset_of_users_gets_the_same_lists():
     some = np.array([2, 4, 11], dtype=np.int32)
-    top = recommend(ByScores(), some, 5, KINDS["unseen"][0], N_ITEMS)
+    top = recommend(ByScores(), ListRequest(DATA, some, 5, KINDS["unseen"][0]))
     np.testing.assert_array_equal(top.item, expected(KINDS["unseen"][1], 5)[0][some])
 
 
 def test_float32_scores_and_minus_infinity_are_allowed():
     scores = SCORES.astype(np.float32)
     scores[0] = -np.inf
-    top = recommend(ByScores(scores), USERS, 3, Candidates("all"), N_ITEMS)
+    top = recommend(ByScores(scores), ListRequest(DATA, USERS, 3, Candidates("all")))
     assert top.item[0].tolist() == [NO_ITEM] * 3
     np.testing.assert_array_equal(top.item[1:], expected(KINDS["all"][1], 3)[0][1:])
 
@@ -192,9 +208,9 @@ def changed(value):
     [
         (
             changed(np.nan),
-            "ByScores.scores returned nan for user code 5 and item code 17; a score is a number",
+            "ByScores.scores returned nan for user 5 and item 17; a score is a number",
         ),
-        (changed(np.inf), "ByScores.scores returned inf for user code 5 and item code 17"),
+        (changed(np.inf), "ByScores.scores returned inf for user 5 and item 17"),
         (
             SCORES[:, 1:].copy(),
             "must return float32 or float64 scores of shape (23, 300), not float64 of shape (23, 299)",
@@ -205,15 +221,15 @@ def changed(value):
 )
 def test_scores_that_break_the_contract_are_refused(scores, message):
     with pytest.raises(ModelError, match=re.escape(message)):
-        recommend(ByScores(scores), USERS, 3, Candidates("all"), N_ITEMS)
+        recommend(ByScores(scores), ListRequest(DATA, USERS, 3, Candidates("all")))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_one_row_of_scores_must_be_numbers(value):
     model = SameForAll()
     model.table = np.where(np.arange(N_ITEMS) == 17, value, model.table)
-    with pytest.raises(ModelError, match=f"returned {value} for user code 0 and item code 17"):
-        recommend(model, USERS, 3, KINDS["unseen"][0], N_ITEMS)
+    with pytest.raises(ModelError, match=f"returned {value} for user 0 and item 17"):
+        recommend(model, ListRequest(DATA, USERS, 3, KINDS["unseen"][0]))
 
 
 def test_messages_name_raw_ids_where_they_are_known():
@@ -227,13 +243,13 @@ def test_messages_name_raw_ids_where_they_are_known():
     )
     everything = Candidates("all")
     with pytest.raises(ModelError, match="returned nan for user 'u05' and item 1017; a score is a number"):
-        recommend(ByScores(changed(np.nan)), USERS, 3, everything, N_ITEMS, data=data)
+        recommend(ByScores(changed(np.nan)), ListRequest(data, USERS, 3, everything))
     with pytest.raises(ModelError, match="the list of user 'u00' has item 1001 twice"):
-        recommend(listing([[1, 2, 1]], [[3.0, 2, 1]]), USERS[:1], 3, everything, N_ITEMS, data=data)
+        recommend(listing([[1, 2, 1]], [[3.0, 2, 1]]), ListRequest(data, USERS[:1], 3, everything))
     with pytest.raises(
         ModelError, match=r"the list of user 'u00' has an item code outside 0 to 299 .*: item code 300"
     ):
-        recommend(listing([[1, 300, 3]], [[3.0, 2, 1]]), USERS[:1], 3, everything, N_ITEMS, data=data)
+        recommend(listing([[1, 300, 3]], [[3.0, 2, 1]]), ListRequest(data, USERS[:1], 3, everything))
 
 
 def listing(items, scores):
@@ -253,22 +269,22 @@ def listing(items, scores):
         (
             [[1, 300, 3]],
             [[3.0, 2, 1]],
-            "user code 0 has an item code outside 0 to 299 (position 2: item code 300",
+            "user 0 has an item code outside 0 to 299 (position 2: item code 300",
         ),
         ([[1, -2, 3]], [[3.0, 2, 1]], "outside 0 to 299 (position 2: item code -2"),
-        ([[1, -1, 3]], [[3.0, np.nan, 1]], "goes on behind its end (position 3: item code 3"),
-        ([[1, 2, 1]], [[3.0, 2, 1]], "the list of user code 0 has item code 1 twice"),
+        ([[1, -1, 3]], [[3.0, np.nan, 1]], "goes on behind its end (position 3: item 3"),
+        ([[1, 2, 1]], [[3.0, 2, 1]], "the list of user 0 has item 1 twice"),
         ([[1, 2, 3]], [[3.0, np.nan, 1]], "has a score that is no finite number (position 2"),
         (
             [[1, 2, -1]],
             [[3.0, 4.0, np.nan]],
-            "is not in descending order of score (position 2: item code 2, score 4.0)",
+            "is not in descending order of score (position 2: item 2, score 4.0)",
         ),
     ],
 )
 def test_lists_that_break_the_contract_are_refused(items, scores, message):
     with pytest.raises(ModelError, match=re.escape(message)):
-        recommend(listing(items, scores), USERS[:1], 3, Candidates("all"), N_ITEMS)
+        recommend(listing(items, scores), ListRequest(DATA, USERS[:1], 3, Candidates("all")))
 
 
 def test_a_list_model_must_return_two_arrays():
@@ -279,7 +295,7 @@ def test_a_list_model_must_return_two_arrays():
     with pytest.raises(
         ModelError, match=r"OneArray.recommend must return two arrays, items and scores, not ndarray"
     ):
-        recommend(OneArray(), USERS, 3, Candidates("all"), N_ITEMS)
+        recommend(OneArray(), ListRequest(DATA, USERS, 3, Candidates("all")))
 
 
 def test_a_model_without_scores_or_lists_is_refused():
@@ -288,7 +304,7 @@ def test_a_model_without_scores_or_lists_is_refused():
             pass
 
     with pytest.raises(ModelError, match=r"Neither has neither scores\(users\) nor recommend\(users, n\)"):
-        recommend(Neither(), USERS, 3, Candidates("all"), N_ITEMS)
+        recommend(Neither(), ListRequest(DATA, USERS, 3, Candidates("all")))
 
 
 def truth():

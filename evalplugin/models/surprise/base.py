@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -11,7 +11,8 @@ import numpy as np
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.base.memory import check_memory
 from evalplugin.data import Interactions
-from evalplugin.models.randomness import Seeded
+from evalplugin.models.base import own_parameters
+from evalplugin.models.randomness import Seeded, draw_seed
 from evalplugin.models.surprise.ratings import Ratings, TrainsetArrays
 
 __all__ = ["ColdStartFromBiases", "SurpriseModel"]
@@ -131,7 +132,13 @@ class SurpriseModel(Seeded):
 
     def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
         """Return the algorithm's arguments, all of them new objects, as Surprise modifies its arguments."""
-        return {}
+        arguments = own_parameters(self)
+        for name, value in arguments.items():
+            if is_dataclass(value):
+                arguments[name] = {key: option for key, option in vars(value).items() if option is not None}
+        if "random_state" in arguments:
+            arguments["random_state"] = draw_seed(arguments["random_state"], rng)
+        return {**arguments, "verbose": False} if arguments else {}
 
     def _check(self, known: TrainsetArrays) -> None:
         """Raise ModelError for data that the algorithm cannot be fitted on."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -11,8 +11,8 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Floats, Ints
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.dot_products import dot_products
-from evalplugin.models.randomness import RandomState, draw_seed
+from evalplugin.models.factors import dot_products
+from evalplugin.models.randomness import RandomState
 from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
 from evalplugin.models.surprise.options import Epochs
 from evalplugin.models.surprise.ratings import Ratings
@@ -45,10 +45,6 @@ class _Factors(ColdStartFromBiases):
     def cold_users(self) -> str:  # type: ignore[override]
         """The answer to users without train data."""
         return ColdStartFromBiases.cold_users if self.biased else SurpriseModel.cold_users
-
-    def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
-        own = {field.name: getattr(self, field.name) for field in fields(self) if field.init}
-        return {**own, "random_state": draw_seed(own["random_state"], rng), "verbose": False}
 
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
         return 8 * self.n_factors * self.matrices * (n_users + n_items)

@@ -70,15 +70,6 @@ class _Neighbours(SurpriseModel):
     def _bsl_unused(self) -> bool:
         return self.sim_options.name != "pearson_baseline"
 
-    def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
-        return {
-            "k": self.k,
-            "min_k": self.min_k,
-            "sim_options": self.sim_options.as_dict(),
-            "bsl_options": self.bsl_options.as_dict(),
-            "verbose": False,
-        }
-
     def _learned_bytes(self, n_users: int, n_items: int, train: Interactions) -> int:
         counts = train.rows.counts if self.sim_options.user_based else train.item_counts
         ours = similarity_is_ours(self.sim_options.name, train.rating.astype(np.float64), int(counts.max()))

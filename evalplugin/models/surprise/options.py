@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -12,14 +12,8 @@ __all__ = ["BslOptions", "Epochs", "SimOptions"]
 Epochs = Annotated[int, Field(ge=0, description="passes over the ratings")]
 
 
-class _Options:
-    def as_dict(self) -> dict[str, Any]:
-        """Return the options that apply, as a new dict."""
-        return {name: value for name, value in vars(self).items() if value is not None}
-
-
 @dataclass(frozen=True)
-class SimOptions(_Options):
+class SimOptions:
     """The similarity of users or of items; null marks an option that does not apply."""
 
     name: Annotated[
@@ -48,7 +42,7 @@ _DEFAULTS: dict[str, dict[str, float]] = {
 
 
 @dataclass(frozen=True)
-class BslOptions(_Options):
+class BslOptions:
     """The fit of the biases of users and items; null marks an option that the method does not take."""
 
     method: Annotated[

@@ -11,7 +11,7 @@ from pydantic import Field
 from evalplugin.base.arrays import Codes, Floats, Ints, row_entries
 from evalplugin.data import Interactions
 from evalplugin.models.base import model
-from evalplugin.models.randomness import RandomState, UserStreams, draw_seed
+from evalplugin.models.randomness import RandomState, UserStreams
 from evalplugin.models.surprise.base import ColdStartFromBiases, SurpriseModel
 from evalplugin.models.surprise.fit import baselines
 from evalplugin.models.surprise.options import BslOptions, Epochs
@@ -74,9 +74,6 @@ class BaselineOnly(ColdStartFromBiases):
     personalised: ClassVar[bool] = False
 
     bsl_options: BslOptions = field(default_factory=BslOptions)
-
-    def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
-        return {"bsl_options": self.bsl_options.as_dict(), "verbose": False}
 
     def _fit(self, algorithm: Any, trainset: Any, known: TrainsetArrays) -> None:
         from surprise import AlgoBase
@@ -162,14 +159,6 @@ class CoClustering(SurpriseModel):
     n_cltr_i: Annotated[int, Field(ge=1, description="number of item clusters")] = 3
     n_epochs: Epochs = 20
     random_state: RandomState = None
-
-    def _arguments(self, rng: np.random.Generator) -> dict[str, Any]:
-        return {
-            "n_cltr_u": self.n_cltr_u,
-            "n_cltr_i": self.n_cltr_i,
-            "n_epochs": self.n_epochs,
-            "random_state": draw_seed(self.random_state, rng),
-        }
 
     def _estimates(self, users: Ints, items: Ints) -> Floats:
         fitted = self.algorithm

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from evalplugin.base.seeding import generator, hashed_ranks
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, TopN, one_blas_thread, recommend, select_top_n
+from evalplugin.models.base import ListRequest
 from evalplugin.tracking.connection import loggers_at
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def make_lists(
     with one_blas_thread():  # as in a bake-off's task: how it rounds must not depend on the machine
         model = MODELS.create(type, params)
         model.fit(data, generator(seed, *stream, type, json.dumps(params, sort_keys=True)))
-        top_n = recommend(model, users, n, allowed, data.n_items, data=data, folder=folder, progress=progress)
+        request = ListRequest(data, users, n, allowed, folder=folder)
+        top_n = recommend(model, request, progress=progress)
     item, score = select_top_n(data.item_counts[None].astype(np.float64), n, tie_rank)
     return ServedLists(
         users=data.users[users],

@@ -15,6 +15,7 @@ from evalplugin.base.errors import ModelError, ParameterError
 from evalplugin.base.seeding import generator
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
+from evalplugin.models.base import ListRequest
 from evalplugin.models.surprise import knn as surprise_knn
 from evalplugin.models.surprise.options import BslOptions, SimOptions
 
@@ -167,10 +168,7 @@ def test_lists_are_those_of_ranking_every_estimate(name):
     model = fit(name, data)
     top = recommend(
         model,
-        np.arange(30, dtype=np.int32),
-        10,
-        Candidates("unseen", excluded=data.rows),
-        60,
+        ListRequest(data, np.arange(30, dtype=np.int32), 10, Candidates("unseen", excluded=data.rows)),
         block_bytes=7 * 60 * 8,
     )
     for user in range(30):
@@ -192,8 +190,8 @@ def test_neighbours_of_items_are_walked_for_users_with_like_numbers_of_ratings(u
     counts = np.bincount(data.user, minlength=30)[users]
     expected = np.arange(len(users)) if user_based else np.argsort(counts, kind="stable")
     np.testing.assert_array_equal(order, expected)
-    whole = recommend(model, users, 10, Candidates("all"), 60)
-    blocks = recommend(model, users, 10, Candidates("all"), 60, block_bytes=2 * 60 * 8)
+    whole = recommend(model, ListRequest(data, users, 10, Candidates("all")))
+    blocks = recommend(model, ListRequest(data, users, 10, Candidates("all")), block_bytes=2 * 60 * 8)
     np.testing.assert_array_equal(whole.item, blocks.item)
     np.testing.assert_array_equal(whole.score, blocks.score)
 

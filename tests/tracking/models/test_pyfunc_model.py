@@ -21,6 +21,7 @@ from evalplugin.cli import main
 from evalplugin.config import load
 from evalplugin.data import Candidates, Interactions
 from evalplugin.models import MODELS, recommend
+from evalplugin.models.base import ListRequest
 from evalplugin.testing import check_recommender
 from evalplugin.testing.model import checkerboard
 from evalplugin.tracking.models import pyfunc
@@ -75,7 +76,7 @@ def lists_of(
     model = MODELS.create("mlflow", {"model": uri, **params})
     train, users = data(), np.arange(3, dtype=np.int32)
     unseen = Candidates("unseen", excluded=train.rows)
-    top = recommend(model, users, n, unseen, 4, data=train, tracking_uri=store)
+    top = recommend(model, ListRequest(train, users, n, unseen, tracking_uri=store))
     return [train.items[row[row >= 0]].tolist() for row in top.item], model.notes[1:]
 
 
@@ -129,7 +130,7 @@ def test_text_ids_and_other_names_of_columns() -> None:
     params = {"model": saved(answer, signature), "user": "who", "item": "what", "rank": "place"}
     model = MODELS.create("mlflow", params)
     top = recommend(
-        model, np.arange(2, dtype=np.int32), 1, Candidates("unseen", excluded=train.rows), 2, data=train
+        model, ListRequest(train, np.arange(2, dtype=np.int32), 1, Candidates("unseen", excluded=train.rows))
     )
     assert train.items[top.item[:, 0]].tolist() == ["b", "a"]
 
@@ -311,7 +312,7 @@ def test_versions_of_packages_that_differ_are_noted() -> None:
     Path(folder, "requirements.txt").write_text("numpy==1.0\n")
     model = MODELS.create("mlflow", {"model": folder})
     train = data()
-    recommend(model, np.arange(3, dtype=np.int32), 2, Candidates("all"), 4, data=train)
+    recommend(model, ListRequest(train, np.arange(3, dtype=np.int32), 2, Candidates("all")))
     assert "while it was loaded: Detected one or more mismatches" in model.notes[1]
     assert "numpy==1.0" in model.notes[1]
 

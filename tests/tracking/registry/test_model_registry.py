@@ -34,6 +34,7 @@ from evalplugin.components.parameters import as_mapping
 from evalplugin.data import Candidates, Interactions
 from evalplugin.features.gate.champion import recipe_of_registered
 from evalplugin.models import MODELS, recommend
+from evalplugin.models.base import ListRequest
 from evalplugin.tracking.connection import FAIL_FAST
 from evalplugin.tracking.registry.registration import Evidence, Registered, move_aliases, register_lists
 from evalplugin.tracking.registry.served import ServedLists, make_lists
@@ -140,7 +141,7 @@ def test_every_kind_of_model_is_served_as_it_recommends(
     fitted = MODELS.create(type, params)
     fitted.fit(data, generator(1, "s", type, json.dumps(as_mapping(fitted), sort_keys=True)))
     users = np.arange(30, dtype=np.int32)
-    expected = recommend(fitted, users, 4, Candidates("unseen", excluded=data.rows), 20)
+    expected = recommend(fitted, ListRequest(data, users, 4, Candidates("unseen", excluded=data.rows)))
     assert found["source"].eq("model").all()
     for row, answer in enumerate(found.itertuples()):
         listed = expected.item[row] >= 0
